@@ -1,7 +1,7 @@
 //! Compares two answers as bags of rows: multiplicities count, blank nodes are equal up to one
 //! renaming for the whole answer, and the columns that a query computes are equal by value. Rows
-//! are grouped by a colour that renaming cannot change, so that the search for the renaming only
-//! has to try what is really ambiguous.
+//! are grouped by a colour that renaming cannot change, so that the search for the renaming tries
+//! only the ambiguous ones.
 
 use oxrdf::{BlankNode, NamedOrBlankNode, Term, Triple};
 use std::collections::HashMap;

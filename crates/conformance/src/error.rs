@@ -20,13 +20,13 @@ pub enum ConformanceError {
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is wrong and where.
+        /// The error and its position.
         reason: String,
     },
     /// The engine under test refused something that every suite needs, such as opening.
     #[error("the engine under test refused to {action}: {reason}")]
     Engine {
-        /// What was asked for.
+        /// The action that was requested.
         action: String,
         /// What it answered.
         reason: String,

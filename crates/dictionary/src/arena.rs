@@ -1,7 +1,7 @@
-//! The bytes of terms: how one lies in memory, and the memory of a stripe, in pieces that never
-//! move.
+//! The bytes of terms: the layout of a term in memory, and the memory of a stripe, in pieces that
+//! never move.
 //!
-//! A term is: its place (which of the stripe's virtual shards: 4 bits, its sequence: 28), its kind,
+//! A term is: its place (its virtual shard within the stripe: 4 bits, its sequence: 28), its kind,
 //! for most kinds the number of a shared text, the length of its own text, and that text. Lengths
 //! and numbers take as many bytes as they need. A triple term is its place, its kind and three ids.
 //!
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 const SMALLEST_BITS: u32 = 10;
 const PIECE_BITS: u32 = 15;
 const PIECE: u64 = 1 << PIECE_BITS;
-/// Place, kind, two numbers of at most five bytes each.
+/// The place, the kind, and two numbers of at most five bytes each.
 const LONGEST_HEADER: usize = 4 + 1 + 5 + 5;
 const SEQUENCE_BITS: u32 = 28;
 
-/// What a stored term is.
+/// The kind of a stored term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -74,15 +74,15 @@ impl Kind {
     }
 }
 
-/// A term's number within its stripe: which virtual shard of the stripe, and the sequence there.
+/// A term's number within its stripe: its virtual shard within the stripe, and the sequence there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place(u32);
 
 impl Place {
-    /// Of a term that lies in no arena.
+    /// The place of a term that lies in no arena.
     pub(crate) const NOWHERE: Place = Place(u32::MAX);
 
-    /// Panics where a virtual shard holds 2^28 terms: a thousand times what memory holds by then.
+    /// Panics if a virtual shard holds 2^28 terms: a thousand times as many as fit into memory.
     pub(crate) fn new(shard: usize, sequence: u64) -> Place {
         assert!(shard < 16 && sequence < 1 << SEQUENCE_BITS, "a full shard");
         Place(((shard as u32) << SEQUENCE_BITS) | sequence as u32)
@@ -104,23 +104,23 @@ pub(crate) struct Stored<'a> {
     pub(crate) kind: Kind,
     /// The number of the shared text; 0 for kinds without.
     pub(crate) number: u32,
-    /// The text of its own; empty for triple terms.
+    /// The term's own text; empty for triple terms.
     pub(crate) text: &'a str,
     /// The ids of a triple term.
     pub(crate) parts: [TermId; 3],
 }
 
-/// The memory of one stripe as readers see it.
+/// The readers' view of the memory of one stripe.
 #[derive(Default)]
 pub(crate) struct Arena {
     pieces: Growing<AtomicPtr<u8>, 3, 15>,
 }
 
-/// The end of the memory of one stripe, where its writer adds; owns the pieces.
+/// The writer's end of the memory of one stripe, where terms are added; it owns the pieces.
 #[derive(Default)]
 pub(crate) struct ArenaEnd {
     owned: Vec<*mut [MaybeUninit<u8>]>,
-    /// Where the next term goes, if it fits before `end`.
+    /// The offset of the next term, if it fits before `end`.
     next: u64,
     /// The end of the newest piece.
     end: u64,
@@ -134,7 +134,7 @@ unsafe impl Sync for ArenaEnd {}
 
 impl Arena {
     /// The term at an offset that [`ArenaEnd::store`] returned for this arena; `None` for offsets
-    /// whose piece is not there.
+    /// whose piece does not exist.
     ///
     /// # Safety
     /// `offset` was returned by `store` on the end of this arena, which is not dropped while the
@@ -146,7 +146,7 @@ impl Arena {
         Some(unsafe { read(start) })
     }
 
-    /// Where the term's bytes start, for prefetching.
+    /// The address of the term's bytes, for prefetching.
     #[inline]
     pub(crate) fn start(&self, offset: u32) -> Option<*const u8> {
         let (piece, at) = piece_of(offset);
@@ -154,7 +154,7 @@ impl Arena {
         (!start.is_null()).then(|| start.wrapping_add(at).cast_const())
     }
 
-    /// Memory held for finding the pieces, in bytes.
+    /// The memory that is held for finding the pieces, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.pieces.bytes()
     }
@@ -204,10 +204,11 @@ impl ArenaEnd {
                 self.open(arena, start, room);
                 (self.next, self.end) = (first, start + room);
             } else if start < PIECE {
-                // Too long for a small piece: its offsets stay unused.
+                // The term is too long for a small piece, whose remaining offsets stay unused.
                 (self.next, self.end) = (start + room, start + room);
             } else {
-                // Longer than any piece: the offsets of several, and memory of just its length.
+                // A term longer than any piece takes the offsets of several, and memory of just its
+                // length.
                 let offset = u32::try_from(start).expect(FULL);
                 let memory = self.open(arena, start, needed);
                 let end = start + needed.next_multiple_of(PIECE);

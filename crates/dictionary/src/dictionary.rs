@@ -1,10 +1,10 @@
 //! The dictionary ("string server"): terms to ids and back. Decoding takes no lock: an id leads
 //! through its virtual shard and sequence to bytes that never move while the dictionary lives.
-//! Interning and looking up lock one of 256 stripes; an [`Interner`](crate::Interner) does without
+//! Interning and looking up lock one of 256 stripes; an [`Interner`](crate::Interner) needs no lock
 //! for terms that it saw lately.
 //!
 //! Terms that only timing statements mention are kept apart, and reclaimed
-//! (`dictionary/passing.rs`). All others are permanent: what this file says of bytes is true of
+//! (`dictionary/passing.rs`). All others are permanent; what this file says about bytes applies to
 //! those.
 //!
 //! Before changing it: sequences count per virtual shard and are never reused (S7), and the bytes
@@ -40,8 +40,8 @@ use std::sync::{Arc, LazyLock};
 
 const SHARDS_PER_STRIPE: usize = STRIPE as usize;
 const STRIPES: usize = VIRTUAL_SHARDS as usize / SHARDS_PER_STRIPE;
-/// How far ahead of a column's decoding its memory is asked for: first where the terms are, then
-/// their bytes.
+/// The distance at which decoding a column prefetches: first the entries of the terms, then their
+/// bytes.
 const ENTRIES_AHEAD: usize = 16;
 const BYTES_AHEAD: usize = 8;
 
@@ -62,13 +62,13 @@ pub fn rdf_type() -> TermId {
 /// Terms and their ids. Shared by all shards; ids are never reused.
 pub struct Dictionary {
     number: u64,
-    /// By virtual shard and sequence: the term's offset in its stripe's arena; 0 where there is
-    /// none.
+    /// By virtual shard and sequence: the term's offset in its stripe's arena; 0 if there is no
+    /// such term.
     entries: Box<[Entries]>,
     stripes: Box<[Stripe]>,
     shared: SharedTexts,
     epochs: Epochs,
-    /// Whether a timing statement has ever brought a term of its own.
+    /// Whether a timing statement has ever added a term of its own.
     knows_passing: AtomicBool,
     reclaimed: AtomicU64,
 }
@@ -111,21 +111,21 @@ impl Dictionary {
         dictionary
     }
 
-    /// A number that no other dictionary of this process has, and that is not 0: what ids that are
-    /// kept outside are told apart by.
+    /// A number, not 0, that no other dictionary of this process has. It tells apart ids that are
+    /// kept outside.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The id of a term that is known for good. Inline literals always have one; for others `None`
-    /// means that no statement has held the term so far, timing ones excepted: for terms of windows
-    /// see [`Dictionary::lookup_held`]. A plan must keep the term, not the `None`.
+    /// The id of a term that is permanently known. Inline literals always have one; for others
+    /// `None` means that no statement has held the term so far, except timing ones: for terms of
+    /// windows see [`Dictionary::lookup_held`]. A plan must keep the term, not the `None`.
     pub fn lookup(&self, term: TermRef<'_>) -> Option<TermId> {
         self.lookup_if(term, &mut |passing| passing.mark.is_permanent())
     }
 
-    /// The id of a term that is known and, where it came as a passing one, that `takes` takes,
-    /// which is asked under the lock of its stripe; of the parts of a triple term the same.
+    /// The id of a term that is permanent, or passing and accepted by `takes`, which is called
+    /// under the lock of the term's stripe. The same applies to the parts of a triple term.
     fn lookup_if(
         &self,
         term: TermRef<'_>,
@@ -144,7 +144,7 @@ impl Dictionary {
         takes(passing).then_some(passing.id)
     }
 
-    /// The id of a term, which becomes known for good if it was not.
+    /// The id of a term, which becomes permanent if it was not.
     pub fn intern(&self, term: TermRef<'_>) -> TermId {
         match take_apart(term, |part| self.intern(part)) {
             Ok(id) => id,
@@ -152,8 +152,8 @@ impl Dictionary {
         }
     }
 
-    /// As [`Dictionary::intern`]; gives the offset of the term in its stripe's arena too, or 0
-    /// where it does not lie there.
+    /// As [`Dictionary::intern`]; also returns the offset of the term in its stripe's arena, or 0
+    /// if the term does not lie there.
     pub(crate) fn intern_parts(&self, parts: &Parts<'_>) -> (TermId, u32) {
         let stripe = self.stripe(parts.hash);
         let before = {
@@ -167,7 +167,8 @@ impl Dictionary {
             }
             writer.slots.len()
         };
-        // Shared texts are found before the stripe is locked: a new datatype is interned itself.
+        // Shared texts are found before the stripe is locked, since a new datatype is itself
+        // interned.
         let (kind, number, text) = self.shorten(parts);
         let mut writer = stripe.writer.write();
         if writer.slots.len() != before
@@ -196,7 +197,7 @@ impl Dictionary {
         (TermId::in_dictionary(kind.tag(), shard, sequence), offset)
     }
 
-    /// The id of the term at this offset, if it is this very term.
+    /// The id of the term at this offset, if it equals the one that `parts` describes.
     ///
     /// # Safety
     /// [`Dictionary::intern_parts`] gave the offset, on this dictionary, for parts with the same
@@ -209,8 +210,8 @@ impl Dictionary {
         (self.same(&stored, parts)).then(|| self.id_of(parts.hash, &stored))
     }
 
-    /// The term of an id, inline ones too; `None` for special and query-local ids and for those
-    /// that this dictionary never handed out.
+    /// The term of an id, inline ones included; `None` for special and query-local ids and for
+    /// those that this dictionary never handed out.
     pub fn decode(&self, id: TermId) -> Option<Term> {
         if id.is_inline() {
             return inline::decode(id).map(Term::Literal);
@@ -259,8 +260,8 @@ impl Dictionary {
         Some(Triple::new(subject, predicate, object).into())
     }
 
-    /// Calls `read` with the IRI, the blank node's label or the lexical form, without copying it
-    /// where it lies in one piece. `None` for triple terms and for ids without a term.
+    /// Calls `read` with the IRI, the blank node's label or the lexical form, without a copy if it
+    /// lies in one piece. Returns `None` for triple terms and for ids without a term.
     pub fn with_str<R>(&self, id: TermId, read: impl FnOnce(&str) -> R) -> Option<R> {
         if id.tag() == Tag::ShortString {
             let mut buffer = [0; 7];
@@ -284,8 +285,8 @@ impl Dictionary {
         })?
     }
 
-    /// Appends the IRI, the blank node's label or the lexical form to `out`. `None`, and nothing
-    /// appended, for triple terms and for ids without a term.
+    /// Appends the IRI, the blank node's label or the lexical form to `out`. Returns `None`, and
+    /// appends nothing, for triple terms and for ids without a term.
     pub fn write_text(&self, id: TermId, out: &mut String) -> Option<()> {
         if id.is_inline() {
             return inline::write_lexical(id, out);
@@ -295,15 +296,16 @@ impl Dictionary {
         })?
     }
 
-    /// Calls `read` with a term of the dictionary as borrowed text. `None` for ids that are not in
-    /// it: inline ones (see [`inline_view`](crate::inline_view)), special and query-local ones.
+    /// Calls `read` with a term of the dictionary as borrowed text. Returns `None` for ids that are
+    /// not in it: inline ones (see [`inline_view`](crate::inline_view)), special and query-local
+    /// ones.
     #[inline]
     pub fn with_view<R>(&self, id: TermId, read: impl FnOnce(TermView<'_>) -> R) -> Option<R> {
         self.read(id, |stored| read(self.view_of(stored)))
     }
 
-    /// As [`Dictionary::with_view`], lent for longer: of permanent terms alone, and of those not of
-    /// what came as passing.
+    /// As [`Dictionary::with_view`], borrowed for as long as the dictionary: only for permanent
+    /// terms, and of those only for the ones that were never passing.
     #[inline]
     pub(crate) fn view(&self, id: TermId) -> Option<TermView<'_>> {
         Some(self.view_of(&self.stored(id)?))
@@ -315,13 +317,14 @@ impl Dictionary {
         if let Some(stored) = self.stored(id) {
             return Some(read(&stored));
         }
-        // Not under the lock: who reads may ask for other terms.
+        // Called without the lock, since `read` may ask for other terms.
         let passing = self.passing_term(id)?;
         Some(read(&passing.stored()))
     }
 
-    /// Shows the terms of a column one after the other, inline ones too, with their places; `None`
-    /// for unbound and query-local ids and for those that this dictionary never handed out.
+    /// Calls `each` with the terms of a column one after the other, inline ones included, and their
+    /// places; with `None` for unbound and query-local ids and for those that this dictionary never
+    /// handed out.
     pub fn decode_column(&self, ids: &[TermId], mut each: impl FnMut(usize, Option<TermView<'_>>)) {
         let mut buffer = String::with_capacity(32);
         for id in ids.iter().take(ENTRIES_AHEAD) {
@@ -356,8 +359,8 @@ impl Dictionary {
         })?
     }
 
-    /// The id of the datatype of a literal in the dictionary that has one besides `xsd:string` and
-    /// the language-tagged ones.
+    /// The id of the datatype of a literal in the dictionary. `None` for all other terms,
+    /// `xsd:string` and language-tagged literals included.
     pub fn datatype(&self, id: TermId) -> Option<TermId> {
         self.read(id, |stored| {
             (stored.kind == Kind::Typed)
@@ -366,7 +369,7 @@ impl Dictionary {
         })?
     }
 
-    /// How many terms are known, inline ones not counted.
+    /// The number of known terms, inline ones not counted.
     pub fn len(&self) -> usize {
         let of_stripe = |stripe: &Stripe| {
             let writer = stripe.writer.read();
@@ -375,12 +378,12 @@ impl Dictionary {
         self.stripes.iter().map(of_stripe).sum()
     }
 
-    /// Never: `rdf:type` is known from the start.
+    /// Always false: `rdf:type` is known from the start.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Memory held: text, entries and tables, in bytes.
+    /// The memory held: text, entries and tables, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let stripes: usize = (self.stripes.iter())
             .map(|stripe| {
@@ -416,7 +419,7 @@ impl Dictionary {
         })
     }
 
-    /// Asks for the bytes of the term at an offset, of whose stripe the hash is.
+    /// Prefetches the bytes of the term at an offset in the stripe of this hash.
     #[inline]
     pub(crate) fn prefetch_term(&self, hash: u64, offset: u32) {
         if let Some(start) = self.stripe(hash).arena.start(offset) {
@@ -424,14 +427,14 @@ impl Dictionary {
         }
     }
 
-    /// Asks for where the search for a term of this hash begins.
+    /// Prefetches the slot where the search for a term with this hash begins.
     #[inline]
     pub(crate) fn prefetch_slot(&self, hash: u64) {
         (self.stripe(hash).writer.read().slots).prefetch(short_hash(hash));
     }
 
-    /// Asks for the bytes of the term that a search for one of this hash will look at first, once
-    /// the slot should be there.
+    /// Prefetches the bytes of the term that a search for this hash examines first; to be called
+    /// once the slot has arrived.
     #[inline]
     pub(crate) fn prefetch_first(&self, hash: u64) {
         let found = (self.stripe(hash).writer.read().slots).find(short_hash(hash), Some);
@@ -461,8 +464,8 @@ impl Dictionary {
             && (!parts.kind.is_numbered() || self.shared.text(stored.number) == parts.extra)
     }
 
-    /// How a new term is to be stored: its kind, the number of its shared text, and the text of its
-    /// own.
+    /// The form in which to store a new term: its kind, the number of its shared text, and its own
+    /// text.
     fn shorten<'a>(&self, parts: &Parts<'a>) -> (Kind, u32, &'a str) {
         if parts.kind == Kind::Iri
             && let Some((number, cut)) = self.shared.beginning(parts.text)
@@ -552,10 +555,10 @@ impl Dictionary {
         }
     }
 
-    /// Where the bytes of a term begin; `None` for ids that this dictionary never handed out.
+    /// The address of a term's bytes; `None` for ids that this dictionary never handed out.
     #[inline]
     pub(crate) fn start_of(&self, id: TermId) -> Option<*const u8> {
-        // Whoever reads the bytes must see them as they were before the entry was published.
+        // Acquire: readers of the bytes must see them as written before the entry was published.
         let offset = self.entry(id)?.load(Ordering::Acquire);
         (offset != 0)
             .then(|| self.stripe_of(id.virtual_shard()).arena.start(offset))

@@ -1,5 +1,5 @@
-//! How far the streams have come with their passing terms: which epochs have leases, and which
-//! terms are to be looked at when an epoch is past.
+//! The progress of the streams with their passing terms: the epochs that have leases, and the terms
+//! to examine when an epoch is past.
 //!
 //! A stream's *floor* is its oldest epoch that still has a lease, or if there is none the next
 //! epoch of all. Floors never go back, because a new epoch has a higher number than all before. A
@@ -7,8 +7,8 @@
 //! mentioned it) is in no slice, no open batch and no push.
 //!
 //! The one thing to know before changing it: a floor may be lower than it could be, never higher.
-//! So it is read before a term's mark is, under this lock; a mention that comes between has a lease
-//! that the floor does not pass.
+//! So it is read before a term's mark is, under this lock; a mention in between has a lease that
+//! the floor does not pass.
 
 use crate::passing::{Mentioned, slot_of};
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use somersault_model::{Epoch, Lease, StreamUid, TermId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-/// An epoch ends when so many terms were born in it, or when slices of its stream are retired.
+/// An epoch ends when this many terms were born in it, or when slices of its stream are retired.
 const TERMS_OF_AN_EPOCH: usize = 1 << 13;
 
 /// The epochs of all streams.
@@ -29,16 +29,15 @@ pub(crate) struct Epochs {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// By [`slot_of`] the stream.
+    /// By the stream's slot ([`slot_of`]).
     streams: FxHashMap<u64, StreamEpochs>,
-    /// The lowest floor of all streams, as of the last time that it was asked for.
+    /// The lowest floor of all streams, as of the last request for it.
     all_past: u64,
     /// Terms that several streams have mentioned, by the epoch in which that was last seen.
     several: BTreeMap<u64, Vec<TermId>>,
-    /// Terms to be looked at.
+    /// Terms to be examined.
     due: Vec<Listed>,
-    /// Terms that nothing but an answer or an execution held when they were looked at; the earliest
-    /// first.
+    /// Terms that only an answer or an execution held when they were examined, earliest first.
     held: VecDeque<(Whose, TermId)>,
 }
 
@@ -46,18 +45,18 @@ struct State {
 struct StreamEpochs {
     /// Ascending; the first has a lease.
     epochs: VecDeque<EpochTerms>,
-    /// The newest one gives no leases any more.
+    /// Whether the newest epoch gives no more leases.
     is_ended: bool,
 }
 
 struct EpochTerms {
     number: u64,
     leases: Weak<Epoch>,
-    /// Born in it, or last mentioned in it when they were looked at.
+    /// Terms born in the epoch, or last mentioned in it when they were examined.
     terms: Vec<TermId>,
 }
 
-/// Whose floor decides.
+/// The streams whose floor decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Slot(u64),
@@ -69,13 +68,13 @@ struct Listed {
     terms: Vec<TermId>,
 }
 
-/// Terms to be looked at now.
+/// A portion of terms to examine now.
 pub(crate) struct Portion {
     whose: Whose,
     pub(crate) terms: Vec<TermId>,
-    /// Of their one stream.
+    /// The floor of their one stream.
     own_floor: u64,
-    /// Of all streams.
+    /// The lowest floor of all streams.
     all_past: u64,
     alive: Vec<(TermId, Mentioned)>,
     held: Vec<TermId>,
@@ -91,12 +90,12 @@ impl Portion {
         }
     }
 
-    /// It is not past: it is to be looked at again when it is.
+    /// Lists a term that is not past, to be examined again when it is.
     pub(crate) fn leave(&mut self, id: TermId, mentioned: Mentioned) {
         self.alive.push((id, mentioned));
     }
 
-    /// It is past, and somebody holds it.
+    /// Lists a term that is past but still held.
     pub(crate) fn leave_held(&mut self, id: TermId) {
         self.held.push(id);
     }
@@ -128,14 +127,14 @@ impl Epochs {
         Lease::new(epoch)
     }
 
-    /// The next lease for this stream is of another epoch.
+    /// Ends the stream's epoch: its next lease belongs to another one.
     pub(crate) fn end_epoch(&self, stream: StreamUid) {
         if let Some(of_stream) = self.state.lock().streams.get_mut(&slot_of(stream)) {
             of_stream.is_ended = true;
         }
     }
 
-    /// Terms that are new, and were mentioned under this lease.
+    /// Lists new terms that were mentioned under this lease.
     pub(crate) fn list(&self, lease: &Lease, terms: &mut Vec<TermId>) {
         let epoch = lease.epoch();
         let mut state = self.state.lock();
@@ -145,7 +144,7 @@ impl Epochs {
             .append(terms);
     }
 
-    /// Looks for epochs of any stream that are past.
+    /// Looks for past epochs of every stream.
     pub(crate) fn settle(&self) {
         let mut state = self.state.lock();
         let slots: Vec<u64> = state.streams.keys().copied().collect();
@@ -162,7 +161,7 @@ impl Epochs {
         }
     }
 
-    /// At most so many terms to be looked at, if there are any.
+    /// At most `most` terms to examine, if there are any.
     pub(crate) fn take(&self, most: usize) -> Option<Portion> {
         let mut state = self.state.lock();
         let mut listed = state.due.pop()?;
@@ -173,12 +172,12 @@ impl Epochs {
         Some(portion)
     }
 
-    /// How many terms somebody held when they were looked at.
+    /// The number of terms that were held when they were examined.
     pub(crate) fn held(&self) -> usize {
         self.state.lock().held.len()
     }
 
-    /// At most so many of those, the earliest first, if there are any.
+    /// At most `most` of the held terms, the earliest first, if there are any.
     pub(crate) fn take_held(&self, most: usize) -> Option<Portion> {
         let mut state = self.state.lock();
         let (whose, _) = *state.held.front()?;
@@ -189,7 +188,7 @@ impl Epochs {
         Some(state.portion(&mut listed, most))
     }
 
-    /// Lists what was left of a portion.
+    /// Lists the terms that are left of a portion.
     pub(crate) fn put_back(&self, portion: Portion) {
         let mut state = self.state.lock();
         let whose = portion.whose;
@@ -201,7 +200,7 @@ impl Epochs {
                 (Mentioned::ForGood, _) => {}
                 (Mentioned::ByOne(epoch), Whose::Slot(slot)) => match state.terms_of(slot, epoch) {
                     Some(terms) => terms.push(id),
-                    // That epoch is past by now.
+                    // The epoch is past by now.
                     None => at_once.push(id),
                 },
                 (Mentioned::ByOne(epoch) | Mentioned::BySeveral(epoch), _) => {
@@ -236,12 +235,13 @@ impl StreamEpochs {
 }
 
 impl State {
-    /// Passes the epochs of a stream that have no lease any more, up to the first that has one.
+    /// Passes the epochs of a stream that have no lease left, up to the first that has one.
     fn settle(&mut self, slot: u64) {
         let Some(of_stream) = self.streams.get_mut(&slot) else {
             return;
         };
-        // A lease is only made under this lock, or from another one: at none it stays none.
+        // A lease is made only under this lock or by cloning another one, so a count of none stays
+        // none.
         while let Some(oldest) = of_stream.epochs.front()
             && oldest.leases.strong_count() == 0
         {

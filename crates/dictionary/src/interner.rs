@@ -9,23 +9,23 @@ use somersault_model::TermId;
 
 /// For one document: 16 bytes each, which stays within the first-level cache.
 const FEW: usize = 1024;
-/// For a thread that goes on interning: what it takes stays within the second-level cache.
+/// For a thread that interns many documents: its memory stays within the second-level cache.
 const MANY: usize = 1 << 15;
-/// So many terms are taken apart before the first of them is looked up.
+/// The number of terms that are taken apart before the first of them is looked up.
 const TOGETHER: usize = 64;
 
-/// One thread's way into a [`Dictionary`]. Its ids are those of the dictionary.
+/// One thread's access to a [`Dictionary`]. Its ids are those of the dictionary.
 pub struct Interner<'d> {
     dictionary: &'d Dictionary,
     recent: Recent,
 }
 
-/// What an [`Interner`] has met lately, to be kept for the next one.
+/// The terms that an [`Interner`] has met lately, kept for the next one.
 pub struct Recent {
-    /// The number of the dictionary that the offsets are of.
+    /// The number of the dictionary that the offsets belong to.
     dictionary: u64,
-    /// By the lower bits of the hash: the hash, and the offset where that term was found. As many
-    /// as a power of two.
+    /// By the lower bits of the hash: the hash, and the offset at which that term was found. The
+    /// length is a power of two.
     places: Box<[(u64, u32)]>,
 }
 
@@ -50,12 +50,12 @@ impl Recent {
 }
 
 impl<'d> Interner<'d> {
-    /// An interner that has seen nothing yet.
+    /// An interner that remembers no term yet.
     pub fn new(dictionary: &'d Dictionary) -> Interner<'d> {
         Interner::with(dictionary, Recent::with_places(FEW))
     }
 
-    /// An interner that remembers what an earlier one has met, if that was of the same dictionary.
+    /// An interner that remembers the terms of an earlier one, if that had the same dictionary.
     pub fn with(dictionary: &'d Dictionary, mut recent: Recent) -> Interner<'d> {
         if recent.dictionary != dictionary.number() {
             recent.places.fill((0, 0));
@@ -64,13 +64,13 @@ impl<'d> Interner<'d> {
         Interner { dictionary, recent }
     }
 
-    /// What it has met lately.
+    /// The terms that it has met lately.
     pub fn into_recent(self) -> Recent {
         self.recent
     }
 
     /// The id of a term, which becomes known if it was not; the same as [`Dictionary::intern`]
-    /// gives.
+    /// returns.
     pub fn intern(&mut self, term: TermRef<'_>) -> TermId {
         match take_apart(term, |part| self.dictionary.intern(part)) {
             Ok(id) => id,
@@ -78,8 +78,8 @@ impl<'d> Interner<'d> {
         }
     }
 
-    /// Appends the ids of these terms. Where many are unlike those met before, this is quicker than
-    /// one by one: the memory of some is asked for while others are compared.
+    /// Appends the ids of these terms. If many differ from those met before, this is faster than
+    /// one by one: it prefetches some while it compares others.
     pub fn intern_all(&mut self, terms: &[TermRef<'_>], ids: &mut Vec<TermId>) {
         self.all(terms, None, ids);
     }
@@ -141,7 +141,7 @@ impl<'d> Interner<'d> {
     fn intern_parts(&mut self, parts: &Parts<'_>, mentions: Option<&mut Mentions<'d>>) -> TermId {
         let place = self.recent.place(parts.hash);
         let recent = &mut self.recent.places[place];
-        // Offset 0 is no term's: an empty place is told by it.
+        // No term has offset 0: it marks an empty place.
         if recent.0 == parts.hash && recent.1 != 0 {
             // SAFETY: the offset was given below, for parts with this hash, on the dictionary whose
             // number `recent` has: what was of another one was forgotten in `with`.

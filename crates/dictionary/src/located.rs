@@ -1,5 +1,5 @@
-//! Terms that are found ahead of reading them, many at a time: so the processor waits for the
-//! memory of many at once, and what leads to each is followed once.
+//! Terms that are located before they are read, many at a time: so the processor waits for the
+//! memory of many at once, and each id is resolved once.
 #![allow(unsafe_code)]
 
 use crate::Dictionary;
@@ -10,7 +10,7 @@ use somersault_model::TermId;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Where the term of an id lies in its dictionary, if it is there.
+/// The address of an id's term in its dictionary, if it is there.
 #[derive(Clone, Copy)]
 pub struct Located<'a> {
     start: Option<NonNull<u8>>,
@@ -23,8 +23,8 @@ unsafe impl Send for Located<'_> {}
 unsafe impl Sync for Located<'_> {}
 
 impl Dictionary {
-    /// Appends for each id where its term lies, and asks for the memory of all: first for that of
-    /// their entries, then for that of their bytes.
+    /// Appends the location of each id's term, and prefetches all of them: first their entries,
+    /// then their bytes.
     pub fn locate<'a, 'i>(
         &'a self,
         ids: impl Iterator<Item = &'i TermId> + Clone,
@@ -50,7 +50,8 @@ impl Dictionary {
         }));
     }
 
-    /// The text of an id that this dictionary has located, where it lies; of passing terms `None`.
+    /// The text of an id that this dictionary has located, borrowed in place; `None` for passing
+    /// terms.
     #[inline]
     pub fn view_located<'a>(&'a self, id: TermId, located: Located<'a>) -> Option<TermView<'a>> {
         // SAFETY: the bytes of a term begin there, which were complete when its entry was

@@ -1,10 +1,10 @@
 //! Terms that came with timing statements of streams, as long as nothing else has mentioned them:
-//! each lies in memory by itself, so that it can go by itself.
+//! each has its own allocation, so that it can be freed alone.
 //!
-//! The one thing to know before changing it: whoever finds a term in a table, to mention it, to
-//! hold it or to make it permanent, has the stripe's lock for reading while he does so, and whoever
-//! reclaims one has it for writing. So a term is never taken away between being found and being
-//! marked.
+//! The one thing to know before changing it: a thread that finds a term in a table, to mention it,
+//! to hold it or to make it permanent, holds the stripe's lock for reading meanwhile, and a thread
+//! that reclaims a term holds it for writing. So a term is never removed between being found and
+//! being marked.
 
 use crate::arena::{Kind, Place, Stored};
 use hashbrown::HashTable;
@@ -26,10 +26,10 @@ pub(crate) struct PassingTerm {
     parts: Option<Box<TripleParts>>,
 }
 
-/// What a triple term consists of.
+/// The parts of a triple term.
 pub(crate) struct TripleParts {
     pub(crate) ids: [TermId; 3],
-    /// Those of them that might be reclaimed: they stay as long as the triple term.
+    /// Those of the parts that may be reclaimed: they stay as long as the triple term.
     pub(crate) held: Vec<Arc<PassingTerm>>,
 }
 
@@ -52,7 +52,7 @@ impl PassingTerm {
         }
     }
 
-    /// The term as those are that lie in an arena.
+    /// The term in the form of those that lie in an arena.
     pub(crate) fn stored(&self) -> Stored<'_> {
         let none = [TermId::UNBOUND; 3];
         Stored {
@@ -69,7 +69,7 @@ impl PassingTerm {
         self.hash == hash
     }
 
-    /// Of a triple term the parts that stay with it.
+    /// The parts of a triple term that stay with it; empty for other terms.
     pub(crate) fn held_parts(&self) -> &[Arc<PassingTerm>] {
         self.parts.as_ref().map_or(&[], |parts| &parts.held)
     }
@@ -89,29 +89,29 @@ impl fmt::Debug for PassingTerm {
     }
 }
 
-/// Which timing statements have mentioned a term: those of which stream, and in which epoch the
+/// A record of the timing statements that have mentioned a term: their stream, and the epoch of the
 /// last of them.
 pub(crate) struct Mark(AtomicU64);
 
-/// What a [`Mark`] says.
+/// The meaning of a [`Mark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mentioned {
-    /// Not timing statements alone: the term stays.
+    /// Mentioned by more than timing statements: the term stays.
     ForGood,
-    /// Statements of one stream, last in this epoch.
+    /// Mentioned by statements of one stream, last in this epoch.
     ByOne(u64),
-    /// Statements of several streams, last in this epoch.
+    /// Mentioned by statements of several streams, last in this epoch.
     BySeveral(u64),
 }
 
 const EPOCH_BITS: u32 = 44;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
-/// In the place of a stream's slot: several streams.
+/// The value in place of a stream's slot that stands for several streams.
 const SEVERAL: u64 = (1 << (64 - EPOCH_BITS)) - 1;
 const FOR_GOOD: u64 = u64::MAX;
 
-/// What stands for a stream in marks. Two streams with one slot, of a million that there can be,
-/// count as one.
+/// The number that stands for a stream in marks. Two streams with the same slot, of a million
+/// possible ones, count as one.
 pub(crate) fn slot_of(stream: StreamUid) -> u64 {
     u64::from(stream.0) % SEVERAL
 }
@@ -130,9 +130,9 @@ impl Mark {
         )))
     }
 
-    /// A statement that the lease covers mentions the term.
-    // Relaxed throughout: who reads a mark to decide has the stripe's lock for writing, and all who
-    // write have it for reading.
+    /// Records that a statement which the lease covers mentions the term.
+    // Relaxed throughout: a thread that reads a mark to decide holds the stripe's lock for writing,
+    // and all threads that write marks hold it for reading.
     pub(crate) fn mention(&self, epoch: &Epoch) {
         let slot = slot_of(epoch.stream());
         let mentioned = |before: u64| {
@@ -146,7 +146,7 @@ impl Mark {
             let after = bits(of, epoch.number().max(before & EPOCH_MASK));
             (after != before).then_some(after)
         };
-        // An error says that nothing has changed.
+        // An error means that nothing has changed.
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, mentioned);
@@ -179,22 +179,22 @@ pub(crate) struct PassingTerms {
     term_bytes: usize,
 }
 
-/// What comes of a term that is looked at.
+/// The outcome of examining a term.
 pub(crate) enum Fate {
     /// There is no such term.
     Unknown,
     /// It is not past.
     Alive(Mentioned),
-    /// It is past, and somebody holds it.
+    /// It is past, but still held.
     Held,
-    /// It was taken out.
+    /// It was removed.
     Gone(Arc<PassingTerm>),
 }
 
 /// A table gives memory back when it is this many times too large, and not below this size.
 const MUCH_TOO_LARGE: usize = 8;
 const SMALL: usize = 64;
-/// The references that the two tables have.
+/// The number of references that the two tables hold.
 const IN_TABLES: usize = 2;
 
 impl PassingTerms {
@@ -217,7 +217,7 @@ impl PassingTerms {
         (term.id == id).then_some(term)
     }
 
-    /// The term with this hash that `is_it` takes.
+    /// The term with this hash that `is_it` accepts.
     pub(crate) fn find(
         &self,
         hash: u64,
@@ -227,7 +227,7 @@ impl PassingTerms {
             .find(mixed(hash), |term| term.hash == hash && is_it(term))
     }
 
-    /// Adds a term that is not there.
+    /// Adds a term that is not in the tables.
     pub(crate) fn insert(&mut self, term: Arc<PassingTerm>) {
         self.term_bytes += term.bytes();
         self.by_number.insert(number_of(term.id), Arc::clone(&term));
@@ -235,7 +235,7 @@ impl PassingTerms {
             .insert_unique(mixed(term.hash), term, |term| mixed(term.hash));
     }
 
-    /// Takes out a term that is past by what its mark says, and that nobody has but the tables.
+    /// Removes a term whose mark says that it is past and that only the tables hold.
     pub(crate) fn take(&mut self, id: TermId, is_past: impl FnOnce(Mentioned) -> bool) -> Fate {
         let Entry::Occupied(entry) = self.by_number.entry(number_of(id)) else {
             return Fate::Unknown;
@@ -248,7 +248,7 @@ impl PassingTerms {
         if !is_past(mentioned) {
             return Fate::Alive(mentioned);
         }
-        // Nobody can take a new reference: they are made from those in the tables, under the lock.
+        // No new reference can appear: they are made from those in the tables, under the lock.
         if Arc::strong_count(term) > IN_TABLES {
             return Fate::Held;
         }
@@ -283,7 +283,7 @@ fn number_of(id: TermId) -> u64 {
     id.sequence()
 }
 
-/// All hashes of a stripe begin alike, and the table looks at both ends.
+/// Mixes a hash: all hashes of a stripe begin alike, and the table uses both ends.
 fn mixed(hash: u64) -> u64 {
     hash.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -1,9 +1,9 @@
 //! Texts that many terms share: beginnings of IRIs, datatypes, language tags. Each is kept once and
 //! has a small number; reading one by its number takes no lock.
 //!
-//! A beginning has to pay for itself: it is kept from the fourth new IRI on that it was met in, and
-//! the longest of up to three is taken. Which beginnings are kept depends on the order in which
-//! terms came; no id and no answer depends on it.
+//! A beginning is kept only when it saves memory: from the fourth new IRI that has it, and of up to
+//! three candidates the longest. Which beginnings are kept depends on the order in which terms
+//! came; no id and no answer depends on it.
 
 use crate::memory::Growing;
 use hashbrown::HashTable;
@@ -14,20 +14,22 @@ use std::hash::Hasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often a beginning is met before it is kept.
+/// The number of times that a beginning is met before it is kept.
 const PAYS_FROM: u32 = 4;
 /// A shorter beginning saves less than it costs to find it.
 const SHORTEST: usize = 10;
-/// How many cuts of an IRI are tried.
+/// The number of cuts of an IRI that are tried.
 const CUTS: usize = 3;
-/// How many beginnings are remembered that are not kept (yet); later ones push out earlier ones.
+/// The number of beginnings that are remembered without being kept (yet); later ones push out
+/// earlier ones.
 const SIGHTINGS: usize = 4096;
 
 /// Shared texts and their numbers.
 pub(crate) struct SharedTexts {
     texts: Growing<OnceLock<SharedText>, 6, 24>,
     known: RwLock<Known>,
-    /// Upper 24 bits: of the beginning's hash; lower 8: how often it was met.
+    /// The upper 24 bits are from the beginning's hash, the lower 8 count the times that it was
+    /// met.
     sightings: Box<[AtomicU32]>,
 }
 
@@ -39,7 +41,7 @@ struct Known {
 
 struct SharedText {
     text: Box<str>,
-    /// Of a datatype its id as a term; else unbound.
+    /// The term id of a datatype; unbound for other texts.
     datatype: TermId,
 }
 
@@ -71,13 +73,13 @@ impl SharedTexts {
         (self.find(hash, tag, false)).unwrap_or_else(|| self.keep(hash, tag, TermId::UNBOUND))
     }
 
-    /// The number of a datatype; `id` is asked for where it is new.
+    /// The number of a datatype; `id` is called if it is new.
     pub(crate) fn datatype(&self, iri: &str, id: impl FnOnce() -> TermId) -> u32 {
         let hash = hash_of(iri.as_bytes());
         (self.find(hash, iri, true)).unwrap_or_else(|| self.keep(hash, iri, id()))
     }
 
-    /// The number and length of the shared beginning to be used for a new IRI, if there is one.
+    /// The number and length of the shared beginning to use for a new IRI, if there is one.
     pub(crate) fn beginning(&self, iri: &str) -> Option<(u32, usize)> {
         let bytes = iri.as_bytes();
         let cuts = (SHORTEST..=bytes.len())
@@ -141,7 +143,7 @@ impl SharedTexts {
         number
     }
 
-    /// Notes that a beginning was met; returns how often lately, this time included.
+    /// Records that a beginning was met. Returns how often lately, this time included.
     fn sighted(&self, hash: u64) -> u32 {
         let slot = &self.sightings[hash as usize % SIGHTINGS];
         let mark = (hash >> 40) as u32;
@@ -177,7 +179,7 @@ mod tests {
         let whole = "http://example.com/a/".len();
         assert_eq!(begun("http://example.com/a/4"), Some(whole));
         assert_eq!(begun("http://example.com/a/"), Some(whole));
-        // A longer beginning is not known; a shorter one that is gets used meanwhile.
+        // A longer beginning is not known; a known shorter one is used meanwhile.
         assert_eq!(begun("http://example.com/a/b#1"), Some(whole));
         for n in 2..5 {
             begun(&format!("http://example.com/a/b#{n}"));

@@ -1,4 +1,5 @@
-//! A term as borrowed text, for those who write terms out: nothing is copied and no `Term` is made.
+//! A term as borrowed text, for code that writes terms out: nothing is copied and no `Term` is
+//! made.
 //!
 //! Before changing it: the text of a term is `head` followed by `tail`. Where the dictionary shares
 //! beginnings of IRIs, neither alone is the IRI.
@@ -6,7 +7,7 @@
 use oxrdf::BaseDirection;
 use somersault_model::{Tag, TermId, inline};
 
-/// What kind of RDF term a [`TermView`] shows.
+/// The kind of RDF term that a [`TermView`] shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TermKind {
     /// An IRI.
@@ -20,7 +21,7 @@ pub enum TermKind {
     Triple,
 }
 
-/// A term's text and what belongs to it, borrowed from where they are kept.
+/// A term's text, datatype, language and direction, borrowed from the place where they are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TermView<'a> {
     /// What kind of term this is.
@@ -29,11 +30,11 @@ pub struct TermView<'a> {
     pub head: &'a str,
     /// The rest of the text.
     pub tail: &'a str,
-    /// The datatype's IRI, of literals that are neither `xsd:string` nor language-tagged.
+    /// The IRI of the datatype, for literals that are neither `xsd:string` nor language-tagged.
     pub datatype: Option<&'a str>,
     /// The language tag, as it was given.
     pub language: Option<&'a str>,
-    /// The base direction, of directional language-tagged literals.
+    /// The base direction, for directional language-tagged literals.
     pub direction: Option<BaseDirection>,
 }
 
@@ -64,8 +65,8 @@ impl<'a> TermView<'a> {
     }
 }
 
-/// The literal of an inline id, its lexical form written into `buffer`, which is emptied first.
-/// `None` for ids of other kinds.
+/// The literal of an inline id. Its lexical form is written into `buffer`, which is emptied first.
+/// Returns `None` for ids of other kinds.
 pub fn inline_view(id: TermId, buffer: &mut String) -> Option<TermView<'_>> {
     buffer.clear();
     inline::write_lexical(id, buffer)?;

@@ -136,7 +136,7 @@ impl<'n> Activity<'n> {
         }
     }
 
-    /// Somebody, the active ones more often.
+    /// A random user; active ones are drawn more often.
     fn somebody(&mut self) -> u32 {
         self.random.skewed(self.population.len(), 4)
     }
@@ -304,7 +304,7 @@ impl<'n> Activity<'n> {
         ));
         out.push(triple(&photo, iri(Ns::Dc, "created"), moment(self.now_ms)));
         out.push(triple(&name, iri(Ns::Sioc, "container_of"), photo.clone()));
-        // The tagged are a run of the owner's friends, so that nobody is tagged twice.
+        // The tagged are a run of the owner's friends, so that no friend is tagged twice.
         let friends = self.population.friends(owner);
         let tagged = (self.random.below(10) as usize).min(friends.len());
         let first = self.random.below((friends.len() - tagged + 1) as u32) as usize;

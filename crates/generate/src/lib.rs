@@ -184,7 +184,7 @@ impl StreamKind {
         self.declaration_by(100)
     }
 
-    /// The same with batches of so many milliseconds.
+    /// The same with batches of `batch_ms` milliseconds.
     pub fn declaration_by(self, batch_ms: i64) -> String {
         let classification = if self == Self::Gps {
             "TIMING ALL".to_owned()
@@ -206,9 +206,9 @@ pub struct SocialNetwork {
 }
 
 impl SocialNetwork {
-    /// Draws who lives where, who knows whom and which groups there are.
+    /// Draws homes, friendships and groups.
     ///
-    /// A network of no users has one, so that there is always somebody to post.
+    /// A network of no users gets one, so that there is always a user to post.
     pub fn new(parameters: Parameters) -> Self {
         let parameters = Parameters {
             users: parameters.users.max(1),

@@ -295,7 +295,7 @@ impl Iterator for People<'_> {
     }
 }
 
-/// A moment within the last so many days before the streams start.
+/// A moment within the last `days` days before the streams start.
 fn past(days: u32, random: &mut Random) -> oxrdf::Literal {
     moment(-i64::from(random.below(days)) * DAY_MS - i64::from(random.below(86_400)) * 1000)
 }

@@ -1,13 +1,13 @@
-//! Who is in the network: where people live, who knows whom, which groups there are. Held in
-//! memory, a few words a user.
+//! The people of the network: their homes, friendships and groups. Held in memory, a few words per
+//! user.
 
 use crate::random::Random;
 
 /// What the draws of this file are for.
 const PURPOSE: u64 = 1;
-/// Nobody has more friends than this.
+/// The most friends that a user has.
 const MOST_FRIENDS: usize = 50;
-/// Friends are mostly found among the next so many people; they live nearby.
+/// Friends are mostly among the next this many people; they live nearby.
 const NEIGHBOURHOOD: u32 = 400;
 
 /// A country with its share of the users and a coordinate in it.

@@ -41,7 +41,7 @@ pub(crate) fn one_shot(population: &Population) -> Vec<NamedQuery> {
     fill(&ONE_SHOT, population)
 }
 
-/// Queries of the shapes L1–L3 by turns, each about somebody at random, under names of their own.
+/// Queries of the shapes L1–L3 in turn, each about a random user, under names of their own.
 pub(crate) fn standing(
     population: &Population,
     seed: u64,

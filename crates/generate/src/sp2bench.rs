@@ -74,7 +74,7 @@ pub struct Sp2Bench {
 }
 
 impl Sp2Bench {
-    /// A data set that ends with the document that reaches so many triples.
+    /// A data set that ends with the document that reaches `triples` triples.
     pub fn new(triples: u64, seed: u64) -> Sp2Bench {
         Sp2Bench { triples, seed }
     }
@@ -114,7 +114,7 @@ impl Sp2Bench {
     }
 }
 
-/// What is published, one after the other.
+/// The publications, one after the other.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Journal(u32),
@@ -150,10 +150,10 @@ fn steps_of(year: u32) -> Vec<Step> {
     steps
 }
 
-/// What has been written so far, as far as later documents refer to it.
+/// The documents written so far, as far as later documents refer to them.
 struct Library {
     random: Random,
-    /// The author of each authorship so far: who has written much is drawn often.
+    /// The author of each authorship so far: prolific authors are drawn often.
     slots: Vec<u32>,
     authors: u32,
     documents: Vec<NamedNode>,
@@ -274,7 +274,8 @@ impl Library {
         self.documents.push(node);
     }
 
-    /// Few cite at all, most of these little, and mostly what is cited already.
+    /// Few documents cite at all, most of those a little, and mostly documents that are cited
+    /// already.
     fn cited(&mut self) -> Vec<u32> {
         let before = self.documents.len() as u32;
         if before == 0 || !self.random.chance(0.02) {
@@ -295,7 +296,7 @@ impl Library {
         (0..count).map(|_| self.author()).collect()
     }
 
-    /// Somebody new, or one of those who have written, as often as they have.
+    /// A new author, or an earlier one, as often as each has written.
     fn author(&mut self) -> u32 {
         let author = if self.slots.is_empty() || self.random.chance(0.45) {
             self.new_author()

@@ -1,14 +1,14 @@
-//! Cuts a document at line ends into chunks that can be parsed apart.
+//! Cuts a document at line ends into chunks that can be parsed separately.
 
 use std::io::{self, Read};
 
-/// A longer line is not read: it could fill the memory before anybody looks at it.
+/// A longer line is refused: it could fill the memory before anything checks it.
 const LONGEST_LINE: usize = 256 << 20;
 
 pub(super) struct Chunks<R> {
     reader: R,
     length: usize,
-    /// The beginning of the line that the last chunk was cut before.
+    /// The beginning of the line before which the last chunk was cut.
     begun: Vec<u8>,
     ended: bool,
 }
@@ -29,7 +29,7 @@ impl<R: Read> Chunks<R> {
         self.ended
     }
 
-    /// Fills `chunk` with the next whole lines; false where there are no more.
+    /// Fills `chunk` with the next whole lines. Returns false if there are no more.
     ///
     /// # Errors
     /// Those of the reader, and a line that is too long.
@@ -38,9 +38,9 @@ impl<R: Read> Chunks<R> {
         chunk.append(&mut self.begun);
         let mut searched = 0;
         while !self.ended {
-            // At least doubled, so that a huge line is not searched and grown again and again.
+            // At least doubled, so that a huge line is not searched and grown repeatedly.
             let wanted = self.length.max(chunk.len());
-            // Else the reader would be asked in small pieces whether there is more.
+            // Without this the reader would be asked in small pieces whether there is more.
             chunk.reserve(wanted);
             let read = (&mut self.reader).take(wanted as u64).read_to_end(chunk)?;
             self.ended = read < wanted;

@@ -1,10 +1,9 @@
-//! Reads N-Triples and N-Quads on all cores: the document is cut at line ends, the chunks are
-//! parsed and interned by several threads, and what they made is handed on in the order of the
-//! document.
+//! Reads N-Triples and N-Quads on all cores: one thread cuts the document at line ends, several
+//! threads parse and intern the chunks, and their results are handed on in document order.
 //!
 //! The one thing to know: the outcome is that of `oxttl` reading the document from beginning to
-//! end, the place of the first error included. Only how the chunks interleave in the dictionary is
-//! left open.
+//! end, including the place of the first error. Only the order in which the chunks reach the
+//! dictionary is left open.
 
 mod chunks;
 mod plain;
@@ -22,23 +21,23 @@ pub use timed::TimedLines;
 
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// How the lines are to be read.
+/// How to read the lines.
 #[derive(Debug, Clone)]
 pub struct LineSyntax {
     /// Whether lines may name a graph (N-Quads).
     pub with_graphs: bool,
     /// Whether IRIs and language tags are taken as they are. A lenient document whose IRIs span
-    /// lines is not read right: read it again, serially, where reading it fails.
+    /// lines is not read correctly: if reading fails, read it again serially.
     pub lenient: bool,
     /// The graph of lines that name none.
     pub default_graph: GraphName,
-    /// About how long the chunks are, in bytes; 0 for a sensible length.
+    /// The approximate length of the chunks in bytes; 0 for a sensible length.
     pub chunk_bytes: usize,
 }
 
-/// What a thread makes of the statements that it reads.
+/// A thread's consumer of the statements that it reads.
 pub trait TakeLines {
-    /// What is made of a chunk.
+    /// The result of a chunk.
     type Chunk: Send;
     /// Why a statement is refused.
     type Error: Send;
@@ -67,7 +66,7 @@ pub enum LinesError<E> {
         line: u64,
         /// The column in code points, from 1.
         column: u64,
-        /// What is wrong there.
+        /// The parser's message.
         message: String,
     },
     /// A statement was refused.
@@ -88,10 +87,10 @@ struct Parsed<C> {
 
 type ChunkResult<W> = Result<Parsed<<W as TakeLines>::Chunk>, LinesError<<W as TakeLines>::Error>>;
 
-/// Reads a document. Each thread has a worker of its own; `merge` gets the chunks in order.
+/// Reads a document. Each thread has its own worker; `merge` receives the chunks in order.
 ///
 /// # Errors
-/// The first in the order of the document; all before it was merged.
+/// The first error in document order; everything before it was merged.
 pub fn read_lines<W: TakeLines>(
     reader: impl Read,
     syntax: &LineSyntax,
@@ -108,7 +107,7 @@ pub fn read_lines<W: TakeLines>(
         return Ok(());
     }
     if chunks.is_at_end() {
-        // Not worth a thread.
+        // A single chunk is not worth a thread.
         let chunk = Chunk {
             at: 0,
             bytes: first,
@@ -131,7 +130,7 @@ pub fn read_lines<W: TakeLines>(
                 for chunk in to_parse {
                     if !stop.load(Ordering::Relaxed) {
                         let result = parse_chunk(&chunk, syntax, &mut worker);
-                        // Whoever merges is there as long as this thread is.
+                        // The merging thread lives as long as this thread does.
                         let _ = done.send((chunk.at, result));
                     }
                     let _ = spare.send(chunk.bytes);
@@ -144,7 +143,8 @@ pub fn read_lines<W: TakeLines>(
             let outcome = merge_in_order::<W>(&to_merge, &mut merge);
             if outcome.is_err() {
                 stop.store(true, Ordering::Relaxed);
-                // Until the others have stopped: nobody waits for a place in the channel.
+                // Drains the channel until the other threads have stopped, so that none waits for
+                // room in it.
                 to_merge.iter().for_each(drop);
             }
             outcome
@@ -178,7 +178,7 @@ fn read_chunks<W: TakeLines>(
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
-                // It comes after all chunks that could be read, as it would in one go.
+                // The error comes after all chunks that could be read, as in a serial read.
                 let _ = done.send((at + 1, Err(LinesError::Io(error))));
                 return;
             }
@@ -226,7 +226,7 @@ fn parse_chunk<W: TakeLines>(chunk: &Chunk, syntax: &LineSyntax, worker: &mut W)
     let mut lines = 0;
     match std::str::from_utf8(bytes) {
         Ok(text) => parse_text(text, is_last, syntax, worker, &mut lines)?,
-        // The error is in it, but there may be another one before.
+        // The chunk is not valid UTF-8, but another error may come first.
         Err(_) => {
             parse_slowly(bytes, bytes.len(), is_last, syntax, worker)?;
             lines = line_ends(bytes);
@@ -267,7 +267,7 @@ fn parse_text<W: TakeLines>(
     Ok(())
 }
 
-/// The end of the lines from `start` on of which none is plain.
+/// The end of the run of lines from `start` on of which none is plain.
 fn end_of_run(plain: &mut Lines<'_>, text: &str, start: usize) -> usize {
     let mut end = start;
     loop {
@@ -282,8 +282,8 @@ fn end_of_run(plain: &mut Lines<'_>, text: &str, start: usize) -> usize {
     }
 }
 
-/// Reads the first `length` bytes, which are whole lines, with `oxttl`. Where they do not parse,
-/// the error is the one that reading on would give: it may depend on what comes behind them.
+/// Reads the first `length` bytes, which are whole lines, with `oxttl`. If they do not parse, the
+/// error is the one that reading on would give: it may depend on the text behind them.
 fn parse_slowly<W: TakeLines>(
     bytes: &[u8],
     length: usize,
@@ -302,8 +302,8 @@ fn parse_slowly<W: TakeLines>(
     let Err(error) = parsed else {
         return Ok(());
     };
-    // Of a text or an IRI that is not ended in its line `oxttl` looks for the end further on; where
-    // the document goes on there will be one.
+    // If a text or an IRI does not end in its line, `oxttl` looks for the end further on; where the
+    // document continues there is one.
     let mut ended = bytes.to_vec();
     if !is_last {
         ended.extend_from_slice(b"\">\n");
@@ -317,7 +317,7 @@ fn parse_slowly<W: TakeLines>(
     })
 }
 
-/// Calls `each` with the statements of the lines, as long as it says so.
+/// Calls `each` with the statements of the lines, as long as it returns true.
 fn each_quad(
     bytes: &[u8],
     syntax: &LineSyntax,
@@ -356,7 +356,7 @@ fn each_quad(
     Ok(())
 }
 
-/// The same error, so many lines further down.
+/// The same error, `lines` lines further down.
 fn later<E>(error: LinesError<E>, lines: u64) -> LinesError<E> {
     match error {
         LinesError::Syntax {
@@ -372,7 +372,7 @@ fn later<E>(error: LinesError<E>, lines: u64) -> LinesError<E> {
     }
 }
 
-/// How many lines end here: at `\n`, at `\r\n`, and at `\r` alone.
+/// The number of line ends: `\n`, `\r\n`, and `\r` alone.
 fn line_ends(bytes: &[u8]) -> u64 {
     let mut count = 0;
     for (at, byte) in bytes.iter().enumerate() {

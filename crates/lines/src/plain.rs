@@ -1,8 +1,8 @@
-//! Reads the plain lines of N-Triples and N-Quads: those that a glance shows to be right. Every
-//! other line, wrong ones included, is `None` here and goes to `oxttl`, whose word counts.
+//! Reads the plain lines of N-Triples and N-Quads: those whose correctness a simple scan shows.
+//! Every other line, wrong ones included, is `None` here and goes to `oxttl`, which decides.
 //!
-//! The one thing to know: what is accepted here `oxttl` accepts too, and reads as the same
-//! statement (`tests/it/lines.rs`).
+//! The one thing to know: `oxttl` accepts every line that is accepted here, and reads it as the
+//! same statement (`tests/it/lines.rs`).
 
 use memchr::memchr;
 use oxrdf::vocab::rdf;
@@ -10,7 +10,7 @@ use oxrdf::{
     BlankNodeRef, GraphNameRef, LiteralRef, NamedNodeRef, NamedOrBlankNodeRef, QuadRef, TermRef,
 };
 
-/// What bytes may be where.
+/// Classes of bytes, by the place where they may occur.
 const HOST: u8 = 1;
 const IRI: u8 = 2;
 const LABEL: u8 = 4;
@@ -46,12 +46,12 @@ static CLASSES: [u8; 256] = {
     classes
 };
 
-/// A place in a text of lines.
+/// A position in a text of lines.
 pub(super) struct Lines<'t> {
     text: &'t str,
     at: usize,
     with_graphs: bool,
-    /// The text of the last literal, where it was not spelled out.
+    /// The text of the last literal, if it had escapes.
     unescaped: String,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Line<'t> {
     Statement(Statement<'t>),
 }
 
-/// A statement whose terms are in the text, but for a literal that had escapes.
+/// A statement whose terms are in the text, except for a literal that had escapes.
 pub(super) struct Statement<'t> {
     subject: NamedOrBlankNodeRef<'t>,
     predicate: NamedNodeRef<'t>,
@@ -82,8 +82,8 @@ enum Suffix<'t> {
 }
 
 impl<'t> Statement<'t> {
-    /// The statement; `unescaped` is the text of its literal where that had escapes, and `default`
-    /// the graph where it names none.
+    /// The statement; `unescaped` is the text of its literal if that had escapes, and `default` the
+    /// graph if it names none.
     #[inline]
     pub(super) fn quad<'q>(&self, unescaped: &'q str, default: GraphNameRef<'q>) -> QuadRef<'q>
     where
@@ -134,8 +134,8 @@ impl<'t> Lines<'t> {
         self.at >= self.text.len()
     }
 
-    /// Reads the line that starts here and goes to the next; `None`, somewhere in the line, where
-    /// it is not a plain one.
+    /// Reads the line that starts here and moves to the next. Returns `None`, with the position
+    /// somewhere in the line, if the line is not plain.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Line<'t>> {
         self.skip_blanks();
@@ -172,7 +172,7 @@ impl<'t> Lines<'t> {
         }))
     }
 
-    /// The statement that [`Lines::next`] read last; `default` is the graph where it names none.
+    /// The statement that [`Lines::next`] read last; `default` is the graph if it names none.
     #[inline]
     pub(super) fn quad<'q>(
         &'q self,
@@ -182,14 +182,13 @@ impl<'t> Lines<'t> {
         statement.quad(&self.unescaped, default)
     }
 
-    /// The text of the literal of the statement that [`Lines::next`] read last, where it had
-    /// escapes.
+    /// The text of the literal of the statement that [`Lines::next`] read last, if it had escapes.
     #[inline]
     pub(super) fn unescaped_of(&self, statement: &Statement<'_>) -> Option<&str> {
         matches!(statement.object, Object::Literal(None, _)).then_some(&*self.unescaped)
     }
 
-    /// Goes behind a line that is empty, or all comment from its first byte on; whether it is one.
+    /// Skips a line that is empty, or a comment from its first byte on. Returns whether it did.
     #[inline]
     pub(super) fn skip_line_without_statement(&mut self) -> bool {
         let rest = &self.text.as_bytes()[self.at..];
@@ -203,10 +202,11 @@ impl<'t> Lines<'t> {
         true
     }
 
-    /// Reads a time and the tab behind it; `None` where it is not spelled in the plainest way.
+    /// Reads a time and the tab behind it. Returns `None` if the time is not in its plainest
+    /// spelling.
     #[inline]
     pub(super) fn time(&mut self) -> Option<i64> {
-        /// So many digits are a number of 64 bits, whatever they are.
+        /// A number with this many digits always fits into 64 bits.
         const DIGITS: usize = 18;
         let negative = self.byte() == b'-';
         let start = self.at + usize::from(negative);
@@ -223,7 +223,7 @@ impl<'t> Lines<'t> {
         Some(if negative { -time } else { time })
     }
 
-    /// The byte here; 0, which no plain line has where it is asked for, at the end.
+    /// The byte at the position; 0 at the end, which no plain line has where this is called.
     #[inline]
     fn byte(&self) -> u8 {
         self.byte_at(self.at)
@@ -249,7 +249,7 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// Goes behind the end of the line, over a comment too.
+    /// Moves behind the end of the line, over a comment too.
     fn end_of_line(&mut self) -> Option<()> {
         let rest = &self.text.as_bytes()[self.at..];
         if rest.first() == Some(&b'#') {
@@ -275,7 +275,7 @@ impl<'t> Lines<'t> {
         }
         let start = self.at + 2;
         let end = self.skip(start, LABEL);
-        // Labels may have dots within and more letters; whoever uses them goes the long way.
+        // Labels may have dots inside and more letters; lines with such labels go to `oxttl`.
         let plain = self.byte_at(start) != b'-' && matches!(self.byte_at(end), b' ' | b'\t');
         if end == start || !plain {
             return None;
@@ -313,7 +313,7 @@ impl<'t> Lines<'t> {
         self.checked_iri(start)
     }
 
-    /// An IRI of a less common shape.
+    /// Reads an IRI of a less common shape.
     #[cold]
     fn checked_iri(&mut self, start: usize) -> Option<NamedNodeRef<'t>> {
         let text = self.text;
@@ -348,14 +348,14 @@ impl<'t> Lines<'t> {
             b'^' if self.byte_at(self.at + 1) == b'^' => {
                 self.at += 2;
                 let datatype = self.iri()?;
-                // Those that need a language tag are refused, but not here.
+                // A literal with a datatype that requires a language tag is refused, but not here.
                 let tagged = datatype == rdf::LANG_STRING || datatype == rdf::DIR_LANG_STRING;
                 if tagged {
                     return None;
                 }
                 Suffix::Datatype(datatype)
             }
-            // What may follow at a distance goes the long way: blanks before `@` or `^^`.
+            // Blanks before `@` or `^^` go to `oxttl`.
             b' ' | b'\t' => {
                 self.skip_blanks();
                 if matches!(self.byte(), b'@' | b'^') {
@@ -368,8 +368,7 @@ impl<'t> Lines<'t> {
         Some(Object::Literal(text, suffix))
     }
 
-    /// Writes a text whose first escape is at `at` with its escapes resolved; returns where it
-    /// ends.
+    /// Resolves the escapes of a text, the first of which is at `at`. Returns where the text ends.
     fn unescape(&mut self, start: usize, mut at: usize) -> Option<usize> {
         let whole = self.text;
         let mut from = start;
@@ -403,8 +402,8 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// A tag of two or three lower-case letters: the only ones that need neither a check nor a
-    /// change.
+    /// Reads a tag of two or three lower-case letters: the only tags that need neither a check nor
+    /// a change.
     fn language(&mut self) -> Option<&'t str> {
         let start = self.at + 1;
         let mut end = start;

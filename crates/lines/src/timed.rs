@@ -1,8 +1,8 @@
-//! Lines of a stream, `t_ms<TAB>statement .`, in one pass without a copy of their terms. What is in
-//! any way unusual is left to whoever reads such lines with the library alone: its word counts, and
-//! its errors are those that are shown.
+//! Reads lines of a stream, `t_ms<TAB>statement .`, in one pass and without copying their terms.
+//! Anything unusual is left to the reader that uses the library alone: it decides, and its errors
+//! are the ones that are reported.
 //!
-//! The one thing to know: what is read here is what `oxttl` reads in the same lines
+//! The one thing to know: the statements read here are those that `oxttl` reads from the same lines
 //! (`tests/it/timed.rs`).
 
 use super::plain::{Line, Lines, Statement};
@@ -14,7 +14,7 @@ use std::ops::Range;
 /// Statements of a stream, read from lines of text.
 pub struct TimedLines<'t> {
     lines: Vec<TimedLine<'t>>,
-    /// The texts of literals that were not spelled out, one after the other.
+    /// The unescaped texts of literals, one after the other.
     unescaped: String,
     /// Statements that only the library could read.
     others: Vec<Quad>,
@@ -26,20 +26,20 @@ struct TimedLine<'t> {
 }
 
 enum Read<'t> {
-    /// With the place of its literal's text among those that were unescaped.
+    /// A plain line, with the range of its literal's text in `unescaped`.
     Plain(Statement<'t>, Range<usize>),
-    /// At this index among the others.
+    /// The statement at this index in `others`.
     Other(usize),
 }
 
 impl<'t> TimedLines<'t> {
-    /// Reads lines, N-Triples or N-Quads behind the times; empty ones and those that begin with `#`
-    /// are passed over. None where there are more than `limit` statements, where something may be
-    /// wrong, and where a triple term is: the nesting of those is to be looked at first.
+    /// Reads lines: a time, then N-Triples or N-Quads. Empty lines and lines that begin with `#`
+    /// are skipped. Returns `None` if there are more than `limit` statements, if something may be
+    /// wrong, or if there is a triple term, whose nesting has to be checked first.
     pub fn read(text: &'t [u8], limit: u64) -> Option<TimedLines<'t>> {
         let text = std::str::from_utf8(text).ok()?;
         let mut read = TimedLines {
-            // Of streams of our kind lines have about a hundred bytes.
+            // Lines of typical streams have about a hundred bytes.
             lines: Vec::with_capacity(text.len() / 96 + 1),
             unescaped: String::new(),
             others: Vec::new(),
@@ -76,12 +76,12 @@ impl<'t> TimedLines<'t> {
         Some(read)
     }
 
-    /// How many statements there are.
+    /// The number of statements.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no statements.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -108,7 +108,7 @@ impl<'t> TimedLines<'t> {
     }
 }
 
-/// The one statement of a line, without a triple term.
+/// The one statement of a line, if it has no triple term.
 #[cold]
 fn one_statement(line: &[u8]) -> Option<Quad> {
     if memmem::find(line, b"<<").is_some() {

@@ -1,14 +1,13 @@
-//! What threads that work together ask of the machine: how many cores there are for them, to be
-//! kept to one, to come after others, and waiting for something that is about to happen without
-//! going to sleep.
+//! Machine services for threads that work together: the number of usable cores, pinning a thread to
+//! one core, lowering a thread's priority, and spinning for an event that is about to happen.
 #![allow(unsafe_code)]
 
 use std::time::{Duration, Instant};
 
-/// So often is looked between two looks at the clock.
+/// The number of checks between two looks at the clock.
 const LOOKS: u32 = 32;
 
-/// The cores that this process may use now; that may change while it runs.
+/// The cores that this process may use now. The set may change while the process runs.
 #[cfg(target_os = "linux")]
 fn allowed() -> Option<libc::cpu_set_t> {
     // SAFETY: a set of cores is plain bits, of which none is a valid state; the call writes at most
@@ -20,7 +19,7 @@ fn allowed() -> Option<libc::cpu_set_t> {
     }
 }
 
-/// How many cores this process may use now.
+/// The number of cores that this process may use now.
 #[cfg(target_os = "linux")]
 pub(crate) fn usable() -> usize {
     // SAFETY: counting reads the set alone.
@@ -28,14 +27,15 @@ pub(crate) fn usable() -> usize {
     allowed().map_or(usize::MAX, count)
 }
 
-/// How many cores this process may use now, where the system can be asked; else any number.
+/// The number of cores that this process may use now, where the system can report it; else any
+/// number.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn usable() -> usize {
     usize::MAX
 }
 
-/// Keeps the calling thread to one of the cores that this process may use, counted from 0. Whether
-/// it is kept there: else it runs wherever the system puts it, which is never wrong.
+/// Pins the calling thread to one of the cores that this process may use, counted from 0. Returns
+/// whether the thread is pinned; if not, it runs wherever the system puts it, which is never wrong.
 #[cfg(target_os = "linux")]
 pub(crate) fn keep_to(number: usize) -> bool {
     let Some(set) = allowed() else {
@@ -55,24 +55,24 @@ pub(crate) fn keep_to(number: usize) -> bool {
     }
 }
 
-/// Leaves the thread to the system.
+/// Leaves the thread to the system and returns `false`.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn keep_to(_number: usize) -> bool {
     false
 }
 
-/// A thread, by its number in the system.
+/// A thread, by its system-wide number.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadNumber(u32);
 
-/// Threads have no numbers that would serve here.
+/// Threads have no usable numbers on this system.
 #[cfg(not(target_os = "linux"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ThreadNumber {}
 
-/// By how much the priority of who steps back is lowered: so that it gets a tenth of a core that
-/// others want, not nothing.
+/// The amount by which a thread that steps back lowers its priority. With it the thread still gets
+/// a tenth of a core that others want, not nothing.
 #[cfg(target_os = "linux")]
 const LOWER: i32 = 10;
 
@@ -84,13 +84,13 @@ pub(crate) fn this_thread() -> Option<ThreadNumber> {
     u32::try_from(number).ok().map(ThreadNumber)
 }
 
-/// There is none.
+/// Returns `None`: threads have no usable numbers here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn this_thread() -> Option<ThreadNumber> {
     None
 }
 
-/// The priority of a thread of this process: the greater, the lower it is.
+/// The priority of a thread of this process. A greater number is a lower priority.
 #[cfg(target_os = "linux")]
 pub(crate) fn priority(ThreadNumber(number): ThreadNumber) -> i32 {
     // SAFETY: it takes numbers alone; a thread that is not there has an error for an answer, which
@@ -98,7 +98,7 @@ pub(crate) fn priority(ThreadNumber(number): ThreadNumber) -> i32 {
     unsafe { libc::getpriority(libc::PRIO_PROCESS, number) }
 }
 
-/// Lowers the priority of a thread of this process, for good. Whether it is lowered.
+/// Lowers the priority of a thread of this process for good. Returns whether it succeeded.
 #[cfg(target_os = "linux")]
 pub(crate) fn step_back(thread: ThreadNumber) -> bool {
     let lower = priority(thread) + LOWER;
@@ -106,13 +106,13 @@ pub(crate) fn step_back(thread: ThreadNumber) -> bool {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.0, lower) == 0 }
 }
 
-/// Nobody can be asked to.
+/// Cannot be called: no value of `ThreadNumber` exists here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn step_back(thread: ThreadNumber) -> bool {
     match thread {}
 }
 
-/// Looks for so long whether something has happened; whether it has.
+/// Spins for at most `most` until `happened` returns true. Returns whether it did.
 pub(crate) fn look_out(most: Duration, happened: impl Fn() -> bool) -> bool {
     let started = Instant::now();
     loop {

@@ -1,9 +1,9 @@
-//! What a query sees of the pool: threads that take shares of its work.
+//! The query's view of the pool: threads that take shares of its work.
 
 /// Threads that take shares of a heavy query, such as the query pool. Without them a query runs on
 /// its caller's thread alone.
 pub trait Crew: Send + Sync {
-    /// How many threads may work on one query, the caller's among them; at least 1.
+    /// The number of threads that may work on one query, the caller's among them; at least 1.
     fn hands(&self) -> usize;
 
     /// Announces that there may be work to share soon, so that free threads wake up.

@@ -1,11 +1,10 @@
 //! The query pool: threads that execute continuous and one-shot queries. Firings go first, but
-//! after so many of them in a row a waiting one-shot query gets its turn; and there is always one
-//! thread that has not taken a one-shot query, so that long ones cannot hold up the firings. Nobody
-//! starves. Threads for which there is no job help with heavy queries, a share at a time (`task`).
-//! That may be the one left for firings; on two threads it is. Spare threads take what has waited
-//! for long nevertheless, so that nothing waits for the end of a heavy query: there the system's
-//! scheduler shares out the cores, and a one-shot query that has run for long comes after all
-//! others (`workers`).
+//! after a number of them in a row a waiting one-shot query gets its turn. One thread never takes a
+//! one-shot query, so long ones cannot hold up the firings. No job starves. Threads without a job
+//! help with heavy queries, a share at a time (`task`). The thread kept for firings helps too; in a
+//! pool of two threads it is the only helper. Spare threads run jobs that have waited for long, so
+//! nothing waits for the end of a heavy query: then the system's scheduler shares out the cores,
+//! and a one-shot query that has run for long comes after all others (`workers`).
 
 use crate::cores::{keep_to, look_out, usable};
 use crate::crew::Crew;
@@ -18,11 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A thread that has helped, or was told that help will be wanted, looks out for so long before it
-/// goes to sleep: the next shares of the same query come sooner than a thread wakes up.
+/// The time that a thread spins before it goes to sleep, after it has helped or was told that help
+/// will be wanted: the next shares of the same query come sooner than a thread wakes up.
 const LOOK_OUT: Duration = Duration::from_micros(150);
 
-/// How many threads there are for what has waited too long. The last is kept for firings.
+/// The number of spare threads, for jobs that have waited too long. The last is kept for firings.
 const SPARE_THREADS: usize = 3;
 
 /// The jobs, and what wakes the threads that take them.
@@ -31,11 +30,12 @@ struct Dispatch {
     wake: Condvar,
     /// Wakes spare threads.
     late: Condvar,
-    /// How many jobs wait that a thread without a job could take; written with the queues locked.
+    /// The number of waiting jobs that a thread without a job could take; written with the queues
+    /// locked.
     waiting: AtomicUsize,
-    /// How often something to do has come.
+    /// The number of times that work has arrived.
     came: AtomicUsize,
-    /// How often a heavy query has said that it will want help.
+    /// The number of times that a heavy query has announced that it will want help.
     announced: AtomicUsize,
 }
 
@@ -48,9 +48,9 @@ impl Dispatch {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Runs a job that was taken; gives the queues, locked.
+    /// Runs a job that was taken. Returns the queues, locked.
     fn run(&self, seat: &Seat, class: Class, job: Job) -> MutexGuard<'_, Queues> {
-        // A firing never steps back, nor does who helps with it, for whom it would have to wait.
+        // A firing never steps back, and neither do its helpers, for whom it would have to wait.
         let begun = (class == Class::OneShot).then(Instant::now);
         let run = || task::begun(begun, || catch_unwind(AssertUnwindSafe(job)));
         let result = match begun {
@@ -68,7 +68,7 @@ impl Dispatch {
         queues
     }
 
-    /// Drops the jobs that wait and has threads end.
+    /// Drops the waiting jobs and makes the threads end.
     fn end(&self) {
         let dropped = self.queues.lock().stop();
         self.wake.notify_all();
@@ -76,7 +76,7 @@ impl Dispatch {
         drop(dropped);
     }
 
-    /// Called when something to do has come.
+    /// Records that work has arrived.
     fn note_came(&self) {
         self.came.fetch_add(1, Ordering::Relaxed);
     }
@@ -131,7 +131,7 @@ impl Crew for PoolCrew {
     }
 }
 
-/// See the module.
+/// The query pool; see the head of this file.
 pub struct QueryPool {
     dispatch: Arc<Dispatch>,
     crew: Arc<dyn Crew>,
@@ -142,12 +142,12 @@ impl QueryPool {
     /// A pool of `threads` threads; at least two, since one is kept for firings.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// Fails if the system cannot start the threads.
     pub fn start(threads: usize) -> std::io::Result<QueryPool> {
         QueryPool::start_with(threads, SPARE_THREADS, LONG)
     }
 
-    /// How many jobs a pool of so many threads may run at once.
+    /// The number of jobs that a pool of `threads` threads may run at once.
     pub fn jobs_at_once(threads: usize) -> usize {
         threads.max(2) + SPARE_THREADS
     }
@@ -168,11 +168,11 @@ impl QueryPool {
         });
         let crew = Arc::new(PoolCrew {
             dispatch: Arc::clone(&dispatch),
-            // Of many threads one is left for those who come meanwhile.
+            // A large pool leaves one thread for queries that arrive meanwhile.
             hands: if threads > 2 { threads - 1 } else { threads },
         });
-        // Two that work on one query are of use on two cores only, and where both are woken by one
-        // the system tends to put them there.
+        // Two threads that work on one query help only on two cores, and the system tends to put
+        // threads that one thread wakes on the same core.
         let cores = usable();
         let for_threads = Arc::clone(&dispatch);
         let begin = move |seat: Arc<Seat>| {
@@ -200,7 +200,7 @@ impl QueryPool {
         };
         let seats =
             Seats::start(threads + spare_threads, long, Box::new(begin)).inspect_err(|_| {
-                // Those that have been begun end by themselves.
+                // The threads already started end by themselves.
                 dispatch.end();
             })?;
         Ok(QueryPool {
@@ -227,18 +227,18 @@ impl QueryPool {
         }
     }
 
-    /// The threads of the pool, to be given to executions that may be heavy.
+    /// The threads of the pool, for executions that may be heavy.
     pub fn crew(&self) -> &Arc<dyn Crew> {
         &self.crew
     }
 
-    /// How many one-shot queries wait or run.
+    /// The number of one-shot queries that wait or run.
     pub fn one_shots(&self) -> usize {
         let queues = self.dispatch.queues.lock();
         queues.one_shots()
     }
 
-    /// Takes no more jobs, drops those that wait, and waits for those that run.
+    /// Accepts no more jobs, drops the waiting ones, and waits for the running ones.
     pub fn stop(&self) {
         self.dispatch.end();
         self.seats.join();
@@ -251,10 +251,10 @@ impl Drop for QueryPool {
     }
 }
 
-/// Until the pool stops, or the thread has stepped back.
+/// Takes and runs jobs until the pool stops or the thread has stepped back.
 fn work(dispatch: &Dispatch, seat: &Seat) {
     let mut queues = dispatch.queues.lock();
-    // Whether the last that it did was helping, and which announcements it knows of.
+    // Whether the thread's last work was helping, and the announcements that it has seen.
     let mut helped = false;
     let mut announced = dispatch.announced.load(Ordering::Relaxed);
     loop {
@@ -300,7 +300,7 @@ fn work(dispatch: &Dispatch, seat: &Seat) {
     }
 }
 
-/// What a spare thread does: it runs what has waited too long.
+/// The loop of a spare thread: it runs jobs that have waited too long.
 fn stand_by(dispatch: &Dispatch, seat: &Seat) {
     let mut queues = dispatch.queues.lock();
     while !queues.stopping {

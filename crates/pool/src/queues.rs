@@ -1,18 +1,17 @@
-//! What waits for the threads of the query pool, and who may take what: the rules of the pool,
-//! without its threads.
+//! The waiting work of the query pool and the rules by which threads take it, without the threads.
 
 use crate::task::Task;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// After so many firings in a row a waiting one-shot query goes first.
+/// After this many firings in a row a waiting one-shot query goes first.
 const FIRINGS_IN_A_ROW: u32 = 16;
 
-/// After so long a waiting job is taken by a spare thread.
+/// After this time a spare thread takes a waiting job.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// What kind of work it is.
+/// The kind of work of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The firing of a continuous query.
@@ -23,33 +22,34 @@ pub enum Class {
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// A job, and since when it waits.
+/// A job, and the time since which it waits.
 struct Waiting {
     job: Job,
     since: Instant,
 }
 
-/// See the module.
+/// The waiting jobs and help requests of a pool, and the counts that decide which of them a thread
+/// may take.
 #[derive(Default)]
 pub(crate) struct Queues {
     continuous: VecDeque<Waiting>,
     one_shot: VecDeque<Waiting>,
-    /// Heavy queries that want help, once for each helper. They come last.
+    /// Heavy queries that want help, one entry for each helper. They come last.
     pub(crate) help: VecDeque<Arc<Task>>,
     /// Firings started since the last one-shot query while one was waiting.
     in_a_row: u32,
     one_shots_running: usize,
-    /// How many one-shot queries may run at once, unless they have waited for long.
+    /// The number of one-shot queries that may run at once, unless they have waited for long.
     one_shots_allowed: usize,
-    /// How many threads have nothing to do, spare ones aside.
+    /// The number of idle threads, without the spare ones.
     pub(crate) idle: usize,
     spare_threads: usize,
     pub(crate) stopping: bool,
 }
 
 impl Queues {
-    /// Nothing waits yet. So many one-shot queries may run at once, and so many threads are spare
-    /// ones.
+    /// Empty queues. At most `one_shots_allowed` one-shot queries run at once, and `spare_threads`
+    /// of the threads are spare ones.
     pub(crate) fn new(one_shots_allowed: usize, spare_threads: usize) -> Queues {
         Queues {
             one_shots_allowed,
@@ -66,7 +66,7 @@ impl Queues {
         }
     }
 
-    /// Takes note that a job has ended; whether another one may be taken because of that.
+    /// Records that a job has ended. Returns whether another job may be taken because of that.
     pub(crate) fn ended(&mut self, class: Class) -> bool {
         match class {
             Class::Continuous => false,
@@ -77,13 +77,13 @@ impl Queues {
         }
     }
 
-    /// How many one-shot queries wait or run.
+    /// The number of one-shot queries that wait or run.
     pub(crate) fn one_shots(&self) -> usize {
         self.one_shot.len() + self.one_shots_running
     }
 
-    /// Nothing is to be taken any more; what waits is given back, to be dropped where nothing is
-    /// locked.
+    /// Closes the queues and returns the waiting jobs, which the caller drops without holding a
+    /// lock.
     pub(crate) fn stop(&mut self) -> Vec<Job> {
         self.stopping = true;
         self.help.clear();
@@ -91,18 +91,18 @@ impl Queues {
         left.map(|waiting| waiting.job).collect()
     }
 
-    /// How many jobs a thread could take now.
+    /// The number of jobs that a thread could take now.
     pub(crate) fn waiting(&self) -> usize {
         self.continuous.len() + self.one_shot.len().min(self.places())
     }
 
-    /// How many one-shot queries may be taken now.
+    /// The number of one-shot queries that may be taken now.
     fn places(&self) -> usize {
         self.one_shots_allowed
             .saturating_sub(self.one_shots_running)
     }
 
-    /// Whether some job has to wait for the end of another.
+    /// Whether some job has to wait for another to end.
     pub(crate) fn is_stuck(&self) -> bool {
         self.one_shot.len() > self.places() || self.waiting() > self.idle
     }
@@ -122,8 +122,8 @@ impl Queues {
         Some((Class::Continuous, next.job))
     }
 
-    /// A job for a spare thread: one that has waited too long at `now`. Else how long it is until
-    /// there may be one, if any waits.
+    /// Takes a job for a spare thread: one that has waited too long at `now`. Otherwise returns the
+    /// time until there may be one, if any job waits.
     pub(crate) fn take_late(&mut self, now: Instant) -> Result<(Class, Job), Option<Duration>> {
         let left = |queue: &VecDeque<Waiting>| {
             let waited = now.saturating_duration_since(queue.front()?.since);
@@ -196,7 +196,7 @@ mod tests {
         queues.one_shots_running = 1;
         assert!(matches!(queues.take_late(now), Ok((Class::OneShot, _))));
         assert_eq!(queues.one_shots_running, 2);
-        // What has just come is left to the others for a while.
+        // A new job is left to the other threads for a while.
         queues.continuous.push_back(Waiting {
             since: now,
             ..late()

@@ -1,7 +1,7 @@
-//! Shares of heavy queries on the query pool. Whoever has a heavy query works on it, and threads of
-//! the pool that have nothing else to do take shares of it; after each share they look whether
-//! somebody waits, and then leave. So a job waits for a helper no longer than for one share, which
-//! ends early where the work looks whether somebody waits.
+//! Shares of heavy queries on the query pool. The thread that runs a heavy query works on it, and
+//! idle threads of the pool take shares of it. After each share a helper checks whether a job
+//! waits, and leaves if one does. So a job waits for a helper no longer than for one share, which
+//! ends early where the work itself checks for waiting jobs.
 //!
 //! The one thing to know before changing it: the work is borrowed from the caller's stack. A helper
 //! touches it only between [`Task::enter`] and [`Task::leave`], and [`Task::run`] returns, or
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Who waits for the last helper looks so long whether it has left before going to sleep: to be
-/// woken takes about as long as a share.
+/// The time that the owner spins for the last helper to leave before it goes to sleep: a wake-up
+/// takes about as long as a share.
 const AWAKE: Duration = Duration::from_micros(60);
 
 type Work<'w> = dyn Fn(usize) + Sync + 'w;
@@ -26,12 +26,12 @@ type Work<'w> = dyn Fn(usize) + Sync + 'w;
 thread_local! {
     /// Whether this thread is inside of a share.
     static SHARING: Cell<bool> = const { Cell::new(false) };
-    /// When that began which this thread is at, if it may take long.
+    /// The start time of this thread's current query, if it may take long.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Calls what began then, if it may take long, and never panics: those who help with its tasks
-/// learn of it.
+/// Runs `call`, which never panics, as part of a query that began at `at`, if that may take long.
+/// Helpers with its tasks learn the start time.
 pub(crate) fn begun<T>(at: Option<Instant>, call: impl FnOnce() -> T) -> T {
     let before = BEGUN.replace(at);
     let result = call();
@@ -39,15 +39,15 @@ pub(crate) fn begun<T>(at: Option<Instant>, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Work that is being shared out.
+/// Work that several threads share.
 pub(crate) struct Task {
-    /// Borrowed for longer than its type says; see the module.
+    /// Borrowed for longer than its type says; see the head of this file.
     work: *const Work<'static>,
     shares: usize,
     begun: Option<Instant>,
-    /// The next share that nobody has taken.
+    /// The next share to be taken.
     next: AtomicUsize,
-    /// How many helpers are inside; written with the state locked.
+    /// The number of helpers inside; written with the state locked.
     helpers: AtomicUsize,
     state: Mutex<State>,
     left: Condvar,
@@ -66,8 +66,8 @@ struct State {
 }
 
 impl Task {
-    /// Has all shares of some work done, by this thread and by those that `call` brings to
-    /// [`Task::help`]. Inside of a share it is done by this thread alone.
+    /// Executes all shares of some work, on this thread and on those that `call` brings to
+    /// [`Task::help`]. Inside a share this thread does all of it alone.
     pub(crate) fn run(shares: usize, work: &Work<'_>, call: impl FnOnce(&Arc<Task>)) {
         if SHARING.get() || shares < 2 {
             (0..shares).for_each(work);
@@ -97,14 +97,14 @@ impl Task {
         }
     }
 
-    /// When that began which it is a part of, if that may take long. All tasks of one query have
-    /// the same.
+    /// The start time of the query that the task belongs to, if that may take long. All tasks of
+    /// one query have the same one.
     pub(crate) fn begun(&self) -> Option<Instant> {
         self.begun
     }
 
-    /// Takes shares until there are none left, or until `leave` after a share; whether there may be
-    /// some left.
+    /// Takes shares until none are left, or until `leave` returns true after a share. Returns
+    /// whether some may be left.
     pub(crate) fn help(&self, leave: &dyn Fn() -> bool) -> bool {
         if !self.enter() {
             return false;
@@ -130,7 +130,7 @@ impl Task {
         }
     }
 
-    /// Lets nobody in any more and waits for those inside.
+    /// Admits no more helpers and waits for those inside.
     fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -149,7 +149,7 @@ impl Task {
         loop {
             let share = self.next.fetch_add(1, Ordering::Relaxed);
             if share >= self.shares {
-                // Stays near the end, however often somebody asks.
+                // The number stays near the end, however many threads ask for a share.
                 self.next.store(self.shares, Ordering::Relaxed);
                 break;
             }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
 
-    /// Runs a task with so many helpers that come at any time, and come back after each share.
+    /// Runs a task with `helpers` helpers that come at any time, and come back after each share.
     fn with_helpers(helpers: usize, shares: usize, work: &Work<'_>) {
         std::thread::scope(|scope| {
             Task::run(shares, work, |task| {

@@ -1,13 +1,13 @@
-//! The seats of a query pool, a thread on each. A thread that has been at one query for long steps
-//! back: the system gives it a lower priority, so that what is short comes first where there are
-//! not cores enough for all, injection and firings above all.
+//! The seats of a query pool, a thread on each. A thread that has worked on one query for long
+//! steps back: the system gives it a lower priority. So short work comes first when cores are
+//! scarce, injection and firings above all.
 //!
-//! The one thing to know before changing it: a thread may lower its priority and not raise it
-//! again. So one that has stepped back ends with the query, and another takes its seat; it is begun
-//! by the thread that watches the seats, whose own priority was never lowered, since a thread
-//! begins with the priority of who begins it. To begin one costs more than many a query takes: so a
-//! thread steps back after it has itself been at the query for long, whoever was before, and none
-//! ends sooner than so long after it began.
+//! The one thing to know before changing it: a thread may lower its priority but not raise it
+//! again. So a thread that has stepped back ends with the query, and another takes its seat. The
+//! thread that watches the seats starts the new one: a thread starts with the priority of its
+//! creator, and the priority of the watching thread is never lowered. Starting a thread costs more
+//! than many queries take. So a thread steps back only after it has worked on the query for long
+//! itself, whichever thread did before, and none ends sooner than that time after its start.
 
 use crate::cores::{ThreadNumber, step_back, this_thread};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Who has been at one query for so long steps back.
+/// A thread that has worked on one query for this long steps back.
 pub(crate) const LONG: Duration = Duration::from_secs(1);
-/// So often in that time it is looked who has.
+/// The number of times within `LONG` that the seats are checked.
 const LOOKS: u32 = 4;
 
-/// What the thread is told that watches the seats.
+/// The messages to the thread that watches the seats.
 #[derive(Default)]
 struct Told {
     /// The seats that have been left.
@@ -35,18 +35,19 @@ struct Tell {
     news: Condvar,
 }
 
-/// What its thread does.
+/// The current work of a seat's thread.
 #[derive(Default)]
 struct Sitting {
     thread: Option<ThreadNumber>,
-    /// Since when that has been going on which it is at, if it may take long.
+    /// The start of the thread's current work, if that may take long.
     since: Option<Instant>,
-    /// The query that it last helped with, by when that began, and for how long in all.
+    /// The query that the thread helped with last, by its start time, and the total time spent on
+    /// it.
     helped: Option<(Instant, Duration)>,
     stepped_back: bool,
 }
 
-/// See the module.
+/// The place of one thread in the pool; see the head of this file.
 pub(crate) struct Seat {
     pub(crate) number: usize,
     tell: Arc<Tell>,
@@ -54,7 +55,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Called by a thread when it begins.
+    /// Claims the seat. A thread calls this when it starts.
     pub(crate) fn take(&self) {
         *self.sitting.lock() = Sitting {
             thread: this_thread(),
@@ -62,7 +63,7 @@ impl Seat {
         };
     }
 
-    /// Calls what may take long, which counts since then, and never panics.
+    /// Runs `call`, which never panics and may take long; its time counts from `since`.
     pub(crate) fn at_length<T>(&self, since: Instant, call: impl FnOnce() -> T) -> T {
         self.sitting.lock().since = Some(since);
         let result = call();
@@ -70,9 +71,9 @@ impl Seat {
         result
     }
 
-    /// Calls what helps with a query that began then, and never panics. It counts with what the
-    /// thread has helped with that query before, as if that had gone on until now: a heavy query is
-    /// helped a stretch at a time, and short jobs come in between.
+    /// Runs `call`, which never panics and helps with a query that began at `query`. Its time is
+    /// added to what the thread has spent on that query before, as if that had continued until now:
+    /// a thread helps a heavy query a stretch at a time, with short jobs in between.
     pub(crate) fn help_at_length<T>(&self, query: Instant, call: impl FnOnce() -> T) -> T {
         let helped = self.sitting.lock().helped;
         let before = helped.filter(|(other, _)| *other == query);
@@ -84,20 +85,21 @@ impl Seat {
         result
     }
 
-    /// Whether its thread has stepped back; it is to end then, and to say so with [`Seat::leave`].
+    /// Whether the seat's thread has stepped back. It must then end, and say so with
+    /// [`Seat::leave`].
     pub(crate) fn has_stepped_back(&self) -> bool {
         self.sitting.lock().stepped_back
     }
 
-    /// The last that a thread does which has stepped back.
+    /// Gives the seat up. A thread that has stepped back calls this last.
     pub(crate) fn leave(&self) {
         self.tell.told.lock().left.push(self.number);
         self.tell.news.notify_one();
     }
 
-    /// Has its thread step back if it has been at something for longer.
+    /// Makes the seat's thread step back if it has worked on one thing for longer than `long`.
     fn look(&self, long: Duration) {
-        // Locked until it is done, so that a thread that comes to the end meanwhile knows of it.
+        // The lock is held to the end, so that a thread that finishes meanwhile learns of it.
         let mut sitting = self.sitting.lock();
         let is_long = sitting.since.is_some_and(|since| since.elapsed() >= long);
         if is_long
@@ -109,7 +111,7 @@ impl Seat {
     }
 }
 
-/// How a thread is begun for a seat.
+/// Starts a thread for a seat.
 pub(crate) type Begin = dyn Fn(Arc<Seat>) -> io::Result<JoinHandle<()>> + Send + Sync;
 
 /// All seats of a pool.
@@ -121,17 +123,17 @@ pub(crate) struct Seats {
 struct Shared {
     seats: Vec<Arc<Seat>>,
     tell: Arc<Tell>,
-    /// By seat; none where no thread could be had, and at the end.
+    /// By seat; `None` where no thread could be started, and at the end.
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
     begin: Box<Begin>,
     long: Duration,
 }
 
 impl Seats {
-    /// So many seats, a thread on each.
+    /// Creates `count` seats, with a thread on each.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// Fails if the system cannot start the threads.
     pub(crate) fn start(count: usize, long: Duration, begin: Box<Begin>) -> io::Result<Seats> {
         let tell = Arc::new(Tell::default());
         let seat = |number| {
@@ -160,11 +162,11 @@ impl Seats {
         Ok(seats)
     }
 
-    /// Waits for all threads, which have been told to end; but not for the one that calls it.
+    /// Waits for all threads, which have been told to end, except for the calling one.
     pub(crate) fn join(&self) {
         self.shared.tell.told.lock().stopping = true;
         self.shared.tell.news.notify_all();
-        // It begins no thread after that.
+        // The watching thread starts no thread after that.
         if let Some(watch) = self.watch.lock().take() {
             let _ = watch.join();
         }
@@ -182,7 +184,7 @@ impl Seats {
 }
 
 impl Shared {
-    /// Begins a thread for a seat, after the one before has ended.
+    /// Starts a thread for a seat, after the one before has ended.
     fn fill(&self, number: usize) -> io::Result<()> {
         let before = self.threads.lock()[number].take();
         if let Some(before) = before {
@@ -193,8 +195,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks so often, and no more often for the seats that are left meanwhile, for which it begins
-    /// threads at once.
+    /// Checks the seats `LOOKS` times in the time that counts as long, and no more often when seats
+    /// are left meanwhile: it starts threads for those at once.
     fn watch(&self) {
         let between = self.long / LOOKS;
         let mut next_look = Instant::now() + between;
@@ -239,8 +241,8 @@ mod tests {
         priority(this_thread().expect("threads have numbers here"))
     }
 
-    /// So many seats, on which is done what is sent: either what is long, until the thread has
-    /// stepped back, or what is not.
+    /// Creates `count` seats that do the work they receive: long work, which lasts until the thread
+    /// has stepped back, or short work.
     fn seats(count: usize, work: Receiver<bool>, tell: Sender<Seen>) -> Seats {
         let normal = own_priority();
         let begin = move |seat: Arc<Seat>| {
@@ -334,7 +336,8 @@ mod tests {
         let seats = seats(2, work, tell);
         give.send(true).unwrap();
         (0..50).for_each(|_| give.send(false).unwrap());
-        // Two that begin, what was done, and the one that takes the seat of the one that was long.
+        // The starts of two threads, the results of the work, and the start of the thread that
+        // replaces the long one.
         let seen: Vec<Seen> = told.iter().take(2 + 1 + 50 + 1).collect();
         assert_eq!(seen.iter().filter(|(_, back)| *back).count(), 1);
         drop(give);

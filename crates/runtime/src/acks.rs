@@ -1,5 +1,5 @@
-//! Acknowledgements: who waits for a log position to be durable. They are answered by the log's own
-//! thread as soon as a group is durable, so that an update being evaluated holds no push up.
+//! Acknowledgements: answers that wait for a log position to be durable. The log's own thread sends
+//! them as soon as a group is durable, so that an update being evaluated delays no push.
 
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use somersault_log::{LogError, Position};
 use std::collections::VecDeque;
 
-/// Something to be answered once a position is durable.
+/// An answer to send once a position is durable.
 pub(crate) struct Ack<T> {
     pub(crate) position: Position,
     pub(crate) answer: T,
@@ -26,12 +26,13 @@ impl<T> Acks<T> {
         }
     }
 
-    /// Positions are added in ascending order, by one thread.
+    /// Adds an acknowledgement. One thread adds all of them, in ascending order of position.
     pub(crate) fn add(&self, ack: Ack<T>) {
         self.waiting.lock().push_back(ack);
     }
 
-    /// Answers what is durable, and if the log has failed all the rest.
+    /// Answers those whose position is durable and, if the log has failed, all others with the
+    /// failure.
     pub(crate) fn settle(&self, durable: Position, failed: Option<LogError>) {
         loop {
             let ack = {
@@ -49,7 +50,7 @@ impl<T> Acks<T> {
                     RuntimeError::Log(error).unproven()
                 }))
             };
-            // Nobody listening any more is no error.
+            // A caller that no longer waits is no error.
             let _ = ack.reply.send(result);
         }
     }

@@ -1,13 +1,13 @@
-//! The clock, as something that is handed in: the core reads none (S6).
+//! The clock, passed in by the caller: the core reads none (S6).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Says what time it is.
+/// A source of the current time.
 pub trait Clock: Send + Sync + 'static {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> i64;
 
-    /// Whether time goes on by itself: only then are idle and arrival-time streams advanced.
+    /// Whether time advances by itself: only then are idle and ARRIVAL TIME streams advanced.
     fn ticks(&self) -> bool;
 }
 
@@ -30,7 +30,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still; event time moves by pushes and advances alone.
+/// A clock that stands still; only pushes and advances move event time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ManualClock;
 

@@ -42,16 +42,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// So many names are looked at in one turn.
+/// The number of names that one turn looks at.
 const NAMES_AT_ONCE: usize = 4096;
 
 /// How much longer than its deadline a stop waits for the fabric to end.
 const STOP_SLACK: Duration = Duration::from_secs(5);
 
-/// How a driver goes about it.
+/// Driver settings.
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
-    /// Refuses inputs: the log is only read.
+    /// Whether inputs are refused because the log is only read.
     pub read_only: bool,
     /// A cut is made at least this often while something waits for one.
     pub freshness: Duration,
@@ -61,9 +61,9 @@ pub struct DriverConfig {
     pub pin_time: Duration,
     /// How many inputs may wait for the sequencer.
     pub inbox: usize,
-    /// What inputs of streams may ask for.
+    /// Limits on what inputs may do to streams.
     pub limits: StreamLimits,
-    /// How long an input may take to cut the closes that it makes due before others come first.
+    /// How long an input may take to cut the closes that it makes due before others get their turn.
     pub closes_patience: Duration,
 }
 
@@ -72,15 +72,15 @@ pub struct DriverConfig {
 pub struct DriverStatus {
     /// The newest stable SN.
     pub stable: Sn,
-    /// SNs that are cut and not yet stable.
+    /// SNs that were cut and are not yet stable.
     pub unstable: u64,
     /// Firings that are due and not yet answered.
     pub outstanding: u64,
-    /// Closes that are due and wait for their cut: more than a few after a jump in time.
+    /// Closes that are due and wait for their cut; only a jump in time leaves more than a few.
     pub closes_due: u64,
 }
 
-/// What the handle and the sequencer share.
+/// The state that the handle and the sequencer share.
 pub(crate) struct Shared {
     pub(crate) config: DriverConfig,
     pub(crate) store: Arc<Store>,
@@ -90,7 +90,7 @@ pub(crate) struct Shared {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) acks: Acks<Done>,
-    /// When which position became durable, until the sequencer has taken note.
+    /// When each position became durable, until the sequencer has read it.
     pub(crate) durable_at: Mutex<VecDeque<(Position, Instant)>>,
     pub(crate) pin_clock: PinClock,
     pub(crate) failure: Mutex<Option<RuntimeError>>,
@@ -123,7 +123,7 @@ impl Waker {
     }
 }
 
-/// What makes a driver.
+/// The parts of a driver.
 pub struct DriverParts {
     /// Settings.
     pub config: DriverConfig,
@@ -131,9 +131,9 @@ pub struct DriverParts {
     pub store: Arc<Store>,
     /// The log.
     pub log: Arc<Log>,
-    /// What the log held when it was opened.
+    /// The records that the log held when it was opened.
     pub recovered: Option<Recovered>,
-    /// Who keeps the queries.
+    /// The host, which keeps the queries.
     pub host: Arc<dyn Host>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
@@ -144,17 +144,17 @@ pub struct Driver {
     shared: Arc<Shared>,
     requests: Sender<Request>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// What threads that push have interned lately: one for each that has pushed at the same time
-    /// as others.
+    /// Recently interned terms of the pushing threads: one entry for each thread that pushed at the
+    /// same time as others.
     recent: Mutex<Vec<Recent>>,
 }
 
 impl Driver {
-    /// Replays what the log holds and starts the sequencer. `fabric` is called with what to call
-    /// when shards have applied something.
+    /// Replays the log and starts the sequencer. `fabric` receives the function to call when shards
+    /// have applied something.
     ///
     /// # Errors
-    /// What the log or the fabric says, or a record that cannot be applied.
+    /// Errors of the log or the fabric, or a record that cannot be applied.
     pub fn start(
         parts: DriverParts,
         fabric: impl FnOnce(crate::OnApplied) -> Result<Box<dyn Fabric>, RuntimeError>,
@@ -207,7 +207,7 @@ impl Driver {
         let (ready, is_ready) = bounded(1);
         let thread = std::thread::Builder::new()
             .name("sequencer".to_owned())
-            // Updates are evaluated on this thread, deeply nested patterns by recursion.
+            // This thread evaluates updates, and deeply nested patterns by recursion.
             .stack_size(16 << 20)
             .spawn(move || {
                 let mut sequencer = Sequencer::new(Arc::clone(&shared), fabric, channels);
@@ -232,7 +232,7 @@ impl Driver {
         }
     }
 
-    /// Refuses what would change something, if nothing may be changed.
+    /// Refuses an input that would change something in a read-only driver.
     fn check_writable(&self, input: &Input) -> Result<(), RuntimeError> {
         let changes_nothing = matches!(input, Input::Advance { to, .. } if to.is_empty());
         if self.shared.config.read_only && !changes_nothing {
@@ -255,13 +255,13 @@ impl Driver {
     /// Takes an input and returns when its record is durable.
     ///
     /// # Errors
-    /// It is refused, or the log has failed.
+    /// The input is refused, or the log has failed.
     pub fn log_input(&self, input: Input) -> Result<Done, RuntimeError> {
         self.hand_in(input)?.wait()
     }
 
-    /// Hands in an input, to be waited for later. Inputs of one thread are taken in the order in
-    /// which it hands them in, so that many of them become durable together.
+    /// Hands in an input, to be waited for later. The driver takes the inputs of one thread in the
+    /// order in which the thread hands them in, so many of them can become durable together.
     ///
     /// # Errors
     /// The driver has stopped, or the log is only read.
@@ -282,7 +282,7 @@ impl Driver {
     /// Takes an input, cuts, and returns when that snapshot is stable.
     ///
     /// # Errors
-    /// It is refused, or the log or a shard has failed.
+    /// The input is refused, or the log or a shard has failed.
     pub fn apply_input(&self, input: Input) -> Result<Done, RuntimeError> {
         self.check_writable(&input)?;
         self.ask(|reply| Request::Input {
@@ -292,8 +292,7 @@ impl Driver {
         })
     }
 
-    /// Takes a load segment, whose statements are handed over by pointer; returns when it is
-    /// stable.
+    /// Takes a load segment, whose statements are passed by pointer. Returns when it is stable.
     ///
     /// # Errors
     /// The log or a shard has failed.
@@ -323,10 +322,10 @@ impl Driver {
         self.ask(|reply| Request::Update { job, reply })
     }
 
-    /// Waits until all that is due has been answered.
+    /// Waits until all due firings have been answered.
     ///
     /// # Errors
-    /// [`RuntimeError::Timeout`], or what has failed.
+    /// [`RuntimeError::Timeout`], or the failure of the driver.
     pub fn quiesce(&self, timeout: Duration) -> Result<(), RuntimeError> {
         let (reply, answer) = bounded(1);
         self.requests
@@ -342,7 +341,7 @@ impl Driver {
         }
     }
 
-    /// What has failed, if something has.
+    /// The failure that stopped the driver, if there is one.
     pub fn failure(&self) -> Option<RuntimeError> {
         self.shared.failure()
     }
@@ -365,25 +364,26 @@ impl Driver {
         self.shared.pin_clock.now_ms()
     }
 
-    /// As [`Driver::uptime_ms`], at a time that the caller has read already.
+    /// The same as [`Driver::uptime_ms`], at a time that the caller has already read.
     pub fn uptime_ms_at(&self, at: Instant) -> i64 {
         self.shared.pin_clock.ms_at(at)
     }
 
-    /// When something is received, by the clock that the driver was given.
+    /// The time of reception for inputs, by the clock that the driver was given; milliseconds since
+    /// the Unix epoch.
     pub fn now_ms(&self) -> i64 {
         self.shared.clock.now_ms()
     }
 
-    /// What the coordinator says of streams and queries, once the commands that made them are
-    /// durable: what a list shows must be there after a crash.
+    /// Reads the registry, and waits until the commands that made it are durable: what a list shows
+    /// must survive a crash.
     fn listed<T>(&self, of: impl FnOnce(&Coordinator) -> T) -> T {
         let listed = of(&self.shared.coordinator.lock());
         let newest = Position(self.shared.newest_command.load(Ordering::Acquire));
         if newest > self.shared.log.durable()
             && let Err(error) = self.shared.log.wait_durable(newest)
         {
-            // The engine's health says so too, and takes no commands any more.
+            // The engine's health reports the failure too, and takes no more commands.
             tracing::debug!("a list shows commands that are not durable: {error}");
         }
         listed
@@ -399,12 +399,12 @@ impl Driver {
         self.listed(|coordinator| coordinator.stream(iri))
     }
 
-    /// Whether a stream, and those derived from it, have room for so many statements more.
+    /// Whether a stream, and those derived from it, have room for this many more statements.
     pub fn has_room(&self, iri: &str, statements: usize) -> bool {
         self.shared.coordinator.lock().has_room(iri, statements)
     }
 
-    /// The ARRIVAL TIME streams that the clock is far behind, and by how much.
+    /// The ARRIVAL TIME streams whose time is far ahead of the clock, and by how much.
     pub fn ahead_of_clock(&self) -> Vec<(String, Millis)> {
         let clock = &self.shared.clock;
         let now_ms = clock.ticks().then(|| clock.now_ms());
@@ -419,10 +419,10 @@ impl Driver {
         self.listed(Coordinator::queries)
     }
 
-    /// The names of continuous queries that come after this one: the first so many, ascending. The
-    /// driver's thread waits for portions of it only.
+    /// The first `most` names of continuous queries after this one, ascending. The registry is
+    /// locked for a portion of the names at a time.
     pub fn query_names(&self, after: Option<&str>, most: usize) -> Vec<String> {
-        // The last of them on top.
+        // A heap with the last name on top.
         let mut first: BinaryHeap<String> = BinaryHeap::new();
         let mut from = Some(NamePosition::default());
         while let Some(position) = from {
@@ -448,12 +448,12 @@ impl Driver {
         self.shared.coordinator.lock().query_count()
     }
 
-    /// The cohort of the registered queries that have the shape of a text, and how many they are.
+    /// The cohort of the registered queries that have the shape of a text, and their number.
     pub fn group_of(&self, text: &str, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
         self.shared.coordinator.lock().group_of(text, namespace)
     }
 
-    /// What fires: the uid, a name, and how many queries of that shape stand together.
+    /// All cohorts: the uid, the name of one member, and the number of members.
     pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
         self.shared.coordinator.lock().firing_queries()
     }
@@ -463,13 +463,13 @@ impl Driver {
         self.listed(|coordinator| coordinator.query(name))
     }
 
-    /// Takes nothing more, finishes what is due (at most for `deadline`), and ends the sequencer
-    /// and the fabric.
+    /// Accepts no more inputs, finishes what is due (for `deadline` at most), and ends the
+    /// sequencer and the fabric.
     pub fn stop(&self, deadline: Duration) {
         let (reply, answer) = bounded(1);
         let stop = Request::Stop { deadline, reply };
-        // A backlogged sequencer takes no requests, so that neither hand-over nor answer is sure to
-        // come in time.
+        // A backlogged sequencer takes no requests, so neither the hand-over nor the answer is sure
+        // to come in time.
         let has_stopped = self.requests.send_timeout(stop, deadline).is_ok()
             && answer.recv_timeout(deadline + STOP_SLACK).is_ok();
         if !has_stopped {
@@ -478,10 +478,10 @@ impl Driver {
         self.join();
     }
 
-    /// Ends the sequencer at once; what is under way is left as it is.
+    /// Ends the sequencer at once, without finishing work under way.
     pub fn abort(&self) {
         self.shared.aborted.store(true, Ordering::SeqCst);
-        // Wakes it if it waits; if the channel is full it is awake.
+        // Wakes the sequencer if it waits; if the channel is full, it is awake.
         let (reply, _) = bounded(1);
         let _ = self.requests.try_send(Request::Stop {
             deadline: Duration::ZERO,
@@ -506,7 +506,7 @@ impl Drop for Driver {
     }
 }
 
-/// Where the sequencer hears from the rest.
+/// The channels that the sequencer receives from.
 pub(crate) struct Channels {
     pub(crate) requests: Receiver<Request>,
     pub(crate) fired: Receiver<Fired>,

@@ -1,6 +1,6 @@
-//! The windows that an SN's firings read, made before the SN is stable: the shard that is the last
-//! to put down the SN's slices slides them, so that no firing's execution does. They are handed
-//! over with the firings; the store would make the same ones (S11).
+//! The windows that an SN's firings read, made before the SN is stable: the last shard to finish
+//! the SN's slices slides them, so that no firing's execution has to. They are handed over with the
+//! firings; the store would make the same ones (S11).
 
 use somersault_model::Sn;
 use somersault_store::{Store, ViewKey, WindowVersion};
@@ -9,20 +9,20 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The distinct windows of one SN's firings. Whoever holds this keeps the versions alive: the
-/// injectors may be several closes ahead of a firing, and the store keeps the newest version only.
+/// The distinct windows of one SN's firings. Holding this keeps the versions alive: the injectors
+/// may be several closes ahead of a firing, and the store keeps the newest version only.
 #[derive(Debug)]
 pub struct DueWindows {
     sn: Sn,
-    /// Each with its place in `versions`.
+    /// Each window with its index in `versions`.
     windows: HashMap<WindowBatches, usize>,
     shards_left: AtomicUsize,
     versions: OnceLock<Vec<Arc<WindowVersion>>>,
 }
 
 impl DueWindows {
-    /// The windows of the firings that these outputs make due; `None` where none of them can hold
-    /// anything. Each of `shards` shards is to call [`DueWindows::shard_done`].
+    /// The windows of the firings that these outputs make due; `None` if all of them are sure to be
+    /// empty. Each of `shards` shards has to call [`DueWindows::shard_done`].
     pub(crate) fn of(outputs: &[Output], shards: u16) -> Option<Arc<DueWindows>> {
         let mut due = outputs
             .iter()
@@ -31,14 +31,15 @@ impl DueWindows {
                 _ => None,
             })
             .peekable();
-        // Outputs are of one record, and it cuts one SN at most.
+        // The outputs are of one record, and it cuts one SN at most.
         let sn = due.peek()?.sn;
-        // An amended firing makes its own when it has its turn: one late statement may amend
-        // thousands of closes, and all their versions would be made before any of them is read.
+        // An amended firing makes its own windows when it has its turn: one late statement may
+        // amend thousands of closes, and all their versions would be made before any of them is
+        // read.
         let first_revisions = due.filter(|firing| firing.revision == 0);
         let made_before = first_revisions
             .flat_map(|firing| firing.windows.iter())
-            // One of a number of statements is of one firing alone, which makes it.
+            // A window of a number of statements belongs to one firing alone, which makes it.
             .filter(|window| window.statements.is_none() && window.lo < window.hi);
         let mut windows = HashMap::new();
         for window in made_before {
@@ -55,22 +56,22 @@ impl DueWindows {
         })
     }
 
-    /// One more shard has put down its part of the SN, and of all SNs before. The last one makes
-    /// the versions: only then has every slice of every window come.
+    /// Notes that one more shard has applied the SN, and all SNs before. The last one makes the
+    /// versions: only then is every slice of every window there.
     pub(crate) fn shard_done(&self, store: &Store) {
-        // Release and acquire: the last one sees what all others have put down.
+        // Release and acquire: the last shard sees all that the others have written.
         if self.shards_left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut windows: Vec<(&WindowBatches, &usize)> = self.windows.iter().collect();
             windows.sort_unstable_by_key(|(_, place)| **place);
             let versions = windows
                 .into_iter()
                 .map(|(window, _)| window_version(store, window, self.sn));
-            // Each shard comes once, so it was not set before.
+            // Each shard calls this once, so the versions were not set before.
             let _ = self.versions.set(versions.collect());
         }
     }
 
-    /// The version of a window, if it is one of these and they are made.
+    /// The version of a window, if it is among these and they are made.
     pub(crate) fn version(&self, window: &WindowBatches) -> Option<Arc<WindowVersion>> {
         let place = *self.windows.get(window)?;
         self.versions.get()?.get(place).map(Arc::clone)
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn many_windows_are_not_compared_with_each_other() {
-        // In pairs they would take 10^11 steps.
+        // Comparing them in pairs would take 10^11 steps.
         let outputs: Vec<Output> = (0..500_000).map(|close| due(close, close + 2)).collect();
         let windows = DueWindows::of(&outputs, 1).unwrap();
         assert_eq!(windows.windows.len(), outputs.len());
@@ -216,7 +217,7 @@ mod tests {
         let asked = window_version(&store, &window, windows.sn);
         assert!(Arc::ptr_eq(&made, &asked));
 
-        // Once nobody needs them, retiring the slices lets go of the versions too.
+        // Once the versions are no longer needed, retiring the slices drops them too.
         let weak = Arc::downgrade(&next.version(&self::window(1, 3)).unwrap());
         drop((windows, next, made, asked));
         store.slices().retire(STREAM, BatchNumber(3));

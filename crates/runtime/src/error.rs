@@ -1,4 +1,4 @@
-//! What can go wrong while the engine runs, as its caller is told.
+//! Errors of the running engine, as callers see them.
 
 use crate::fabric::FabricError;
 use somersault_log::LogError;
@@ -34,7 +34,7 @@ pub enum RuntimeError {
     Unreadable {
         /// The load segment, if it is one.
         file: String,
-        /// What is wrong, in a sentence.
+        /// The fault, in a sentence.
         message: String,
     },
     /// The engine was opened to read only.
@@ -50,9 +50,9 @@ pub enum RuntimeError {
         "{what} did not happen within {waited_ms} ms; wait longer, or look at the list of queries for what is slow"
     )]
     Timeout {
-        /// What was waited for.
+        /// The event that was waited for.
         what: &'static str,
-        /// How long.
+        /// How long it was waited for, in milliseconds.
         waited_ms: u128,
     },
     /// An invariant does not hold.
@@ -61,7 +61,7 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
-    /// As a request is told of which nothing has come into the log.
+    /// Converts the error for a request of which nothing is in the log.
     pub(crate) fn not_taken(self) -> RuntimeError {
         match self {
             RuntimeError::Log(error) if error.stops_the_log() => RuntimeError::NotTaken(error),
@@ -69,7 +69,7 @@ impl RuntimeError {
         }
     }
 
-    /// As a request is told whose record is in the log, durable or not.
+    /// Converts the error for a request whose record is in the log, durable or not.
     pub(crate) fn unproven(self) -> RuntimeError {
         match self {
             RuntimeError::Log(error) if error.stops_the_log() => RuntimeError::Unproven(error),

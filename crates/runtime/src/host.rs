@@ -1,5 +1,5 @@
-//! What the driver needs from above: a host, which keeps the continuous queries and executes their
-//! firings.
+//! The driver's interface to the layer above: a host, which keeps the continuous queries and
+//! executes their firings.
 
 use crate::due_windows::{DueWindows, window_version};
 use crate::error::RuntimeError;
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 /// A firing whose snapshot is stable and pinned.
 pub struct FiringJob {
-    /// What to execute.
+    /// The firing to execute.
     pub firing: Firing,
     /// The stored graph that it reads.
     pub snapshot: DueSnapshot,
-    /// The windows of all firings of its SN that were made before it was stable.
+    /// The windows of its SN's firings that were made before the SN was stable.
     pub(crate) made: Option<Arc<DueWindows>>,
     /// When the last record that the firing needed was acknowledged; `None` during recovery.
     pub acknowledged: Option<Instant>,
@@ -26,9 +26,9 @@ pub struct FiringJob {
 }
 
 impl FiringJob {
-    /// The windows that the firing reads, in the order of its query's. Those that were made before
+    /// The windows that the firing reads, in the order of its query's windows. Those made before
     /// are handed over; the others, of amended firings and of windows of a number of statements,
-    /// are made now. The job keeps what was made before: hold it until the answer is there.
+    /// are made now. The job keeps the former alive: hold it until the answer is there.
     pub fn windows(&self, store: &Store) -> Vec<Arc<WindowVersion>> {
         let windows = self.firing.windows.iter().map(|window| {
             let made = self.made.as_ref().and_then(|made| made.version(window));
@@ -38,8 +38,8 @@ impl FiringJob {
     }
 }
 
-/// What a firing reads that waits to be executed: pinned for as long as that takes; dropping it
-/// unpins.
+/// The snapshot of a firing that waits to be executed, pinned for as long as that takes; dropping
+/// it unpins.
 pub struct DueSnapshot {
     snapshot: Snapshot,
     clock: PinClock,
@@ -50,18 +50,18 @@ impl DueSnapshot {
         DueSnapshot { snapshot, clock }
     }
 
-    /// Starts the deadline of the pin: it is read from now on, for as long as a firing may (S9).
+    /// Starts the deadline of the pin: a firing may read for a limited time (S9).
     pub fn begin(self) -> Snapshot {
         self.snapshot.until(self.clock.deadline_ms())
     }
 }
 
-/// The clock by which pins expire: it only goes on.
+/// The clock by which pins expire; it never goes back.
 #[derive(Clone, Copy)]
 pub(crate) struct PinClock {
-    /// When it was 0.
+    /// The instant at which it was 0.
     pub(crate) started: Instant,
-    /// For how long a firing may read.
+    /// How long a firing may read.
     pub(crate) time: Duration,
 }
 
@@ -75,7 +75,7 @@ impl PinClock {
         self.ms_at(Instant::now())
     }
 
-    /// When the pin of a firing expires that is executed from now on.
+    /// The time at which the pin of a firing that starts now expires, in milliseconds.
     fn deadline_ms(self) -> i64 {
         let time = i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX);
         self.now_ms().saturating_add(time)
@@ -90,26 +90,27 @@ pub struct Answered(pub(crate) Sender<Fired>);
 #[derive(Debug)]
 pub(crate) struct Fired {
     pub(crate) key: FiringKey,
-    /// Of a query that derives a stream: what it has for it.
+    /// For a query that derives a stream: the firing's contribution to it.
     pub(crate) derived: Option<Derives>,
 }
 
-/// What a firing has for the stream that its query derives.
+/// The contribution of a firing to the stream that its query derives.
 #[derive(Debug)]
 pub enum Derives {
-    /// These statements; an amended firing has them in the place of those of its close so far.
+    /// These statements; for an amended firing, in place of those of its close so far.
     Statements(Vec<Quad>),
-    /// It amends a close and has failed: what there is of its close stays.
+    /// The firing amends a close and has failed: the statements of its close stay.
     Unchanged,
 }
 
 impl Answered {
-    /// This firing has its answer, as have those of its query that became due before it.
+    /// Reports that this firing, and those of its query that became due before it, have been
+    /// answered.
     pub fn tell(&self, key: FiringKey) {
         self.send(Fired { key, derived: None });
     }
 
-    /// The same of a firing whose query derives a stream.
+    /// The same for a firing whose query derives a stream.
     pub fn tell_derived(&self, key: FiringKey, derives: Derives) {
         let derived = Some(derives);
         self.send(Fired { key, derived });
@@ -121,7 +122,8 @@ impl Answered {
     }
 }
 
-/// Told by the driver's thread, in order; it must return quickly and hand execution to the pool.
+/// The host of the continuous queries. The driver's thread calls it, in order; each call must
+/// return quickly and leave execution to the pool.
 ///
 /// Each [`Host::fire`] is followed, when its answer is ready and those of the query's earlier
 /// firings are, by one call of [`Answered::tell`] or [`Answered::tell_derived`].
@@ -129,18 +131,18 @@ pub trait Host: Send + Sync + 'static {
     /// Called once, before anything else.
     fn attach(&self, answered: Answered);
 
-    /// Something happened to registered queries, in recovery too. The registry of the driver
-    /// already shows it, and shows nothing later: it stays locked meanwhile, so the host must not
-    /// ask the driver.
+    /// Reports a change of registered queries, in recovery too. The driver's registry already shows
+    /// the change, and shows nothing later: it stays locked meanwhile, so the host must not ask the
+    /// driver.
     fn on_query(&self, event: QueryEvent);
 
-    /// Execute this. Firings of one query come in close order.
+    /// Executes this firing. The firings of one query come in close order.
     fn fire(self: Arc<Self>, job: FiringJob);
 
-    /// A new snapshot number is stable; `now_ms` is the time of its newest record.
+    /// Reports that a new SN is stable; `now_ms` is the time of its newest record.
     fn stable(&self, sn: Sn, now_ms: i64);
 
-    /// Nothing becomes stable any more.
+    /// Reports a failure after which nothing becomes stable any more.
     fn failed(&self, error: &RuntimeError);
 }
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many lists an injector folds after each SN beyond those that it touched, and when it tidies
-/// up.
+/// How many lists an injector folds after each SN, beyond those that it touched, and at each
+/// tidying.
 const FOLD_PER_APPLY: usize = 64;
 
 /// The writers of all shards.
@@ -18,11 +18,11 @@ pub struct Injectors {
     store: Arc<Store>,
     writers: Vec<Mutex<ShardWriter>>,
     counters: Vec<Counters>,
-    /// Per shard: the slices that it has put down since it settled.
+    /// Per shard: the slices that it has built since it last settled.
     put_down: Vec<Mutex<VecDeque<PutDown>>>,
 }
 
-/// A stream has a slice more.
+/// A slice that was added to a stream.
 struct PutDown {
     sn: Sn,
     stream: StreamUid,
@@ -36,14 +36,14 @@ struct Counters {
     applied: AtomicU64,
 }
 
-/// What one shard has done.
+/// Counters of one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardCounters {
     /// Half edges written, and statements put into slices.
     pub injected: u64,
     /// Slices built.
     pub slices: u64,
-    /// The newest SN that brought it something.
+    /// The newest SN that had work for it.
     pub applied: Sn,
 }
 
@@ -51,7 +51,7 @@ impl Injectors {
     /// Takes the writers of all shards.
     ///
     /// # Errors
-    /// Somebody has one of them already.
+    /// One of the writers is taken already.
     pub fn new(store: &Arc<Store>) -> Result<Injectors, WriterTaken> {
         let shards = store.placement().all();
         let writers: Result<Vec<_>, _> = shards
@@ -66,7 +66,7 @@ impl Injectors {
         })
     }
 
-    /// What each shard has done, in order of shards.
+    /// The counters of each shard, in order of shards.
     pub fn counters(&self) -> Vec<ShardCounters> {
         self.counters
             .iter()
@@ -80,7 +80,7 @@ impl Injectors {
 }
 
 impl Injectors {
-    /// Makes a closed batch a slice, or changes one.
+    /// Turns a closed batch into a slice, or changes its slice.
     fn put(&self, sn: Sn, work: &SliceWork) {
         let slices = self.store.slices();
         let build = |revision| {
@@ -115,7 +115,7 @@ impl Apply for Injectors {
             let mut put_down = self.put_down[usize::from(shard.0)].lock();
             let count = put_down.partition_point(|slice| slice.sn <= applied);
             for slice in put_down.drain(..count) {
-                // A stream's batches come in order, and in one SN each: the last one counts.
+                // A stream's batches come in order, each in one SN: the last one counts.
                 ends.insert(slice.stream, slice.batch.next());
             }
         }

@@ -1,4 +1,4 @@
-//! What carries the engine: shards and their injectors, the fabric between them, and the driver,
+//! The runtime of the engine: shards and their injectors, the fabric between them, and the driver,
 //! which is the one thread that puts inputs in order.
 //!
 //! Shards, dictionary and slices are owned outside the fabric and survive it (S16); queries run on

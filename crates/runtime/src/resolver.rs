@@ -1,5 +1,5 @@
-//! What the coordinator looks up while it applies a record: ids from the dictionary, and the
-//! statements of load segments, which a live load hands over by pointer and recovery reads back.
+//! The coordinator's look-ups while it applies a record: ids from the dictionary, and the
+//! statements of load segments, which a live load passes by pointer and recovery reads back.
 
 use oxrdf::TermRef;
 use parking_lot::Mutex;
@@ -14,8 +14,8 @@ use std::convert::Infallible;
 use std::io::Read;
 use std::sync::Arc;
 
-/// For each term that comes with a timing statement and will go again, so many that have gone are
-/// looked at: so streams leave nothing behind, however fast they are.
+/// How many reclaimable terms are checked for each new transient term, so that streams leave
+/// nothing behind, however fast they are.
 pub(crate) const RECLAIMED_FOR_ONE: usize = 2;
 
 pub(crate) struct Resolver {
@@ -34,7 +34,7 @@ impl Resolver {
         }
     }
 
-    /// The statements of a segment that is about to be logged.
+    /// Takes over the statements of a segment that is about to be logged.
     pub(crate) fn hand_over(&self, segment: &LoadSegment, statements: Arc<[QuadIds]>) {
         self.handed_over
             .lock()
@@ -103,8 +103,7 @@ impl Resolve for Resolver {
 }
 
 impl Resolver {
-    /// The statements of a segment, read on all cores; `None` unless there are as many as there
-    /// should be.
+    /// Reads the statements of a segment on all cores; `None` unless their number is as expected.
     fn read_in_chunks(&self, text: impl Read, expected: u64) -> Option<Arc<[QuadIds]>> {
         let syntax = LineSyntax {
             with_graphs: true,
@@ -126,7 +125,7 @@ impl Resolver {
     }
 }
 
-/// What one thread reads of a load segment.
+/// The statements that one thread reads of a load segment.
 struct SegmentLines<'d> {
     interner: Interner<'d>,
     statements: Vec<QuadIds>,
@@ -144,7 +143,8 @@ impl TakeLines for SegmentLines<'_> {
 
     fn end_chunk(&mut self) -> Result<Vec<QuadIds>, Infallible> {
         let mut statements = std::mem::take(&mut self.statements);
-        // The next chunk will be about as long. What is kept of this one has no room left over.
+        // The next chunk will be about as long. The part that is kept of this one has no spare
+        // room.
         self.statements
             .reserve(statements.len() + statements.len() / 16);
         statements.shrink_to_fit();
@@ -152,11 +152,11 @@ impl TakeLines for SegmentLines<'_> {
     }
 }
 
-/// All `count` statements of these blocks in one list. Each block is freed when it has been copied,
-/// so that the statements are held little more than once.
+/// Gathers all `count` statements of these blocks into one list. Each block is freed after it was
+/// copied, so that the statements are held little more than once.
 pub fn gather_blocks(blocks: Vec<Vec<QuadIds>>, count: usize) -> Arc<[QuadIds]> {
     let mut statements = blocks.into_iter().flatten();
-    // Over a range, so that the one allocation is made at once.
+    // The iterator runs over a range, so that the one allocation is made at once.
     (0..count)
         .map(|_| statements.next().expect("as many as were counted"))
         .collect()
@@ -167,7 +167,7 @@ pub fn intern_quad(dictionary: &Dictionary, quad: oxrdf::QuadRef<'_>) -> QuadIds
     intern_quad_with(quad, |term| dictionary.intern(term))
 }
 
-/// The ids of a statement, each term's as `intern` gives it.
+/// The ids of a statement; `intern` returns the id of each term.
 pub fn intern_quad_with(
     quad: oxrdf::QuadRef<'_>,
     mut intern: impl FnMut(TermRef<'_>) -> TermId,

@@ -1,5 +1,5 @@
-//! What reads clients' bytes is given any bytes: nothing may panic, and where there is a duller way
-//! to read the same, both must agree.
+//! Feeds arbitrary bytes to every reader of clients' bytes. No reader may panic, and where a
+//! simpler reader of the same input exists, both must agree.
 
 use crate::http::multipart;
 use crate::http::negotiate::{Accept, RDF_OFFERS, RESULT_OFFERS};
@@ -26,7 +26,7 @@ fn shown(statements: &[StreamStatement]) -> Vec<(i64, String)> {
     statements.iter().map(shown).collect()
 }
 
-/// The same line by line, each with a parser of its own.
+/// A simpler reader of timed lines: it parses each line with a parser of its own.
 fn timed_lines_dully(text: &str) -> Option<Vec<(i64, String)>> {
     let lines = text
         .split('\n')

@@ -1,11 +1,10 @@
-//! What a server can be told. The defaults are those of a server on loopback for trusted clients;
-//! each limit that a client can reach is named, with its way to be raised, in the error that it
-//! causes.
+//! The server's configuration. The defaults suit a server on loopback with trusted clients. If a
+//! client reaches a limit, the error names the limit and how to raise it.
 
 use somersault::Limits;
 use std::time::Duration;
 
-/// Limits and habits of one server. `ServerConfig::default()` is ready for use.
+/// Limits and other settings of one server. `ServerConfig::default()` is ready for use.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerConfig {
@@ -19,45 +18,47 @@ pub struct ServerConfig {
     pub concurrent_writes: usize,
     /// Open `results` event streams at one time.
     pub subscribers: usize,
-    /// Events that may wait for one slow subscriber before it is told so and disconnected.
+    /// Events that may wait for one slow subscriber. Beyond this it is sent a notice and
+    /// disconnected.
     pub subscriber_backlog: usize,
-    /// Bytes of firings that may wait for one slow subscriber before that happens. A firing that
-    /// waits alone may have more.
+    /// Bytes of firings that may wait for one slow subscriber before it is disconnected. A firing
+    /// that waits alone may be larger.
     pub subscriber_backlog_bytes: u64,
     /// Bytes of firings that may wait for all subscribers together; a firing that several of them
-    /// wait for counts once. Beyond it, those for whom more than a few wait are disconnected.
+    /// wait for counts once. Beyond this, subscribers with more than a few waiting firings are
+    /// disconnected.
     pub subscribers_backlog_bytes: u64,
-    /// Open connections at one time. For a further one the connection that idles for the longest is
-    /// closed; while all are in use, further ones are answered 503, except at `/health`.
+    /// Open connections at one time. For a further one, the connection that has been idle longest
+    /// is closed; while all are in use, further ones are answered 503, except at `/health`.
     pub connections: usize,
-    /// Which web pages of other origins may use this server.
+    /// Web pages of other origins that may use this server.
     pub cors: Cors,
-    /// `http://name:port` as clients see it, where that is not what their `Host` header says
-    /// (behind a proxy): graphs named by their URL, and relative IRIs, are resolved against it. The
-    /// server answers for its host, and its pages are the server's own.
+    /// `http://name:port` as clients see it, if that differs from their `Host` header (behind a
+    /// proxy). Graphs named by their URL, and relative IRIs, are resolved against it. The server
+    /// answers for its host, and treats its pages as the server's own.
     pub public_url: Option<String>,
     /// Further hosts, `name` or `name:port`, that the server answers for. A server on a loopback
-    /// address answers for loopback names, the host of `public_url` and these; any other server for
-    /// all hosts, unless `public_url` or hosts are given here.
+    /// address answers for loopback names, the host of `public_url` and these. Any other server
+    /// answers for all hosts, unless `public_url` or hosts are given here.
     pub allowed_hosts: Vec<String>,
-    /// How long a client may take to send a request's head, or leave a connection idle.
+    /// Time a client may take to send a request's head, or leave a connection idle.
     pub head_timeout: Duration,
-    /// How long a client may pause inside a body that it sends, or one that it receives.
+    /// Time a client may pause while it sends or receives a body.
     pub stall_timeout: Duration,
     /// Time between the comments that keep an idle event stream open.
     pub heartbeat: Duration,
-    /// How long running requests may go on after the server was asked to stop.
+    /// Time that running requests may go on after the server is asked to stop.
     pub shutdown_grace: Duration,
 }
 
-/// Cross-origin resource sharing: which web pages of other origins may use the server. The requests
-/// of all others are refused.
+/// Cross-origin resource sharing: which web pages of other origins may use the server. Requests of
+/// all other pages are refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cors {
-    /// No page of another origin.
+    /// No page of another origin may use the server.
     #[default]
     Off,
-    /// Every page. Only sensible where whoever can reach the server may also write to it.
+    /// Every page. Sensible only if every client that can reach the server may also write to it.
     Any,
     /// Pages of these origins, such as `https://console.example.org`.
     Origins(Vec<String>),
@@ -83,7 +84,7 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// The defaults, with the body size of the engine's limits.
+    /// Returns the defaults, with the body size of the engine's limits.
     pub fn with_limits(limits: &Limits) -> ServerConfig {
         ServerConfig {
             body_limit: limits.body_bytes,

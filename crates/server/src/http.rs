@@ -1,4 +1,4 @@
-//! What every address needs of HTTP: connections, hosts, bodies, negotiation, errors.
+//! The HTTP layer that every address uses: connections, hosts, bodies, negotiation, errors.
 
 pub(crate) mod body;
 pub(crate) mod connections;

@@ -1,13 +1,13 @@
 //! SPARQL 1.1 Protocol, Graph Store Protocol, streams and continuous queries over HTTP.
 //!
-//! [`serve`] is the server for asynchronous programs, [`Running`] the one for all others; both take
-//! an [`Engine`](somersault::Engine), a bound listener and a [`ServerConfig`]. `GET /openapi.json`
-//! describes every address. The engine's calls block, so that they are made through `http::gate`
-//! and not on an async thread; a light query, which is answered in microseconds, is the one
-//! exception (`routes::sparql`).
+//! [`serve`] is the server for asynchronous programs, and [`Running`] is the one for all others.
+//! Both take an [`Engine`](somersault::Engine), a bound listener and a [`ServerConfig`].
+//! `GET /openapi.json` describes every address. The engine's calls block, so handlers make them
+//! through `http::gate` and not on an async thread. The one exception is a light query, which is
+//! answered in microseconds (`routes::sparql`).
 //!
-//! **Invariant:** this crate decides nothing about data. What a request means is the engine's to
-//! say; here it is read, bounded, and its answer or error put into words of HTTP.
+//! **Invariant:** this crate decides nothing about data. The engine decides what a request means;
+//! this crate reads and bounds the request, and puts the answer or error into HTTP.
 
 #[cfg(test)]
 mod any_input;

@@ -1,5 +1,5 @@
-//! SERVICE and LOAD: the HTTP client that the engine is given where remote access is allowed. It
-//! speaks `http` only, follows few redirects, and takes no answer that is larger or slower than its
+//! SERVICE and LOAD: the HTTP client that the engine uses if remote access is allowed. It speaks
+//! `http` only, follows few redirects, and refuses answers that are larger or slower than its
 //! limits.
 
 use crate::http::negotiate::{self, RDF_INPUT, format_of};
@@ -31,12 +31,13 @@ impl Default for HttpRemote {
 }
 
 impl HttpRemote {
-    /// A client that waits at most 60 s for an answer and reads at most 256 MiB of it.
+    /// Returns a client that waits at most 60 s for an answer and reads at most 256 MiB of it.
     pub fn new() -> HttpRemote {
         HttpRemote::with_limits(Duration::from_secs(60), 256 << 20)
     }
 
-    /// A client with limits of its own: the time for one request, and the size of its answer.
+    /// Returns a client with the given limits: the time for one request, and the size of its answer
+    /// in bytes.
     pub fn with_limits(time: Duration, answer_bytes: u64) -> HttpRemote {
         let agent = Agent::config_builder()
             .timeout_global(Some(time))
@@ -52,7 +53,7 @@ impl HttpRemote {
         }
     }
 
-    /// The answer's media type and bytes.
+    /// Returns the answer's media type and bytes.
     fn read(
         &self,
         url: &str,
@@ -88,7 +89,7 @@ impl HttpRemote {
     }
 }
 
-/// LOAD and SERVICE name what they want by IRI; only those of HTTP lead anywhere.
+/// Checks that an IRI of LOAD or SERVICE is an HTTP URL; no other scheme can be fetched.
 fn check_url(url: &str) -> Result<(), String> {
     if url.starts_with("http://") {
         Ok(())
@@ -154,7 +155,8 @@ impl Remote for HttpRemote {
     }
 }
 
-/// By the media type; by the name's ending where a plain file server says nothing better.
+/// Returns the format by the media type, or by the name's extension if the media type says nothing
+/// specific.
 fn document_format(media_type: &str, url: &str) -> Option<RdfFormat> {
     let essence = negotiate::essence(media_type);
     let by_ending = || RdfFormat::from_extension(url.rsplit_once('.')?.1);

@@ -1,4 +1,4 @@
-//! The addresses of the server: the table of them, and a file for what each of them does.
+//! The addresses of the server: their table, and one file per address for its handlers.
 
 pub(crate) mod batch;
 pub(crate) mod declarations;
@@ -27,7 +27,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use queries::Queries;
 use streams::Streams;
 
-/// Every address with its methods. The OpenAPI description is checked against this table.
+/// Returns every address with its methods. The OpenAPI description is checked against this table.
 pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
     vec![
         ("/", &["GET"], get(index::index)),
@@ -92,7 +92,7 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
     ]
 }
 
-/// Answered also when all connections are in use.
+/// This address is answered even if all connections are in use.
 pub(crate) const HEALTH: &str = "/health";
 const GRAPH_METHODS: &[&str] = &["GET", "HEAD", "PUT", "POST", "DELETE"];
 
@@ -104,7 +104,7 @@ fn graph_methods() -> MethodRouter<App> {
         .merge(delete(handler))
 }
 
-/// The whole service.
+/// Builds the router of the whole service.
 pub(crate) fn router(app: App) -> Router {
     routes()
         .into_iter()

@@ -1,5 +1,5 @@
-//! What all handlers share: the engine, the configuration, and what is counted and limited over all
-//! requests.
+//! State that all handlers share: the engine, the configuration, and the counters and limits that
+//! span all requests.
 
 use crate::config::ServerConfig;
 use crate::http::body::Budget;
@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
 
-/// See [`App`].
+/// The fields behind [`App`].
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) config: ServerConfig,
@@ -26,17 +26,17 @@ pub(crate) struct Shared {
     pub(crate) hosts: Hosts,
     pub(crate) budget: Budget,
     pub(crate) http: HttpMetrics,
-    /// BodyBytes while a stream is declared or a query registered.
+    /// Held while a stream is declared or a query is registered.
     pub(crate) declarations: Mutex<()>,
-    /// The memory of firings that wait for subscribers.
+    /// Memory of the firings that wait for subscribers.
     pub(crate) backlog: Backlog,
-    /// The texts of firings for subscribers.
+    /// Texts of firings, shared by their subscribers.
     pub(crate) firings: Firings,
-    /// Places for event streams.
+    /// Permits for event streams.
     pub(crate) subscribers: Arc<Semaphore>,
-    /// Places for answers that are written while they are sent.
+    /// Permits for answers that are written while they are sent.
     pub(crate) large_answers: Arc<Semaphore>,
-    /// Turns true when the server is asked to stop.
+    /// Becomes true when the server is asked to stop.
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
@@ -77,17 +77,17 @@ impl App {
     /// Completes when the server is asked to stop.
     pub(crate) async fn stopped(&self) {
         let mut stopping = self.stopping.clone();
-        // The borrow of the value must end here, before anyone awaits further.
+        // Drop the borrow of the value here, before the caller awaits anything else.
         let _ = stopping.wait_for(|stop| *stop).await.map(|stop| *stop);
     }
 
-    /// The URL of a path of this server as the client sees it: what relative IRIs are resolved
-    /// against, and what a graph that is named by its URL is called.
+    /// Returns the URL of a path of this server as the client sees it. Relative IRIs are resolved
+    /// against it, and a graph that is named by its URL has this name.
     pub(crate) fn public_url(&self, headers: &HeaderMap, path: &str) -> String {
         if let Some(url) = &self.config.public_url {
             return format!("{}{path}", url.trim_end_matches('/'));
         }
-        // The middleware has refused what is no host.
+        // The middleware has already refused a `Host` header that is not a host.
         let host = headers
             .get(header::HOST)
             .and_then(|host| host.to_str().ok());

@@ -48,7 +48,7 @@ pub struct Seen<'a> {
     pub query: &'a QueryModel,
     /// The content of its windows.
     pub windows: &'a [Content],
-    /// What is stored.
+    /// The stored graphs.
     pub stored: &'a Stored,
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// follows from the scenario.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// So many firings are kept where all are, and where only some are.
+/// The number of firings that an engine keeps: all of them, or only a few.
 pub(crate) const ALL_FIRINGS: usize = 1 << 16;
 const FEW: usize = 16;
 

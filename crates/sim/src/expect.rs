@@ -19,10 +19,10 @@ pub(crate) struct Registered {
     pub(crate) name: String,
     pub(crate) text: String,
     subscription: Option<Subscription>,
-    /// What came and has not been compared, when the engine went down.
+    /// Events that had arrived but were not yet compared when the engine went down.
     left: VecDeque<SubscriptionEvent>,
-    /// A restart answered more firings than are kept before anybody listened again: what came and
-    /// what is due cannot be told apart any more.
+    /// Whether a restart answered more firings than are kept before the next subscription: then the
+    /// firings that arrived can no longer be matched with those due.
     has_missed: bool,
     /// Whether a restart may answer more firings than are kept.
     keeps_few: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Registered {
     revisions: BTreeMap<(i64, u32), u32>,
 }
 
-/// What was read.
+/// The numbers of firings and rows read.
 #[derive(Default)]
 pub(crate) struct Read {
     pub(crate) firings: u64,
@@ -85,7 +85,7 @@ impl Registered {
             capacity: 1 << 16,
             ..SubscribeOptions::default()
         };
-        // Who has seen nothing is not told of what is gone.
+        // A subscriber that has seen nothing is not told of missed firings.
         self.keeps_few = engine.config().kept_firings < ALL_FIRINGS;
         let is_anew = self.subscription.is_some() && options.after.is_none();
         self.has_missed |= is_anew && self.keeps_few;
@@ -156,8 +156,8 @@ impl Registered {
         }
     }
 
-    /// What is due for a firing. What is due before it and has not come was left out rightly, or
-    /// lost.
+    /// The firing of the twin that corresponds to `firing`. Earlier due firings that did not arrive
+    /// were rightly left out, or lost.
     fn next_due(&self, twin: &mut Twin, firing: &FiringResult) -> Result<Due, String> {
         let this = (firing.close_ms, firing.ordinal, firing.revision > 0);
         while let Some(next) = twin.take_due(self.number)? {
@@ -194,7 +194,7 @@ impl Registered {
         Ok(())
     }
 
-    /// Waits for the last of what comes, which is to be read then.
+    /// Waits for the last events of the subscription, which are still to be read.
     pub(crate) fn await_end(&mut self, patience: Duration) -> Result<(), String> {
         let Some(subscription) = self.subscription.take() else {
             return Ok(());

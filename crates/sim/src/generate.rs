@@ -29,7 +29,7 @@ pub(crate) struct Generator {
     pub(crate) drawn: usize,
     /// How far each source of each stream is.
     sources: Vec<Vec<i64>>,
-    /// What was pushed lately: to be repeated.
+    /// Recently pushed triples, to be repeated.
     lately: Vec<Triple>,
     /// Whether all streams keep step, as in a replay, or each goes at its own pace.
     together: bool,

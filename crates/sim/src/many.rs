@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// After so many failures no further seed is begun.
+/// After this many failures no further seed is started.
 pub const MOST_FAILURES: usize = 5;
 
-/// What is told of while seeds run.
+/// An event to report while seeds run.
 #[derive(Debug)]
 pub enum Event {
     /// A seed has passed.

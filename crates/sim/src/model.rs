@@ -1,6 +1,6 @@
-//! What a scenario is made of: streams, windows, queries and steps, as plain data. The twin
-//! computes with them, `render` writes them as text for the engine, `generate` draws them. Nothing
-//! here depends on what was done before, so that any part of a scenario is one.
+//! The parts of a scenario as plain data: streams, windows, queries and steps. The twin computes
+//! with them, `render` writes them as text for the engine, `generate` draws them. Nothing here
+//! depends on earlier steps, so that any part of a scenario is a scenario.
 
 use somersault_log::CrashKeep;
 use std::collections::BTreeSet;
@@ -78,7 +78,8 @@ pub enum Extent {
     EachBatch,
     /// `ALL` of CQELS-QL: everything since the registration.
     All,
-    /// `ELEMENTS n STEP m`, `TRIPLES n`: the last so many statements, closing with so many more.
+    /// `ELEMENTS n STEP m`, `TRIPLES n`: the last `count` statements, closing after every `step`
+    /// more.
     Statements {
         /// How many it holds.
         count: usize,
@@ -163,7 +164,7 @@ pub type Pattern = (Slot, Path, Slot);
 /// A group of a WHERE clause: its elements in order, then its filters.
 #[derive(Debug, Clone, Default)]
 pub struct Group {
-    /// What is joined, from left to right.
+    /// The elements that are joined, from left to right.
     pub elements: Vec<Element>,
     /// What must hold of the result.
     pub filters: Vec<Condition>,
@@ -221,7 +222,7 @@ pub enum Form {
     Count {
         /// GROUP BY
         group_by: Vec<u8>,
-        /// What is counted; `None` is `*`.
+        /// The variable that is counted; `None` is `*`.
         counted: Option<u8>,
         /// DISTINCT within the COUNT.
         distinct: bool,
@@ -308,7 +309,7 @@ pub struct PushModel {
     pub stream: usize,
     /// The source.
     pub source: u8,
-    /// What is pushed.
+    /// The statements that are pushed.
     pub statements: Vec<Statement>,
     /// Whether the same push is sent again.
     pub again: bool,

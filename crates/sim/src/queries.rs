@@ -64,7 +64,7 @@ pub(crate) fn draw_template(draw: &mut Draw) -> Vec<(Slot, u8, Slot, TemplateGra
         .collect()
 }
 
-/// A variable so many times in a hundred, or a node.
+/// A variable in `percent` of 100 cases, otherwise a node.
 fn draw_node(draw: &mut Draw, percent: u64) -> Slot {
     match draw.chance(percent) {
         true => Slot::Var(draw.small(VARIABLES)),

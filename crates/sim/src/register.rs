@@ -84,8 +84,8 @@ impl Generator {
         }
     }
 
-    /// Whether a firing hangs on nothing but what was given before: all that a window reaches is
-    /// kept, and nothing is amended.
+    /// Whether a firing depends only on earlier inputs: everything that a window reaches is kept,
+    /// and nothing is amended.
     fn keeps_all(&self, query: &QueryModel) -> bool {
         let has_all = |window: &WindowModel| {
             let StreamModel { keep_ms, late, .. } = self.stream(window.stream);

@@ -90,7 +90,7 @@ pub fn statement(of: &Statement) -> StreamStatement {
 /// An answer as a bag of rows.
 ///
 /// # Errors
-/// It has a term that nobody stored.
+/// The answer has a term that was never stored.
 pub fn bag_of_answer(answer: &Answer) -> Result<Bag, String> {
     let row = |terms: Vec<Option<Term>>| -> Result<Row, String> {
         (terms.iter())

@@ -1,5 +1,5 @@
-//! What a run says of itself: what it did, or what was wrong, with the steps that led there and the
-//! command that does them again.
+//! The report of a run: the steps it made, or the failure with the steps that led to it and the
+//! command that repeats them.
 
 use crate::model::{PushModel, Scenario, Step, Triple};
 use crate::render::{in_graph, query_text, stream_text, triple_text};
@@ -13,7 +13,7 @@ pub struct Failure {
     pub seed: u64,
     /// The number of the step that was done when it showed.
     pub step: usize,
-    /// What was wrong.
+    /// The failure.
     pub what: String,
     /// What to run.
     pub again: String,

@@ -1,4 +1,5 @@
-//! Runs a scenario: each step is done to the engine and to the twin, and what comes is compared.
+//! Runs a scenario: each step is done to the engine and to the twin, and their answers are
+//! compared.
 
 use crate::algebra::{Stored, Value};
 use crate::engine::{Asked, Subject};
@@ -17,10 +18,10 @@ use std::time::Duration;
 /// How long everything that is due may take once it has healed.
 const SETTLE: Duration = Duration::from_secs(60);
 
-/// Runs a seed for so many steps; where it fails, looks for fewer steps that fail too.
+/// Runs a seed for `steps` steps; if it fails, looks for fewer steps that fail too.
 ///
 /// # Errors
-/// What was wrong, and what to run to see it again.
+/// The failure, and the command that repeats it.
 pub fn run(seed: u64, steps: usize) -> Result<Summary, Failure> {
     let scenario = generate::scenario(seed, steps);
     let all: Vec<usize> = (0..scenario.steps.len()).collect();
@@ -171,8 +172,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Where streams are derived, waits until they have caught up: between two pushes nobody says
-    /// what comes first.
+    /// Where streams are derived, waits until they have caught up: the order of derived statements
+    /// between two pushes is undefined.
     fn derive(&mut self) -> Result<(), String> {
         match self.twin.derives() {
             true => self.insist(|engine| engine.quiesce(SETTLE)),
@@ -285,7 +286,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The twin as it is, if a crash may interrupt what is asked next.
+    /// A copy of the twin, if a crash may interrupt the next request.
     fn before_a_crash(&self) -> Option<Twin> {
         self.subject.has_crash_planned().then(|| self.twin.clone())
     }
@@ -526,7 +527,7 @@ impl Simulation {
     /// Of everything that was due, each was executed, passed in bulk, or skipped and counted.
     fn count(&self, query: &Registered) -> Result<(), String> {
         if !self.subject.keeps_all() && self.subject.crashes > 0 {
-            // What was delivered before the last restart is not executed again, nor counted.
+            // Firings delivered before the last restart are neither executed again nor counted.
             return Ok(());
         }
         let info = (self.subject.engine().query_info(&query.name)).map_err(|e| e.to_string())?;
@@ -541,7 +542,7 @@ impl Simulation {
         }
     }
 
-    /// Safety: what has come is right, and nothing came twice or out of order.
+    /// Safety: everything that arrived is right, and nothing arrived twice or out of order.
     fn read(&mut self) -> Result<(), String> {
         for query in self.queries.values_mut() {
             let read = query.read(&mut self.twin, self.plant)?;
@@ -570,7 +571,7 @@ impl Simulation {
     }
 }
 
-/// What is stored, a line for each statement.
+/// The stored statements, a line each.
 fn lines_of(stored: &Stored) -> BTreeSet<String> {
     let line = |graph: &Option<u8>, triple: &crate::model::Triple| {
         let graph = graph.map_or(String::new(), |graph| {

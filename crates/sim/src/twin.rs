@@ -29,11 +29,11 @@ pub enum Plant {
     Bag,
     /// All windows of a query have the length of the first.
     OneSize,
-    /// What is in one window of a query is in all of them.
+    /// Statements in one window of a query are in all its windows.
     Leak,
     /// A statement that came too late empties the windows of its stream for a while.
     LateWipes,
-    /// What came late and was taken makes no firing happen again.
+    /// Late statements that were taken amend no firing.
     Unamended,
     /// A close is due before the last stream has reached it.
     Hasty,
@@ -47,9 +47,9 @@ pub enum Plant {
     RepeatsUncounted,
     /// Of several closes within a batch each shows the whole batch.
     WholeBatches,
-    /// ALL holds what came before the registration, too.
+    /// ALL holds statements from before the registration, too.
     AllFromTheBeginning,
-    /// What is derived can be seen one step too early.
+    /// Derived statements are visible one step too early.
     DerivedEarly,
     /// What an answer derives comes into the stream as facts, and in no window.
     DerivedUnseen,
@@ -67,7 +67,7 @@ pub enum Plant {
     FiltersIgnored,
     /// A repeated triple leaves a window with the first of its statements.
     DuplicateLost,
-    /// Who takes another's place begins like one that is new.
+    /// A replacement begins like a new query.
     HandedOverLate,
     /// A stream is only as far as its newest statement, so that a silent one makes no close due.
     NeverCloses,
@@ -121,7 +121,7 @@ pub(crate) struct Due {
     pub(crate) close_ms: i64,
     /// Counts the firings of one close.
     pub(crate) ordinal: u32,
-    /// Whether it happened before, without what came late.
+    /// Whether the firing happened before, without the late statements.
     pub(crate) is_amended: bool,
     stored: Arc<Stored>,
     /// What each stream had taken.
@@ -147,7 +147,7 @@ pub struct Twin {
 }
 
 impl Twin {
-    /// Streams of which nobody has heard yet.
+    /// Streams without any input so far.
     pub fn new(streams: &[StreamModel], plant: Option<Plant>) -> Self {
         Self {
             streams: streams.iter().map(Stream::new).enumerate().collect(),
@@ -203,14 +203,14 @@ impl Twin {
         (self.streams.get_mut(&stream)).expect("a scenario asks for streams that there are")
     }
 
-    /// Takes a heartbeat; what is closed is then stored, due or not.
+    /// Takes a heartbeat; closed batches are then stored, due or not.
     pub(crate) fn advance(&mut self, to: &[(usize, i64)]) {
         for (stream, to_ms) in to {
             self.stream_mut(*stream).advance(*to_ms);
         }
         self.make_due();
         self.store_closed(i64::MAX);
-        // Whoever advances waits for what is derived from that.
+        // An advance waits for the statements derived from it.
         self.settle();
         self.store_closed(i64::MAX);
     }
@@ -337,12 +337,12 @@ impl Twin {
         };
     }
 
-    /// The engine was restarted: what is closed is then stored.
+    /// The engine was restarted: closed batches are then stored.
     pub(crate) fn restarted(&mut self) {
         self.store_closed(i64::MAX);
     }
 
-    /// Stores what is timeless in batches that are over and end at or before `through_ms`.
+    /// Stores the timeless statements of batches that are closed and end at or before `through_ms`.
     fn store_closed(&mut self, through_ms: i64) {
         let behind = i64::from(self.plant == Some(Plant::StoredLate));
         let stored = Arc::make_mut(&mut self.stored);
@@ -357,7 +357,7 @@ impl Twin {
         Ok(query.ok_or("nobody registered it")?.due.pop_front())
     }
 
-    /// Nobody can say any more what is owed.
+    /// From now on it is undefined which firings of the query are owed.
     pub(crate) fn forgive(&mut self, number: u8) {
         if let Some(query) = self.queries.get_mut(&number) {
             query.due.clear();

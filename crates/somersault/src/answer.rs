@@ -1,5 +1,5 @@
-//! Answers as the user sees them: ids are decoded only while rows are read or written, so an answer
-//! that nobody reads costs no strings. Decoding needs the dictionary and no snapshot (S9).
+//! Answers as the user sees them: ids are decoded only while rows are read or written, so an unread
+//! answer costs no strings. Decoding needs the dictionary and no snapshot (S9).
 
 mod cursor;
 mod delimited;
@@ -24,14 +24,14 @@ use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, LazyLock};
 
-/// How much is written before it is passed on to a writer.
+/// The number of bytes that are written before they are passed on to a writer.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The columns of a dataset; those of a graph are the first three.
 static GRAPH_COLUMNS: LazyLock<[String; 4]> =
     LazyLock::new(|| ["subject", "predicate", "object", "graph"].map(str::to_owned));
 
-/// What stands in for an answer whose memory is being used again.
+/// The placeholder for an answer whose memory is being reused.
 static NO_ANSWER: LazyLock<Arc<Inner>> = LazyLock::new(|| Arc::new(Inner::Graph(Vec::new())));
 
 /// The answer of a one-shot query or of a firing. Cheap to clone.
@@ -41,7 +41,7 @@ pub struct Answer {
     dictionary: Arc<Dictionary>,
 }
 
-/// Which of the four shapes an [`Answer`] has.
+/// The shape of an [`Answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
     /// SELECT: a bag of rows.
@@ -66,14 +66,13 @@ impl Answer {
         &self.inner
     }
 
-    /// Takes out the answer itself, if nobody else has this one: what is left is an answer of no
-    /// row.
+    /// Takes out the answer itself if there is no other holder; an answer without rows is left.
     pub(crate) fn reclaim(&mut self) -> Option<Arc<Inner>> {
         Arc::get_mut(&mut self.inner)?;
         Some(std::mem::replace(&mut self.inner, Arc::clone(&NO_ANSWER)))
     }
 
-    /// Becomes another answer; the hold on the dictionary stays if it is the same.
+    /// Becomes another answer; keeps its reference to the dictionary if that is the same.
     pub(crate) fn replace(&mut self, inner: Arc<Inner>, dictionary: &Arc<Dictionary>) {
         self.inner = inner;
         if !Arc::ptr_eq(&self.dictionary, dictionary) {
@@ -81,7 +80,7 @@ impl Answer {
         }
     }
 
-    /// Its shape.
+    /// Returns its shape.
     pub fn kind(&self) -> AnswerKind {
         match *self.inner {
             Inner::Solutions(_) => AnswerKind::Solutions,
@@ -91,8 +90,8 @@ impl Answer {
         }
     }
 
-    /// The names of the columns, without `?`; empty for ASK, `subject`, `predicate`, `object` for a
-    /// graph, and with `graph` for a dataset.
+    /// Returns the names of the columns, without `?`: none for ASK, `subject`, `predicate` and
+    /// `object` for a graph, and `graph` as well for a dataset.
     pub fn variables(&self) -> &[String] {
         match &*self.inner {
             Inner::Solutions(solutions) => solutions.variables(),
@@ -102,7 +101,7 @@ impl Answer {
         }
     }
 
-    /// How many rows, triples or quads there are (1 for ASK).
+    /// Returns the number of rows, triples or quads (1 for ASK).
     pub fn len(&self) -> usize {
         match &*self.inner {
             Inner::Solutions(solutions) => solutions.len(),
@@ -117,7 +116,7 @@ impl Answer {
         self.len() == 0
     }
 
-    /// The yes or no of ASK.
+    /// Returns the truth value of ASK.
     pub fn boolean(&self) -> Option<bool> {
         match *self.inner {
             Inner::Boolean(yes) => Some(yes),
@@ -125,7 +124,8 @@ impl Answer {
         }
     }
 
-    /// The rows of SELECT, one decoded at a time, with as many cells as there are variables.
+    /// Returns the rows of SELECT, decoded one at a time, with as many cells as there are
+    /// variables.
     pub fn rows(&self) -> Rows<'_> {
         Rows {
             answer: self,
@@ -133,7 +133,7 @@ impl Answer {
         }
     }
 
-    /// The triples of CONSTRUCT or DESCRIBE.
+    /// Returns the triples of CONSTRUCT or DESCRIBE.
     pub fn triples(&self) -> Triples<'_> {
         let triples: &[Triple] = match &*self.inner {
             Inner::Graph(triples) => triples,
@@ -144,7 +144,7 @@ impl Answer {
         }
     }
 
-    /// The quads of CONSTRUCT with GRAPH in its template.
+    /// Returns the quads of CONSTRUCT with GRAPH in its template.
     pub fn quads(&self) -> &[Quad] {
         match &*self.inner {
             Inner::Dataset(quads) => quads,
@@ -152,24 +152,25 @@ impl Answer {
         }
     }
 
-    /// The rows of SELECT as text, lent and not copied: the quick way through a large answer.
+    /// Returns the rows of SELECT as text, borrowed and not copied: the fast way to read a large
+    /// answer.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(self)
     }
 
-    /// Writes solutions or the boolean in a SPARQL result format, a piece at a time.
+    /// Returns a writer of solutions or the boolean in a SPARQL result format, a piece at a time.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is a graph, or if a column has a name that the format
-    /// cannot hold.
+    /// [`EngineError::Invalid`] if this is a graph, or if the format cannot hold the name of a
+    /// column.
     pub fn results_writer(&self, format: QueryResultsFormat) -> Result<AnswerWriter, EngineError> {
         AnswerWriter::of_results(self, format)
     }
 
-    /// Writes a graph or dataset in an RDF syntax, a piece at a time.
+    /// Returns a writer of a graph or dataset in an RDF syntax, a piece at a time.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is neither, or a dataset in a syntax of one graph.
+    /// [`EngineError::Invalid`] if this is neither, or a dataset in a syntax for a single graph.
     pub fn graph_writer(&self, format: RdfFormat) -> Result<AnswerWriter, EngineError> {
         AnswerWriter::of_graph(self, format)
     }

@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// One row: terms in N-Triples syntax, `None` = unbound.
 pub type AnswerRow = Vec<Option<String>>;
 
-/// When an answer was made.
+/// The kind and time of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnswerTime {
     /// A firing, for this close in ms.
@@ -21,7 +21,7 @@ pub enum AnswerTime {
 }
 
 impl AnswerTime {
-    /// The time in ms.
+    /// Returns the time in ms.
     pub fn ms(self) -> i64 {
         match self {
             AnswerTime::Close(ms) | AnswerTime::Snapshot(ms) => ms,
@@ -49,11 +49,11 @@ impl AnswerTime {
 pub struct AnswerLine {
     /// The query's name.
     pub query: String,
-    /// When.
+    /// The time of the answer.
     pub time: AnswerTime,
     /// The columns, without `?`; empty for ASK.
     pub vars: Vec<String>,
-    /// How many rows, repeats counted.
+    /// Number of rows, repeats counted.
     pub n: u64,
     /// Hex SHA-256 of the compact JSON of `[[row, multiplicity], …]`.
     pub sha256: String,
@@ -61,12 +61,12 @@ pub struct AnswerLine {
     pub rows: Option<Vec<AnswerRow>>,
     /// Multiplicities of `rows`; `None` if none repeats.
     pub mult: Option<Vec<u64>>,
-    /// What else the line has, for example `stored_triples`.
+    /// Further members of the line, for example `stored_triples`.
     pub extra: Map<String, Value>,
 }
 
 impl AnswerLine {
-    /// The line of an answer. With `full` false the rows are left out.
+    /// Returns the line of an answer; the rows are left out unless `full` is set.
     pub fn new(query: &str, time: AnswerTime, answer: &Answer, full: bool) -> AnswerLine {
         let vars = match answer.kind() {
             AnswerKind::Boolean => Vec::new(),
@@ -75,7 +75,7 @@ impl AnswerLine {
         Self::from_rows(query, time, vars, answer_rows(answer), full)
     }
 
-    /// The line of rows in any order, repeats given as often as they occur.
+    /// Returns the line of rows in any order, with repeats given as often as they occur.
     pub fn from_rows(
         query: &str,
         time: AnswerTime,
@@ -125,7 +125,7 @@ impl AnswerLine {
         })
     }
 
-    /// The line as compact JSON, without a line end, in the member order of the format.
+    /// Returns the line as compact JSON, without a line end, in the member order of the format.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let _ = write!(
@@ -159,7 +159,7 @@ impl AnswerLine {
     }
 }
 
-/// The rows of an answer as the format spells them (ASK: one row `true` or `false`), in no
+/// Returns the rows of an answer as the format spells them (ASK: one row `true` or `false`), in no
 /// particular order.
 pub fn answer_rows(answer: &Answer) -> Vec<AnswerRow> {
     match answer.kind() {

@@ -1,8 +1,8 @@
 //! The memory of the firings that wait for subscribers, and its limits.
 //!
-//! The one thing to know before changing it: subscribers of one query wait for the same firings.
-//! What waits for several of them is there once, and counts once over all; for each of them it
-//! counts whole.
+//! The one thing to know before changing it: subscribers of one query wait for the same firings. A
+//! firing that waits for several of them exists once, and counts once in the total; it counts whole
+//! for each of them.
 
 use crate::answer::Answer;
 use crate::subscription::FiringResult;
@@ -11,16 +11,16 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a firing takes beside its answer, about.
+/// The approximate memory of a firing besides its answer.
 const FIRING_BYTES: u64 = 256;
-/// What a cell takes with its term, which the dictionary may keep for the sake of the answer,
-/// about.
+/// The approximate memory of a cell with its term, which the dictionary may keep for the sake of
+/// the answer.
 const CELL_BYTES: u64 = 48;
-/// A subscriber with no more firings than these does not pay for what others leave waiting.
+/// A subscriber with at most this many firings does not pay for what others leave waiting.
 const PROMPT: usize = 4;
 
-/// How much memory firings may take that wait for the subscribers who share this; clones are
-/// handles to one count. Set as [`SubscribeOptions::backlog`](crate::SubscribeOptions::backlog).
+/// A limit on the memory of firings that wait for the subscribers that share it; clones are handles
+/// to one count. Set as [`SubscribeOptions::backlog`](crate::SubscribeOptions::backlog).
 ///
 /// ```
 /// use somersault::{Backlog, SubscribeOptions, WhenSlow};
@@ -47,7 +47,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: u64,
-    /// By the address of a firing, which somebody holds as long as it is here.
+    /// By the address of a firing, which a subscriber holds as long as its entry exists.
     firings: FxHashMap<usize, Shares>,
 }
 
@@ -58,8 +58,8 @@ struct Shares {
 }
 
 impl Backlog {
-    /// At most so many bytes for each subscriber and so many for all of them. A firing that waits
-    /// alone is kept whatever it takes.
+    /// Returns a backlog with limits in bytes for each subscriber and for all of them together. A
+    /// firing that waits alone is kept however large it is.
     pub fn new(subscriber_bytes: u64, total_bytes: u64) -> Backlog {
         Backlog(Arc::new(Shared {
             subscriber_bytes,
@@ -69,17 +69,17 @@ impl Backlog {
         }))
     }
 
-    /// What waits now takes so many bytes.
+    /// Returns the memory of all waiting firings, in bytes.
     pub fn bytes(&self) -> u64 {
         self.0.waiting.lock().bytes
     }
 
-    /// How often firings were given up because a subscriber read too slowly.
+    /// Returns how often firings were dropped because a subscriber read too slowly.
     pub fn slow(&self) -> u64 {
         self.0.slow.load(Ordering::Relaxed)
     }
 
-    /// A firing waits for one more subscriber; returns its bytes.
+    /// Adds a subscriber for which a firing waits; returns the firing's bytes.
     pub(crate) fn hold(&self, firing: &Arc<FiringResult>) -> u64 {
         let mut waiting = self.0.waiting.lock();
         let shares = waiting.firings.entry(address(firing));
@@ -97,7 +97,7 @@ impl Backlog {
         bytes
     }
 
-    /// A firing waits for one subscriber less; returns its bytes.
+    /// Removes a subscriber for which a firing waits; returns the firing's bytes.
     pub(crate) fn release(&self, firing: &Arc<FiringResult>) -> u64 {
         let mut waiting = self.0.waiting.lock();
         let address = address(firing);
@@ -113,7 +113,7 @@ impl Backlog {
         bytes
     }
 
-    /// Whether a subscriber for whom this waits has to give something up.
+    /// Whether a subscriber with these waiting firings must drop something.
     pub(crate) fn is_too_much(&self, firings: usize, bytes: u64) -> bool {
         let is_over = firings > 1 && bytes > self.0.subscriber_bytes;
         is_over || (firings > PROMPT && self.bytes() > self.0.total_bytes)

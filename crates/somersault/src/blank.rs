@@ -1,16 +1,16 @@
-//! Blank nodes belong to the document that they came in. Their labels are replaced by a hash of
-//! (scope, label) before anything is logged, so that recovery sees what the live run saw (S6).
-//! Those of pushes are renamed later, by the coordinator, because it knows which pushes are the
-//! same.
+//! Blank nodes belong to the document that contains them. Their labels are replaced by a hash of
+//! (scope, label) before anything is logged, so that recovery sees the same nodes as the live run
+//! (S6). Those of pushes are renamed later, by the coordinator, because it knows which pushes are
+//! the same.
 
 use oxrdf::{BlankNode, GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 
-/// Labels that are remembered; more than these are worked out again when they are met.
+/// The number of labels that are remembered; further labels are hashed each time they occur.
 const KNOWN: usize = 1 << 16;
 
-/// Renames the blank nodes of one scope. Its clones rename them alike.
+/// Renames the blank nodes of one scope. Its clones rename them in the same way.
 #[derive(Clone)]
 pub(crate) struct Scope {
     hasher: Sha256,
@@ -18,8 +18,8 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The scope of the `number`-th document since the engine was opened on a log that held `epoch`
-    /// records; no two documents of one log share one.
+    /// Returns the scope of the `number`-th document since the engine was opened on a log that held
+    /// `epoch` records; no two documents of one log share one.
     pub(crate) fn of_document(epoch: u64, number: u64) -> Scope {
         let mut hasher = Sha256::new();
         hasher.update(b"document");

@@ -1,5 +1,5 @@
-//! What an engine is opened with. Every default is safe for a laptop: in memory, two shards,
-//! no remote access, limits on.
+//! The configuration of an engine. Every default is safe for a laptop: in memory, two shards, no
+//! remote access, limits on.
 
 use somersault_model::Limits;
 use somersault_query::Remote;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How an [`Engine`](crate::Engine) is set up.
+/// The configuration of an [`Engine`](crate::Engine).
 ///
 /// ```
 /// use somersault::{EngineConfig, FabricKind};
@@ -20,29 +20,29 @@ pub struct EngineConfig {
     /// The folder that keeps the log; `None` keeps everything in memory only.
     pub data: Option<PathBuf>,
     /// Whether the data folder is only read: opening it changes no file, and inputs are refused.
-    /// Several engines may read a folder at the same time, as long as none writes to it.
+    /// Several engines may read a folder at the same time, if none writes to it.
     pub read_only: bool,
-    /// How many shards the store has, each with one injector.
+    /// Number of shards of the store, each with one injector.
     pub workers: u16,
-    /// How many threads execute queries.
+    /// Number of threads that execute queries.
     pub query_threads: usize,
-    /// How long a one-shot query may take on its caller's thread before it begins again on one of
-    /// those: longer than the switches to there and back take, and no longer than a caller that
-    /// must not wait can give.
+    /// How long a one-shot query may take on its caller's thread before it starts again on one of
+    /// the query threads. It should exceed the cost of switching there and back, and not exceed the
+    /// time that a caller that must not wait can afford.
     pub in_place_time: Duration,
     /// What carries batches to the shards.
     pub fabric: FabricKind,
-    /// What a query, a push or an answer may cost.
+    /// Limits on the cost of a query, a push or an answer.
     pub limits: Limits,
     /// The IRI prefix that bare names of the paper's dialect are resolved against.
     pub default_namespace: Option<String>,
     /// Whether SERVICE and LOAD may reach other machines.
     pub allow_remote: bool,
-    /// What reaches them; the engine itself has no HTTP client.
+    /// The client that reaches them; the engine itself has no HTTP client.
     pub remote: Option<Arc<dyn Remote>>,
-    /// How many firings of each query are kept for subscribers that reconnect.
+    /// Number of firings of each query that are kept for subscribers that reconnect.
     pub kept_firings: usize,
-    /// Where the time of arrival and of idle streams comes from.
+    /// The source of the time of arrival and of idle streams.
     pub clock: Clock,
     /// A snapshot is cut at least this often while something waits to become visible.
     pub freshness: Duration,
@@ -91,7 +91,7 @@ impl fmt::Debug for EngineConfig {
     }
 }
 
-/// Which implementation of the fabric carries records to the shards.
+/// The implementation of the fabric that carries records to the shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FabricKind {
@@ -99,27 +99,27 @@ pub enum FabricKind {
     Timely,
     /// The single-threaded simulator, which interleaves the shards at random from this seed.
     Simulated {
-        /// What the interleaving is drawn from; the same seed gives the same run.
+        /// The seed of the interleaving; the same seed gives the same run.
         seed: u64,
     },
 }
 
-/// Whether the engine may look at the clock.
+/// Whether the engine may read the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clock {
     /// The machine's clock drives IDLE and ARRIVAL TIME streams.
     System,
-    /// Time moves by pushes and advances only: replays and tests.
+    /// Only pushes and advances move time: replays and tests.
     Manual,
 }
 
-/// When a continuous query keeps the rows of its joins from one close to the next, and brings them
-/// up to date by what has come and gone, instead of evaluating the whole. Its answers are the same.
+/// When a continuous query keeps the rows of its joins from one close to the next and updates them
+/// from arrived and expired statements, instead of evaluating the whole. Its answers are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DeltaMode {
-    /// Where its windows overlap and it has been found to take less time.
+    /// If its windows overlap and keeping rows was measured to take less time.
     #[default]
     Auto,
     /// Wherever that is possible.

@@ -1,6 +1,6 @@
-//! The registered continuous queries: what the driver tells about them ends here. A firing is
-//! executed on the query pool, over its pinned snapshot and the window versions of its close, and
-//! its result goes to the hub of its cohort.
+//! The registered continuous queries, as the driver's `Host`. The query pool executes a firing over
+//! its pinned snapshot and the window versions of its close, and passes the result to the hub of
+//! its cohort.
 
 mod cohort;
 mod delta;
@@ -36,10 +36,10 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// One part in so many of the memory of all executions is for those on their callers' threads.
+/// The share of all executions' memory for those on their callers' threads: one part in this many.
 const IN_PLACE_PART: u64 = 8;
 
-/// From this number on, queries that join a cohort at once are put in place by a job of their own.
+/// From this number on, a separate job puts queries that join a cohort at once in place.
 const MANY: usize = 64;
 
 /// All registered queries.
@@ -49,11 +49,11 @@ pub(crate) struct ContinuousQueries {
     pub(crate) pool: Arc<QueryPool>,
     answered: OnceLock<Answered>,
     cohorts: RwLock<HashMap<QueryUid, Arc<Cohort>>>,
-    /// Threads for firings of queries that have one under way.
+    /// Extra threads for queries that already have a firing under way.
     spare: SharedSlots,
     /// The time of the stable SN, for NOW() of one-shot queries.
     stable_ms: AtomicI64,
-    /// Set when the engine ends: executions under way give up.
+    /// Set when the engine ends; executions under way then stop.
     pub(crate) cancel: Arc<AtomicBool>,
 }
 
@@ -79,7 +79,7 @@ impl ContinuousQueries {
         self.cohorts.read().get(&uid).cloned()
     }
 
-    /// What answers are decoded with.
+    /// Returns the dictionary that decodes answers.
     pub(crate) fn decoder(&self) -> Arc<Dictionary> {
         Arc::clone(self.store.dictionary_arc())
     }
@@ -89,7 +89,7 @@ impl ContinuousQueries {
         EventTime(self.stable_ms.load(Ordering::Relaxed))
     }
 
-    /// What every execution is given.
+    /// Returns the parameters of one execution.
     pub(crate) fn execution(&self, now: EventTime, query: QueryUid) -> Execution {
         let mut execution = self.execution_in_place(now, query);
         execution.limits.query_memory_bytes = self.memory_share();
@@ -98,9 +98,9 @@ impl ContinuousQueries {
         execution
     }
 
-    /// What an execution on its caller's thread is given. Nobody helps with it, and nobody stops
-    /// it, since its budget soon does; so it holds nothing that all threads would count their holds
-    /// of.
+    /// Returns the parameters of an execution on its caller's thread. It has no helpers and cannot
+    /// be cancelled, since its budget soon stops it. So it holds no reference count that all
+    /// threads would contend for.
     pub(crate) fn execution_in_place(&self, now: EventTime, query: QueryUid) -> Execution {
         let mut execution = Execution::new(self.config.limits.clone(), now);
         execution.limits.query_memory_bytes = self.memory_in_place();
@@ -111,19 +111,19 @@ impl ContinuousQueries {
         execution
     }
 
-    /// What one execution may use, so that as many as can run at once stay within the limit of all
-    /// together.
+    /// Returns the memory limit of one execution, in bytes: as many as can run at once stay within
+    /// the limit on all of them together.
     fn memory_share(&self) -> u64 {
         let limits = &self.config.limits;
         let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
-        // Each thread of the pool runs one, and the sequencer an update.
+        // Each thread of the pool runs one execution, and the sequencer runs an update.
         let at_once = QueryPool::jobs_at_once(self.config.query_threads) as u64 + 1;
         let share = (limits.total_query_memory_bytes - in_place) / at_once;
         limits.query_memory_bytes.min(share)
     }
 
-    /// What an execution on its caller's thread may use. So many of them can run at once as there
-    /// may be one-shot queries.
+    /// Returns the memory limit of an execution on its caller's thread, in bytes. As many of them
+    /// can run at once as there may be one-shot queries.
     fn memory_in_place(&self) -> u64 {
         let limits = &self.config.limits;
         let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
@@ -131,13 +131,13 @@ impl ContinuousQueries {
         share.min(limits.query_memory_bytes)
     }
 
-    /// Memory of the rows that queries keep from one close to the next.
+    /// Returns the memory of the rows that queries keep from one close to the next, in bytes.
     pub(crate) fn kept_rows_bytes(&self) -> u64 {
         let cohorts = self.cohorts.read();
         cohorts.values().map(|cohort| cohort.kept_bytes()).sum()
     }
 
-    /// How answers of one query are compared.
+    /// Returns the limits and the dictionary with which answers of one query are compared.
     pub(crate) fn comparison(&self) -> Comparison {
         Comparison {
             dictionary: self.decoder(),
@@ -146,7 +146,7 @@ impl ContinuousQueries {
         }
     }
 
-    /// No more answers come.
+    /// Ends the subscriptions of all cohorts: no more answers come.
     pub(crate) fn end(&self) {
         for cohort in self.cohorts.read().values() {
             cohort.end();
@@ -154,10 +154,11 @@ impl ContinuousQueries {
     }
 }
 
-/// What a continuous query ranges over (docs/language.md): its windows, merged with the graphs of
-/// FROM or without any with the stored default graph; GRAPH reads windows and FROM NAMED.
+/// Returns the dataset of a continuous query (docs/language.md). Its default graph is its windows
+/// merged with the graphs of FROM, or with the stored default graph if there is no FROM. GRAPH
+/// reads windows and FROM NAMED.
 pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Dataset {
-    // Interned, not looked up: the graph may come into being after the registration.
+    // Interned, not looked up: the graph may be created after the registration.
     let id = |name: &oxrdf::NamedNode| store.dictionary().intern(name.as_ref().into());
     let mut default = Vec::new();
     let mut named = Vec::new();
@@ -180,7 +181,7 @@ pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Data
             .iter()
             .map(|graph| (id(graph), Source::Stored(id(graph)))),
     );
-    // In CQELS-QL windows are no dataset clause: without any, GRAPH reads all that is stored.
+    // In CQELS-QL, windows are no dataset clause: without one, GRAPH reads all stored graphs.
     let reads_all = query.dialect == Dialect::CqelsQl && !clause.present;
     Dataset {
         default,
@@ -222,7 +223,7 @@ impl Host for ContinuousQueries {
             QueryChange::Joined { base, members } => {
                 cohort.joined(base, &members, None, &self.store);
                 if members.len() >= MANY {
-                    // The next firing should not have to wait until all are in place.
+                    // The next firing should not wait until all are in place.
                     self.pool.submit(Class::Continuous, move || cohort.settle());
                 }
             }
@@ -239,7 +240,7 @@ impl Host for ContinuousQueries {
             QueryChange::Delivered { key, sn } => cohort.note_gone(FiringId::of(&key, sn)),
             QueryChange::Left { slot } => cohort.left(slot),
             QueryChange::Ended => cohort.dropped(),
-            // Other changes do not exist yet.
+            // There are no other changes yet.
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
-//! The engine: a cheap handle, to be cloned and shared between threads.
-//! Calls that change something return when their effect is durable (push) or stable (all others).
+//! The engine: a cheap handle, to be cloned and shared between threads. Calls that change something
+//! return when their effect is durable (push) or stable (all others).
 
 mod batch;
 mod data;
@@ -44,14 +44,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many one-shot queries are kept prepared.
+/// Number of one-shot queries that are kept prepared.
 const PREPARED_QUERIES: usize = 1024;
-/// How many inputs may wait for the sequencer.
+/// Number of inputs that may wait for the sequencer.
 const INBOX: usize = 1024;
-/// How long a stop waits for what is due.
+/// How long a stop waits for due firings.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The engine. Clones are handles to the same one; when the last is dropped its threads end.
+/// The engine. Clones are handles to the same engine; its threads end when the last one is dropped.
 ///
 /// ```
 /// use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
@@ -78,15 +78,16 @@ struct Inner {
     pool: Arc<QueryPool>,
     plans: PlanCache,
     counters: Counters,
-    /// Records in the log when it was opened, and documents taken since: the scopes of blank nodes.
+    /// Records in the log when it was opened; with the number of documents taken since, the scope
+    /// of their blank nodes.
     epoch: u64,
     documents: AtomicU64,
-    /// Of the one-shot queries that run or wait.
+    /// The one-shot queries that run or wait.
     places: Places,
     stopping: AtomicBool,
 }
 
-/// What the engine counts itself.
+/// The counters that the engine itself keeps.
 struct Counters {
     pushes: AtomicU64,
     tuples: AtomicU64,
@@ -96,7 +97,7 @@ struct Counters {
     one_shot: Lanes,
 }
 
-/// What the SPARQL protocol and the caller say about one query.
+/// The settings of one query, from the SPARQL protocol and the caller.
 #[derive(Clone, Debug, Default)]
 pub struct QueryOptions {
     /// `default-graph-uri`: replaces the query's own dataset if this or `named_graphs` is not
@@ -104,42 +105,42 @@ pub struct QueryOptions {
     pub default_graphs: Vec<NamedNode>,
     /// `named-graph-uri`.
     pub named_graphs: Vec<NamedNode>,
-    /// What relative IRIs are resolved against.
+    /// The IRI that relative IRIs are resolved against.
     pub base: Option<String>,
     /// A shorter (or longer) time limit than the engine's.
     pub timeout: Option<Duration>,
     /// Another limit of rows than the engine's.
     pub result_rows: Option<u64>,
-    /// Turned true by the caller when the answer is not wanted any more: the query ends soon after,
+    /// Set to true by the caller when the answer is no longer wanted: the query ends soon after,
     /// with [`EngineError::Cancelled`].
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
-/// What the SPARQL protocol says about one update.
+/// The settings of one update, from the SPARQL protocol.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateOptions {
     /// `using-graph-uri`.
     pub using_graphs: Vec<NamedNode>,
     /// `using-named-graph-uri`.
     pub using_named_graphs: Vec<NamedNode>,
-    /// What relative IRIs are resolved against.
+    /// The IRI that relative IRIs are resolved against.
     pub base: Option<String>,
     /// A shorter (or longer) time limit than the engine's.
     pub timeout: Option<Duration>,
 }
 
-/// What an update did.
+/// The effects of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateSummary {
     /// The snapshot number in which the effects are visible.
     pub sn: u64,
-    /// Statements that were not there before.
+    /// Statements that are new.
     pub inserted: u64,
-    /// Statements that are not there any more.
+    /// Statements that no longer exist.
     pub deleted: u64,
 }
 
-/// The answer of a one-shot query and how it came about.
+/// The answer of a one-shot query, with its snapshot number and time.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueryResults {
@@ -152,7 +153,7 @@ pub struct QueryResults {
 }
 
 impl Engine {
-    /// Opens an engine; with a data directory, what was acknowledged before is there again.
+    /// Opens an engine; with a data directory, everything acknowledged earlier is restored.
     ///
     /// # Errors
     /// [`EngineError::Damaged`] if the folder is not understood, [`EngineError::Io`] if it cannot
@@ -161,7 +162,7 @@ impl Engine {
         Engine::open_reporting(config, &Arc::default())
     }
 
-    /// Opens an engine, and tells `progress` meanwhile how far that is.
+    /// Opens an engine, and reports to `progress` meanwhile how far that is.
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -247,7 +248,7 @@ impl Engine {
                 limits: stream_limits(&config),
                 closes_patience: match config.fabric {
                     FabricKind::Timely => CLOSES_PATIENCE,
-                    // One seed is one run: no clock decides what comes first.
+                    // One seed is one run: no clock decides which input comes first.
                     FabricKind::Simulated { .. } => Duration::from_secs(86_400),
                 },
             },
@@ -281,22 +282,22 @@ impl Engine {
         })
     }
 
-    /// The configuration that it was opened with.
+    /// Returns the configuration that it was opened with.
     pub fn config(&self) -> &EngineConfig {
         &self.inner.config
     }
 
-    /// Stops: takes nothing more, finishes what is due, flushes the log. Other handles get
-    /// [`EngineError::Stopped`].
+    /// Stops the engine: it takes no more input, finishes what is due and flushes the log. Other
+    /// handles get [`EngineError::Stopped`].
     ///
     /// # Errors
-    /// What keeps the log from being flushed.
+    /// The log cannot be flushed.
     pub fn shutdown(&self) -> Result<(), EngineError> {
         if self.inner.stopping.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
         self.inner.driver.stop(STOP_DEADLINE);
-        // First nobody is answered any more: what is given up now is answered after a restart.
+        // No subscriber is answered from here on: firings dropped now are answered after a restart.
         self.inner.continuous.end();
         self.inner.continuous.cancel.store(true, Ordering::Relaxed);
         self.inner.pool.stop();
@@ -322,10 +323,10 @@ impl Engine {
     }
 }
 
-/// How long an input may take to cut the closes that it makes due before others come first.
+/// How long an input may cut the closes that it makes due before other inputs come first.
 const CLOSES_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What inputs of streams may ask for. A clock that stands still says nothing of how far ahead a
+/// Returns the limits of inputs to streams. A clock that stands still cannot tell how far ahead a
 /// time lies.
 fn stream_limits(config: &EngineConfig) -> StreamLimits {
     let ahead_ms = i64::try_from(config.limits.time_ahead.as_millis()).unwrap_or(i64::MAX);
@@ -353,7 +354,7 @@ fn fabric(
 }
 
 impl Counters {
-    /// Where this thread counts one-shot queries.
+    /// Returns the counters of this thread for one-shot queries.
     fn lane(&self) -> MutexGuard<'_, Lane> {
         self.one_shot.lane()
     }
@@ -372,14 +373,14 @@ impl Counters {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // In this order: what is given up reaches no subscriber, and the log does not say that it
-        // was answered.
+        // In this order: firings that are dropped reach no subscriber, and the log does not say
+        // that they were answered.
         self.continuous.end();
         self.driver.abort();
         self.continuous.cancel.store(true, Ordering::Relaxed);
         self.pool.stop();
-        // Its thread may be its last holder, while it tells what is durable: who opens the folder
-        // next is not to find it taken.
+        // The log's own thread may be its last holder while it reports what is durable; the next
+        // engine to open the folder must not find it taken.
         let _ = self.log.close();
     }
 }
@@ -396,7 +397,7 @@ mod tests {
             ..EngineConfig::default()
         };
         let engine = Engine::open(settings.clone()).expect("opens");
-        // As its own thread may, which is telling that something is durable.
+        // The log's own thread may hold it like this while it reports what is durable.
         let _held = Arc::clone(&engine.inner.log);
         drop(engine);
         Engine::open(settings).expect("nobody has the folder any more");

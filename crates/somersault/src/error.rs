@@ -1,5 +1,5 @@
-//! Everything that can go wrong, as the user of the engine sees it. Each message is a sentence
-//! that says what was wrong, where, and what to do; the server maps the variants to status codes.
+//! All errors, as the user of the engine sees them. Each message is a sentence that says what was
+//! wrong, where, and what to do; the server maps the variants to status codes.
 
 use oxrdfio::RdfParseError;
 use somersault_lang::ParseError;
@@ -9,7 +9,7 @@ use somersault_runtime::RuntimeError;
 use somersault_stream::{Refusal, RefusalKind};
 use std::path::PathBuf;
 
-/// Why the engine refused or failed.
+/// The reason why the engine refused or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -20,30 +20,30 @@ pub enum EngineError {
         line: u64,
         /// The column in the line, in characters, from 1.
         column: u64,
-        /// What was found and what was expected.
+        /// The text found and the text expected.
         message: String,
     },
     /// RDF data does not parse; nothing of it was taken.
     #[error("line {line}, column {column} of the data: {message}")]
     Data {
-        /// The line in the data, from 1 (0 where the syntax has no lines).
+        /// The line in the data, from 1 (0 if the syntax has no lines).
         line: u64,
         /// The column in the line, from 1.
         column: u64,
-        /// What was found and what was expected.
+        /// The text found and the text expected.
         message: String,
     },
-    /// Understood, but not part of this version.
+    /// The request is understood, but not part of this version.
     #[error("{0}")]
     NotSupported(String),
     /// There is no such stream, query or graph.
     #[error("{0}")]
     NotFound(String),
-    /// It exists already and is something else, or the state does not allow it.
+    /// It exists already with another content, or the state does not allow the request.
     #[error("{0}")]
     Conflict(String),
-    /// It is well formed but cannot be accepted: BATCH that does not divide STEP, event time that
-    /// goes back …
+    /// The request is well formed but cannot be accepted: BATCH that does not divide STEP, event
+    /// time that goes back …
     #[error("{0}")]
     Invalid(String),
     /// A push has a statement that is later than LATENESS allows; nothing of it was taken.
@@ -52,12 +52,13 @@ pub enum EngineError {
     /// A limit was hit.
     #[error("{message}")]
     Limit {
-        /// Which one.
+        /// The limit that was hit.
         which: LimitKind,
-        /// What was exceeded, by how much where that is known, and how to raise it.
+        /// A sentence that says which limit was exceeded, by how much if known, and how to raise
+        /// it.
         message: String,
     },
-    /// A query that read well failed while it was evaluated (SERVICE, LOAD …).
+    /// A query that parses failed while it was evaluated (SERVICE, LOAD …).
     #[error("{0}")]
     Evaluation(String),
     /// The data folder is damaged or of another version.
@@ -65,30 +66,30 @@ pub enum EngineError {
     Damaged {
         /// The file that was not understood.
         file: PathBuf,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
-        /// What was found, and what to do.
+        /// A sentence that says what was found, and what to do.
         message: String,
     },
-    /// The disk is full: nothing more is acknowledged, queries go on.
+    /// The disk is full: nothing more is acknowledged, queries still work.
     #[error("{0}")]
     DiskFull(String),
-    /// The disk did not do what it was asked, or the data folder is gone: nothing more is
-    /// acknowledged, queries go on.
+    /// The disk failed a request, or the data folder is gone: nothing more is acknowledged, queries
+    /// still work.
     #[error("{0}")]
     DiskFailed(String),
     /// Reading or writing failed.
     #[error("{context}: {source}")]
     Io {
-        /// What was being done, and with which file.
+        /// The action, and the file.
         context: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The engine is stopping or stopped.
     #[error("the engine has been stopped; open it again to go on")]
     Stopped,
-    /// The caller gave the query up; see [`QueryOptions::cancel`](crate::QueryOptions::cancel).
+    /// The caller cancelled the query; see [`QueryOptions::cancel`](crate::QueryOptions::cancel).
     #[error("the query was given up by its caller")]
     Cancelled,
     /// A fault of the engine itself.
@@ -134,7 +135,7 @@ impl From<LogError> for EngineError {
     }
 }
 
-/// A failure of the log, with what the request is told about itself.
+/// Returns the error for a failure of the log, with this message for the request.
 fn of_log(error: &LogError, message: String) -> EngineError {
     match error {
         LogError::DiskFull { .. } => EngineError::DiskFull(message),
@@ -201,7 +202,7 @@ impl From<RuntimeError> for EngineError {
 }
 
 impl EngineError {
-    /// What an RDF parser said about a document.
+    /// Returns the error of an RDF parser about a document.
     pub(crate) fn from_document(error: RdfParseError) -> EngineError {
         match error {
             RdfParseError::Io(source) => EngineError::Io {
@@ -219,7 +220,7 @@ impl EngineError {
         }
     }
 
-    /// There is no graph of this name that holds anything.
+    /// Returns the error for a graph of this name that holds nothing.
     pub(crate) fn no_graph(graph: &oxrdf::GraphName) -> EngineError {
         EngineError::NotFound(format!(
             "there is no graph {graph} that holds anything; see the named graphs with SELECT DISTINCT ?g {{ GRAPH ?g {{ ?s ?p ?o }} }}"
@@ -227,7 +228,7 @@ impl EngineError {
     }
 }
 
-/// What a parser said after the place, which is told apart from it.
+/// Returns a parser's message without the place, which is reported separately.
 fn without_place(message: &str) -> &str {
     match message.split_once(": ") {
         Some((place, rest)) if place.starts_with("Parser error at line ") => rest,
@@ -235,7 +236,7 @@ fn without_place(message: &str) -> &str {
     }
 }
 
-/// Which limit of [`Limits`](crate::Limits) was hit.
+/// The limit of [`Limits`](crate::Limits) that was hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitKind {

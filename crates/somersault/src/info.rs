@@ -1,4 +1,4 @@
-//! What the engine says about its streams, its queries and itself.
+//! The engine's reports about its streams, its queries and itself.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ pub struct StreamInfo {
     pub iri: String,
     /// Its number in this engine.
     pub uid: u32,
-    /// The CREATE STREAM text, or that of the query that derives it.
+    /// The CREATE STREAM text, or the text of the query that derives it.
     pub text: String,
-    /// The query whose answers its statements are.
+    /// The query that derives it, whose answers are its statements.
     pub derived_by: Option<String>,
     /// Its batch interval.
     pub batch_ms: i64,
     /// Every statement with an earlier event time has been seen; `None` before the first push or
     /// advance.
     pub complete_through_ms: Option<i64>,
-    /// Up to here its batches are visible in the stable snapshot.
+    /// Its batches are visible in the stable snapshot up to here.
     pub stable_time_ms: Option<i64>,
     /// How far `stable_time_ms` is behind `complete_through_ms`.
     pub lag_ms: Option<i64>,
-    /// How far `complete_through_ms` is ahead of the clock; `None` where it is not, and without a
+    /// How far `complete_through_ms` is ahead of the clock; `None` if it is not, or if there is no
     /// clock.
     pub ahead_of_clock_ms: Option<i64>,
     /// Statements taken so far.
@@ -31,47 +31,47 @@ pub struct StreamInfo {
     pub late: u64,
     /// Late statements taken so far (LATE AMEND).
     pub amended: u64,
-    /// Batches closed so far that held something.
+    /// Batches closed so far that were not empty.
     pub batches: u64,
-    /// What its slices take.
+    /// Memory of its slices.
     pub memory_bytes: u64,
-    /// What they may take.
+    /// Limit of that memory.
     pub budget_bytes: u64,
-    /// How long it may be silent before its time goes on by the clock; `None` is IDLE NEVER.
+    /// How long it may be silent before its time follows the clock; `None` is IDLE NEVER.
     pub idle: Option<Duration>,
 }
 
 /// One window of a continuous query.
 #[derive(Clone, Debug)]
 pub struct WindowInfo {
-    /// The stream that it is over.
+    /// The stream that it covers.
     pub stream: String,
-    /// What stands between its brackets, as it was understood: `RANGE 10s STEP 1s`.
+    /// The text between its brackets, as it was understood: `RANGE 10s STEP 1s`.
     pub extent: String,
-    /// RANGE, of a window over a span of time.
+    /// RANGE, for a window over a span of time.
     pub range_ms: Option<i64>,
-    /// STEP, where the window says one in time.
+    /// STEP, if the window states one in time.
     pub step_ms: Option<i64>,
 }
 
-/// How far a stream of a query is.
+/// How far a query's stream has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reached {
     /// The stream.
     pub stream: String,
-    /// Its complete-through time; `None` if it has no time yet.
+    /// Its watermark; `None` if it has no time yet.
     pub complete_through_ms: Option<i64>,
-    /// When that last moved, by the engine's clock; `None` if it never has.
+    /// When the watermark last moved, by the engine's clock; `None` if it never has.
     pub since_ms: Option<i64>,
 }
 
-/// A group of continuous queries that differ in their names and constants alone.
+/// A group of continuous queries that differ only in their names and constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupInfo {
-    /// How many they are, this one and paused ones counted.
+    /// Number of queries, including this one and paused ones.
     pub queries: usize,
-    /// How many different combinations of constants they have.
+    /// Number of different combinations of constants.
     pub combinations: usize,
     /// Whether all combinations are evaluated at once; otherwise each by itself.
     pub together: bool,
@@ -88,22 +88,22 @@ pub struct QueryInfo {
     pub text: String,
     /// Its windows.
     pub windows: Vec<WindowInfo>,
-    /// Firings so far, empty ones included. After a restart those that were executed since: the
-    /// ones that are kept among them.
+    /// Firings so far, empty ones included. After a restart, those executed since, which include
+    /// the kept ones.
     pub firings: u64,
     /// Rows in all of them.
     pub rows: u64,
     /// The newest close that has been answered.
     pub last_close_ms: Option<i64>,
-    /// The close that it fires for next; `None` while it is paused or a stream of it has no time.
+    /// The close that it fires for next; `None` while it is paused or one of its streams has no
+    /// time.
     pub next_close_ms: Option<i64>,
     /// How far each of its streams is.
     pub streams: Vec<Reached>,
-    /// The stream that the next close waits for, which is the one that is furthest behind; `None`
-    /// while it is paused, and while every stream has reached that close.
+    /// The stream that the next close waits for, the one furthest behind; `None` while the query is
+    /// paused, and while every stream has reached that close.
     pub held_up_by: Option<Reached>,
-    /// Those among them that late statements caused: closes that had been answered, with a higher
-    /// revision.
+    /// Firings that late statements caused: closes that had been answered, with a higher revision.
     pub amended: u64,
     /// Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).
     pub skipped: u64,
@@ -115,32 +115,32 @@ pub struct QueryInfo {
     pub passed_while_paused: u64,
     /// Whether it is paused.
     pub paused: bool,
-    /// The group that it stands in; `None` for a query that stands alone.
+    /// The group that it belongs to; `None` for a query that stands alone.
     pub group: Option<GroupInfo>,
     /// The newest firing's error, if it failed (a limit, for example).
     pub last_error: Option<String>,
-    /// Start of execution → answer ready, half of the firings.
+    /// Start of execution → answer ready, median.
     pub execution_p50: Duration,
-    /// The same, 99 of 100 firings.
+    /// Start of execution → answer ready, 99th percentile.
     pub execution_p99: Duration,
-    /// The last statement it needed acknowledged → answer ready, half of the firings.
+    /// Last needed statement acknowledged → answer ready, median.
     pub delay_p50: Duration,
-    /// The same, 99 of 100 firings.
+    /// Last needed statement acknowledged → answer ready, 99th percentile.
     pub delay_p99: Duration,
-    /// What of the delay was waiting behind other queries, half of the firings.
+    /// The part of the delay spent waiting behind other queries, median.
     pub waiting_p50: Duration,
-    /// The same, 99 of 100 firings.
+    /// The part of the delay spent waiting behind other queries, 99th percentile.
     pub waiting_p99: Duration,
     /// Live subscribers.
     pub subscribers: usize,
 }
 
-/// How the engine is.
+/// The state of the engine.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// In one word.
+    /// The state in one word.
     pub status: HealthStatus,
-    /// In a sentence, with the remedy where there is one.
+    /// The state in a sentence, with the remedy where there is one.
     pub message: String,
     /// The snapshot number that one-shot queries see.
     pub stable_sn: u64,
@@ -148,7 +148,7 @@ pub struct Health {
     pub stored_statements: u64,
 }
 
-/// See [`Health`].
+/// The state of the engine, as [`Health`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HealthStatus {
@@ -156,7 +156,8 @@ pub enum HealthStatus {
     Ok,
     /// The log cannot be written (disk full): queries are answered, nothing is acknowledged.
     ReadOnly,
-    /// The fabric or the sequencer has failed: one-shot queries at the last stable snapshot go on.
+    /// The fabric or the sequencer has failed: one-shot queries at the last stable snapshot still
+    /// work.
     Failed,
     /// Shutting down.
     Stopping,

@@ -2,8 +2,8 @@
 //!
 //! [`Engine`] is the whole system in process: it keeps an RDF dataset in memory (and, with a data
 //! directory, on disk), absorbs streams of timestamped statements, and answers one-shot SPARQL as
-//! well as continuous C-SPARQL queries over the same data. The server and the command line are
-//! built on nothing but what is public here.
+//! well as continuous C-SPARQL queries over the same data. The server and the command line use only
+//! the public API of this crate.
 //!
 //! ```no_run
 //! use somersault::{Engine, EngineConfig, Push, SubscribeOptions};
@@ -63,9 +63,9 @@ pub mod disk {
     pub use somersault_log::{Access, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
 }
 
-/// The RDF terms that this API speaks.
+/// The RDF terms of this API.
 pub use oxrdf;
-/// The RDF syntaxes that [`Engine::load`] and [`Answer::write_graph`] know.
+/// The RDF syntaxes that [`Engine::load`] and [`Answer::write_graph`] support.
 pub use oxrdfio::RdfFormat;
-/// The SPARQL result formats that [`Answer::write_results`] knows.
+/// The SPARQL result formats that [`Answer::write_results`] supports.
 pub use sparesults::QueryResultsFormat;

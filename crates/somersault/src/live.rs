@@ -1,8 +1,8 @@
-//! Playing statements in real time: what the demo and the bench feed an engine with.
+//! Playing statements in real time, for the demo and the bench.
 //!
-//! Event time runs with the clock. Statements are pushed in small steps as their time comes; at the
-//! end of each batch all streams advance in one record, unless their statements alone are to tell
-//! their time. A player that falls behind goes on without pause and says by how much.
+//! Event time runs with the clock. Statements are pushed in small steps as their time comes. At the
+//! end of each batch all streams advance in one record, unless only their statements are to tell
+//! their time. A player that falls behind continues without pause and reports by how much.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -11,7 +11,7 @@ use oxrdf::{GraphName, Triple};
 use std::iter::Peekable;
 use std::time::{Duration, Instant};
 
-/// Event time of one step: how finely pushes are spread over a batch.
+/// Event time of one step, in milliseconds: how finely pushes are spread over a batch.
 const STEP_MS: i64 = 10;
 
 /// A statement to be played.
@@ -19,32 +19,33 @@ const STEP_MS: i64 = 10;
 pub struct LiveStatement {
     /// Index into [`LivePlan::streams`].
     pub stream: usize,
-    /// Its event time; never less than that of the statement before.
+    /// Its event time; never less than that of the previous statement.
     pub at_ms: i64,
-    /// What.
+    /// The statement's triple.
     pub triple: Triple,
 }
 
-/// What is played, and how long.
+/// The streams and the time span of a play.
 #[derive(Clone, Debug)]
 pub struct LivePlan {
     /// IRIs of declared streams.
     pub streams: Vec<String>,
     /// Interval at which all streams advance; the batch of the streams, or a divisor of it.
     pub batch_ms: i64,
-    /// Event time that the play starts at: 0, or where an earlier play ended. A multiple of the
+    /// Event time at which the play starts: 0, or the end of an earlier play. A multiple of the
     /// batch.
     pub from_ms: i64,
-    /// Event time that it ends at; statements from here on are left in the iterator.
+    /// Event time at which it ends; later statements are left in the iterator.
     pub until_ms: i64,
-    /// Whether all streams advance at the end of each interval, which makes them visible; if not,
-    /// their times go on with their statements, and they advance at the end of the play alone.
+    /// Whether all streams advance at the end of each interval, which makes their statements
+    /// visible. If not, their times follow their statements, and they advance only at the end of
+    /// the play.
     pub advances: bool,
     /// Whether event time follows the clock; if not, it runs as fast as the engine takes it.
     pub paced: bool,
 }
 
-/// How far a play has come.
+/// The progress of a play.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LiveProgress {
     /// Event time reached.
@@ -57,8 +58,8 @@ pub struct LiveProgress {
     pub in_engine: Duration,
 }
 
-/// Plays statements into an engine. `on_step` is called after each step; when it returns false the
-/// play ends there.
+/// Plays statements into an engine. `on_step` is called after each step; the play ends when it
+/// returns false.
 ///
 /// # Errors
 /// The first refusal of the engine.
@@ -116,7 +117,7 @@ pub fn play(
     Ok(progress)
 }
 
-/// Sleeps until `due`; returns how late it was already.
+/// Sleeps until `due`; returns how late it was already, which is zero if it had to sleep.
 fn wait_until(due: Instant) -> Duration {
     let now = Instant::now();
     match due.checked_duration_since(now) {

@@ -6,17 +6,17 @@ use std::sync::Arc;
 /// How [`Engine::load`](crate::Engine::load) reads a document.
 #[derive(Clone, Default)]
 pub struct LoadOptions {
-    /// Where triples without a graph go; `None` is the default graph.
+    /// The graph for triples without a graph; `None` is the default graph.
     pub graph: Option<NamedNode>,
-    /// What relative IRIs are resolved against.
+    /// The IRI that relative IRIs are resolved against.
     pub base: Option<String>,
-    /// Take IRIs and language tags as they are, for data that is nearly right.
+    /// Whether to take IRIs and language tags as they are, for data that is nearly right.
     pub lenient: bool,
-    /// Called every 100,000 statements or so, and once at the end.
+    /// Called about every 100,000 statements, and once at the end.
     pub progress: Option<Arc<dyn Fn(LoadProgress) + Send + Sync>>,
 }
 
-/// How far a load has come.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadProgress {
     /// Statements read so far.
@@ -25,28 +25,28 @@ pub struct LoadProgress {
     pub read: bool,
 }
 
-/// What a load did.
+/// The counts of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadSummary {
     /// Statements in the document.
     pub statements: u64,
-    /// How many statements the store holds afterwards, over all graphs.
+    /// Number of statements in the store afterwards, over all graphs.
     pub stored: u64,
     /// The snapshot number in which they are visible.
     pub sn: u64,
 }
 
-/// What a Graph Store Protocol write did.
+/// The effects of a Graph Store Protocol write.
 #[derive(Clone, Debug)]
 pub struct GraphWrite {
     /// The graph that was written.
     pub graph: GraphName,
     /// Whether the graph held nothing before.
     pub created: bool,
-    /// Statements that were not there before.
+    /// Statements that are new.
     pub inserted: u64,
-    /// Statements that are not there any more.
+    /// Statements that no longer exist.
     pub deleted: u64,
-    /// The snapshot number in which this is visible.
+    /// The snapshot number in which the effects are visible.
     pub sn: u64,
 }

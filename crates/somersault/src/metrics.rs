@@ -9,8 +9,8 @@ use std::time::Duration;
 pub struct MetricsSnapshot {
     /// The snapshot number that one-shot queries see.
     pub stable_sn: u64,
-    /// Snapshot numbers that are retained: those that are pinned, the stable one, and those that
-    /// are cut and not stable yet.
+    /// Snapshot numbers that are retained: the pinned ones, the stable one, and those that are cut
+    /// but not stable yet.
     pub retained_sns: u64,
     /// Pins held by firings and one-shot queries.
     pub pins: u64,
@@ -32,10 +32,10 @@ pub struct MetricsSnapshot {
     pub stored_statements: u64,
     /// Terms in the dictionary.
     pub terms: u64,
-    /// Those of them that came with timing statements and go when no window can show them any more,
-    /// if nothing else has mentioned them since.
+    /// Terms that came with timing statements. They are reclaimed when no window can show them any
+    /// more, unless something else has mentioned them since.
     pub passing_terms: u64,
-    /// Terms that have gone.
+    /// Terms that have been reclaimed.
     pub reclaimed_terms: u64,
     /// Execution times of one-shot queries.
     pub one_shot_execution: Latency,
@@ -57,8 +57,8 @@ pub struct MemoryUse {
     pub dictionary_bytes: u64,
     /// The persistent store.
     pub store_bytes: u64,
-    /// Of that, about what is there for snapshots alone: changes since the retained ones that are
-    /// kept apart, and what was replaced and may still be seen.
+    /// The approximate part of it that serves snapshots only: changes since the retained snapshots
+    /// that are kept apart, and replaced data that may still be seen.
     pub snapshots_bytes: u64,
     /// Slices and window versions.
     pub slices_bytes: u64,
@@ -72,7 +72,7 @@ pub struct MemoryUse {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Latency {
-    /// How many were measured.
+    /// Number of durations measured.
     pub count: u64,
     /// Their sum.
     pub sum: Duration,
@@ -84,7 +84,7 @@ pub struct Latency {
     pub p99: Duration,
     /// The longest.
     pub max: Duration,
-    /// (upper bound in seconds, how many took at most that), ascending.
+    /// (upper bound in seconds, number of durations up to it), ascending.
     pub buckets: Vec<(f64, u64)>,
 }
 
@@ -102,13 +102,13 @@ pub struct StreamMetrics {
     pub amended: u64,
     /// Batches closed that held something.
     pub batches: u64,
-    /// Event time through which it is complete.
+    /// Its watermark.
     pub complete_through_ms: Option<i64>,
-    /// Event time through which it is visible.
+    /// Event time up to which it is visible.
     pub stable_time_ms: Option<i64>,
-    /// The difference of the two.
+    /// Difference of the two.
     pub lag_ms: Option<i64>,
-    /// What its slices take.
+    /// Memory of its slices.
     pub memory_bytes: u64,
 }
 
@@ -116,15 +116,15 @@ pub struct StreamMetrics {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct QueryMetrics {
-    /// Its name; of a group that of one of its queries.
+    /// Its name; for a group, the name of one of its queries.
     pub name: String,
-    /// How many queries of one shape it stands for: those of its group.
+    /// Number of queries of one shape that it stands for, those of its group.
     pub members: u64,
-    /// Firings, empty ones included; of a group one for each close.
+    /// Firings, empty ones included; for a group, one for each close.
     pub firings: u64,
-    /// Answers that its queries were given by them.
+    /// Answers that these firings gave to its queries.
     pub executions: u64,
-    /// Those of them that had rows.
+    /// Answers that had rows.
     pub nonempty: u64,
     /// Closes passed in bulk because their windows held nothing.
     pub passed_in_bulk: u64,
@@ -134,13 +134,13 @@ pub struct QueryMetrics {
     pub failed: u64,
     /// Rows in all answers.
     pub rows: u64,
-    /// Memory of the answers that are kept for subscribers, about.
+    /// Approximate memory of the answers that are kept for subscribers.
     pub kept_bytes: u64,
     /// Start of execution → answer ready.
     pub execution: Latency,
-    /// The last statement it needed acknowledged → answer ready.
+    /// Last needed statement acknowledged → answer ready.
     pub delay: Latency,
-    /// What of the delay was waiting behind other queries.
+    /// The part of the delay spent waiting behind other queries.
     pub waiting: Latency,
 }
 
@@ -156,15 +156,15 @@ pub struct ShardMetrics {
     pub applied_sn: u64,
 }
 
-/// Records durations in steps of 100 ns, to 1 part in 100. It takes memory with the first duration,
-/// and as much as the longest needs: there are thousands of queries that have not fired yet.
+/// Records durations in steps of 100 ns, to 1 part in 100. It allocates with the first duration,
+/// and only as much as the longest needs: thousands of queries may not have fired yet.
 #[derive(Default)]
 pub(crate) struct Recorder {
     histogram: Option<Histogram<u32>>,
     sum: Duration,
 }
 
-/// How long one firing took.
+/// The times of one firing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Took {
     pub(crate) execution: Duration,
@@ -172,7 +172,7 @@ pub(crate) struct Took {
     pub(crate) waiting: Duration,
 }
 
-/// How long firings took.
+/// The times of all firings.
 #[derive(Default)]
 pub(crate) struct Timings {
     execution: Recorder,
@@ -180,28 +180,28 @@ pub(crate) struct Timings {
     waiting: Recorder,
 }
 
-/// What is counted of the firings of a cohort.
+/// The counts of a cohort's firings.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) firings: u64,
-    /// Answers that queries were given by them.
+    /// Answers that these firings gave to queries.
     pub(crate) executions: u64,
-    /// Those of them that had rows.
+    /// Answers that had rows.
     pub(crate) nonempty: u64,
     pub(crate) failed: u64,
     pub(crate) rows: u64,
     pub(crate) passed_in_bulk: u64,
     pub(crate) skipped: u64,
     pub(crate) last_close_ms: Option<i64>,
-    /// Of the newest firing, if it failed.
+    /// The error of the newest firing, if it failed.
     pub(crate) last_error: Option<String>,
     pub(crate) timings: Timings,
 }
 
-/// The longest duration that is told apart: one hour.
+/// The longest duration that is distinguished: one hour.
 const LONGEST_STEPS: u64 = 36_000_000_000;
 
-/// Upper bounds of the buckets that are exported, in microseconds.
+/// Upper bounds of the exported buckets, in microseconds.
 const BUCKETS_US: [u64; 20] = [
     10, 20, 50, 100, 130, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000, 100_000,
     200_000, 500_000, 1_000_000, 5_000_000, 30_000_000,
@@ -222,7 +222,7 @@ impl Recorder {
         })
     }
 
-    /// Adds what another has recorded.
+    /// Adds the durations of another recorder.
     pub(crate) fn add(&mut self, other: &Recorder) {
         if let Some(histogram) = &other.histogram {
             self.histogram()
@@ -263,7 +263,7 @@ impl Timings {
         self.waiting.record(took.waiting);
     }
 
-    /// p50 and p99 of execution, delay and waiting.
+    /// Returns p50 and p99 of execution, delay and waiting.
     pub(crate) fn quantiles(&self) -> [[Duration; 2]; 3] {
         [&self.execution, &self.delay, &self.waiting]
             .map(|recorder| [recorder.quantile(0.50), recorder.quantile(0.99)])
@@ -271,7 +271,7 @@ impl Timings {
 }
 
 impl Tally {
-    /// Counts a firing, but for its rows.
+    /// Counts a firing, except its rows.
     pub(crate) fn fired(&mut self, close_ms: i64, took: Took, error: Option<String>) {
         self.firings += 1;
         self.last_close_ms = self.last_close_ms.max(Some(close_ms));

@@ -23,7 +23,7 @@ pub struct StreamFile {
     pub path: PathBuf,
 }
 
-/// What is played.
+/// The files, the speed and the end of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayPlan {
     /// The streams; one stream may come from one file only.
@@ -31,23 +31,23 @@ pub struct ReplayPlan {
     /// How much event time goes into one push per stream; must divide every close that is to be
     /// exact.
     pub batch_ms: i64,
-    /// Statements from here on are not fed, and at the end all streams are advanced to here;
+    /// Statements from here on are not played, and at the end all streams are advanced to here;
     /// `None` plays everything and advances to the end of the last interval.
     pub until_ms: Option<i64>,
-    /// Event times at which [`Step::Snapshot`] is given: all streams are at that time then.
+    /// Event times at which [`Step::Snapshot`] is given; all streams are at that time then.
     pub snapshots_ms: Vec<i64>,
 }
 
-/// How fast.
+/// The speed of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// As fast as it goes.
+    /// As fast as possible.
     Max,
     /// Event time passes this many times faster than the clock (1.0 = real time).
     Times(f64),
 }
 
-/// One thing to do, in order.
+/// One step of a replay, in order.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Push this; it never splits the statements of one event time.
@@ -65,7 +65,7 @@ pub enum Step {
         /// To this event time.
         to_ms: i64,
     },
-    /// All streams are at this time and nothing later has been pushed: ask one-shot queries now.
+    /// All streams are at this time and nothing later has been pushed: run one-shot queries now.
     Snapshot {
         /// One of [`ReplayPlan::snapshots_ms`].
         at_ms: i64,
@@ -81,9 +81,9 @@ pub enum ReplayError {
     Line {
         /// The file.
         file: PathBuf,
-        /// From 1.
+        /// The line's number, from 1.
         line: u64,
-        /// What was found and what was expected.
+        /// The text found and the text expected.
         message: String,
     },
     /// A file cannot be read.
@@ -91,7 +91,7 @@ pub enum ReplayError {
     Io {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The plan makes no sense.
@@ -107,8 +107,8 @@ pub enum ReplayError {
 
 /// The steps of a plan, read from the files as they are needed.
 ///
-/// The first step advances all streams to the start of the first interval: from then on every
-/// stream has a time, so that a close needs no statement of each stream before it is due.
+/// The first step advances all streams to the start of the first interval. From then on every
+/// stream has a time, so a close becomes due without a statement of each stream.
 pub struct Steps {
     streams: Vec<Feed>,
     batch_ms: i64,
@@ -182,7 +182,7 @@ impl Steps {
         })
     }
 
-    /// The event time of the next statement that is to be fed.
+    /// Returns the event time of the next statement to be played.
     fn next_statement_ms(&mut self) -> Result<Option<i64>, ReplayError> {
         let mut next = None;
         for feed in &mut self.streams {
@@ -195,7 +195,7 @@ impl Steps {
         Ok(next)
     }
 
-    /// Puts the steps up to the end of the next interval that has something into `ready`.
+    /// Puts the steps up to the end of the next non-empty interval into `ready`.
     fn fill(&mut self) -> Result<(), ReplayError> {
         let next_ms = self.next_statement_ms()?;
         let Some(from_ms) = next_ms.map(|ms| floor_to(ms, self.batch_ms)) else {
@@ -236,7 +236,7 @@ impl Steps {
         Ok(())
     }
 
-    /// A snapshot that lies before anything else is fed, if there is one left there.
+    /// Returns a remaining snapshot that comes before the next statement, if there is one.
     fn due_snapshot(&self, before_ms: i64) -> Option<i64> {
         let snapshot = self.snapshots_ms.front().copied()?;
         (snapshot <= before_ms).then_some(snapshot)
@@ -254,7 +254,7 @@ impl Steps {
         }
     }
 
-    /// Nothing is left to feed: the remaining snapshots, then the end.
+    /// Ends the plan when no statements are left: the remaining snapshots, then the end.
     fn finish(&mut self) -> Result<(), ReplayError> {
         while let Some(&snapshot) = self.snapshots_ms.front() {
             if self.until_ms.is_some_and(|until| snapshot > until) {
@@ -313,7 +313,7 @@ fn floor_to(ms: i64, interval_ms: i64) -> i64 {
     ms.div_euclid(interval_ms) * interval_ms
 }
 
-/// What a replay did.
+/// The counts of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplaySummary {
     /// Statements pushed.
@@ -329,13 +329,13 @@ pub struct ReplaySummary {
 /// How long a snapshot step waits for the firings that are due before it.
 const QUIESCE: Duration = Duration::from_secs(600);
 
-/// Plays a plan into an engine. `on_step` is called after each step has been taken (for a
-/// [`Step::Snapshot`]: when the engine is at that time and everything due has been answered), with
-/// the counts so far; an error from it ends the replay. The statements of a [`Step::Push`] have
-/// been handed to the engine by then: its list is empty.
+/// Plays a plan into an engine. After each step it calls `on_step` with the counts so far; for a
+/// [`Step::Snapshot`] it does so when the engine is at that time and everything due has been
+/// answered. An error from `on_step` ends the replay. The statements of a [`Step::Push`] have been
+/// handed to the engine by then: its list is empty.
 ///
 /// # Errors
-/// Whatever is wrong with the files, with file and line, and what the engine or `on_step` refused.
+/// The files are wrong (with file and line), or the engine or `on_step` refused.
 pub fn replay(
     engine: &Engine,
     plan: &ReplayPlan,
@@ -353,8 +353,8 @@ pub fn replay(
                 pace.wait_until(lines.last_ms().saturating_add(1));
                 summary.statements += lines.len() as u64;
                 summary.pushes += 1;
-                // What firings that are still running hold goes when they are done; what windows
-                // need does not, and the engine says so.
+                // Memory that running firings hold is freed when they are done; memory that windows
+                // need is not, and the engine reports that.
                 if !engine.has_room(&stream, lines.len()) {
                     engine.quiesce(QUIESCE)?;
                 }
@@ -440,8 +440,8 @@ impl Pace {
         }
     }
 
-    /// In a long silence of all streams: waits for the end of the next interval and returns it, so
-    /// that closes fire when their time comes and not when the silence ends.
+    /// During a long silence of all streams, waits for the end of the next interval and returns it,
+    /// so that closes fire when their time comes and not when the silence ends.
     fn heartbeat_before(&mut self, to_ms: i64, batch_ms: i64) -> Option<i64> {
         self.times?;
         self.origin?;

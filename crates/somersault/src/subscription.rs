@@ -28,21 +28,22 @@ pub struct FiringResult {
     pub ordinal: u32,
     /// The snapshot number that it saw.
     pub sn: u64,
-    /// The windows are complete from here on only, if they reach back further than what was kept.
+    /// The windows are complete only from here on, if they reach back further than the kept
+    /// statements.
     pub complete_from_ms: Option<i64>,
-    /// The answer, or the sentence that says why there is none.
+    /// The answer, or a sentence that says why there is none.
     pub answer: Result<Answer, String>,
     /// Start of execution → answer ready.
     pub execution: Duration,
-    /// The last record that it needed acknowledged → answer ready.
+    /// Last needed record acknowledged → answer ready.
     pub delay: Duration,
-    /// What of the delay was waiting behind other queries.
+    /// The part of the delay spent waiting behind other queries.
     pub waiting: Duration,
 }
 
-/// Where a firing stands among those of its query, in the order in which they are given. As text it
-/// is the id of an event: `uid:close`, or `uid:close.ordinal.revision.sn` where late statements
-/// made the firing or the close has several. Both are read without the uid, too.
+/// The position of a firing among those of its query, in the order of delivery. As text it is an
+/// event id: `uid:close`, or `uid:close.ordinal.revision.sn` if late statements made the firing or
+/// the close has several. Both are also read without the uid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiringId {
     /// The uid of the query; `None` where it is not known.
@@ -59,8 +60,8 @@ pub struct FiringId {
 }
 
 impl FiringId {
-    /// That of a firing which saw this snapshot number, for the members of its cohort whoever they
-    /// are.
+    /// Returns the id of a firing at this snapshot number, which holds for all members of its
+    /// cohort.
     pub(crate) fn of(key: &FiringKey, sn: Sn) -> FiringId {
         FiringId {
             uid: None,
@@ -71,7 +72,7 @@ impl FiringId {
         }
     }
 
-    /// The only firing for a close that nothing amended, of whichever query.
+    /// Returns the id of the only firing for a close that nothing amended, of any query.
     pub fn at(close_ms: i64) -> FiringId {
         FiringId {
             uid: None,
@@ -133,7 +134,8 @@ impl std::str::FromStr for FiringId {
 }
 
 impl FiringResult {
-    /// What the query with this uid and name has for a firing, which may be that of its cohort.
+    /// Returns the result of a firing, which may be its cohort's, for the query with this uid and
+    /// name.
     pub(crate) fn new(
         firing: &Firing,
         took: Took,
@@ -155,7 +157,7 @@ impl FiringResult {
         }
     }
 
-    /// Its place among the firings of its query.
+    /// Returns its position among the firings of its query.
     pub fn id(&self) -> FiringId {
         FiringId {
             uid: Some(self.uid),
@@ -167,7 +169,7 @@ impl FiringResult {
     }
 }
 
-/// From where and what a subscriber wants.
+/// Where a subscriber begins and what it receives.
 ///
 /// ```
 /// use somersault::{FiringId, SubscribeOptions};
@@ -176,32 +178,32 @@ impl FiringResult {
 /// ```
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
-    /// Only firings that came after this one (Last-Event-ID); `None` begins with the oldest that is
-    /// kept. If it is a firing of another query, whose place the one of this name did not take, the
-    /// subscriber is told that it missed some, and begins with the oldest.
+    /// Only firings after this one (Last-Event-ID); `None` begins with the oldest kept firing. If
+    /// it is a firing of another query, which the one of this name did not replace, the subscriber
+    /// is told that it missed some, and begins with the oldest.
     pub after: Option<FiringId>,
-    /// Only firings that come after the newest so far; where `after` is given, that counts.
+    /// Only firings after the newest so far; ignored if `after` is given.
     pub from_now: bool,
     /// Also firings without rows.
     pub empties: bool,
     /// How many firings may wait to be read; see `when_slow`.
     pub capacity: usize,
-    /// How much memory they may take; without it their number counts alone.
+    /// How much memory the waiting firings may take; `None` limits only their number.
     pub backlog: Option<Backlog>,
-    /// What becomes of a subscriber for whom too much waits.
+    /// What happens when a subscriber has too many waiting firings.
     pub when_slow: WhenSlow,
 }
 
-/// What becomes of a subscriber that reads more slowly than its query fires.
+/// What happens to a subscriber that reads more slowly than its query fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenSlow {
-    /// The oldest firings that wait for it are given up, and it is told how many
+    /// The oldest waiting firings are dropped, and it is told how many
     /// ([`SubscriptionEvent::Lagged`]).
     #[default]
     SkipOldest,
-    /// All firings that wait for it are given up, it is told so ([`SubscriptionEvent::Slow`]), and
-    /// its subscription ends.
+    /// All waiting firings are dropped, it is told so ([`SubscriptionEvent::Slow`]), and its
+    /// subscription ends.
     End,
 }
 
@@ -219,7 +221,7 @@ impl Default for SubscribeOptions {
 }
 
 impl SubscribeOptions {
-    /// The same, of a query whose newest firing is this.
+    /// Returns the same options for a query whose newest firing is this.
     pub(crate) fn at(&self, newest: Option<FiringId>) -> SubscribeOptions {
         let newest = newest.filter(|_| self.from_now);
         SubscribeOptions {
@@ -228,14 +230,13 @@ impl SubscribeOptions {
         }
     }
 
-    /// Whether the firing that was seen last is known to be another query's than the one with this
-    /// uid.
+    /// Whether the last seen firing is known to belong to another query than the one with this uid.
     pub(crate) fn follows_another(&self, uid: QueryUid) -> bool {
         let seen = self.after.and_then(|after| after.uid);
         seen.is_some_and(|seen| seen != uid.0)
     }
 
-    /// The same, of a subscriber that has seen nothing of the query.
+    /// Returns the same options for a subscriber that has seen nothing of the query.
     pub(crate) fn having_seen_nothing(&self) -> SubscribeOptions {
         SubscribeOptions {
             after: None,
@@ -244,8 +245,7 @@ impl SubscribeOptions {
         }
     }
 
-    /// Whether a firing came after the one that was seen last, as far as that is told from the two
-    /// alone.
+    /// Whether a firing came after the last seen one, as far as the two ids alone tell.
     pub(crate) fn has_not_seen(&self, id: FiringId) -> bool {
         self.after.is_some_and(|after| match (after.sn, id.sn) {
             (Some(seen), Some(sn)) => {
@@ -256,17 +256,17 @@ impl SubscribeOptions {
     }
 }
 
-/// What of a query's firings is kept no more.
+/// The firings of a query that are no longer kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gone {
-    /// The newest that amended nothing.
+    /// The newest firing that amended nothing.
     unamended: Option<FiringId>,
-    /// The newest that amended a close and came after that.
+    /// The newest firing that amended a close and came after `unamended`.
     amended: Option<FiringId>,
 }
 
 impl Gone {
-    /// One more is gone; they go in their order.
+    /// Notes one more firing that is no longer kept; firings leave in their order.
     pub(crate) fn note(&mut self, id: FiringId) {
         match id.revision {
             0 => {
@@ -277,7 +277,7 @@ impl Gone {
         }
     }
 
-    /// These are gone too, which come after all that were.
+    /// Adds firings that are no longer kept either, and come after all earlier ones.
     pub(crate) fn add(&mut self, later: Gone) {
         for id in [later.unamended, later.amended].into_iter().flatten() {
             self.note(id);
@@ -288,7 +288,7 @@ impl Gone {
         self.amended.or(self.unamended)
     }
 
-    /// What of it was for closes after this one.
+    /// Returns those of the firings that were for closes after this one.
     pub(crate) fn after(self, close_ms: i64) -> Gone {
         let is_after = |id: &FiringId| id.close_ms > close_ms;
         Gone {
@@ -297,7 +297,7 @@ impl Gone {
         }
     }
 
-    /// The same, and where nothing is gone, what was answered before.
+    /// Returns the same, or the firing answered before if nothing is gone.
     pub(crate) fn or(self, before: Option<FiringId>) -> Gone {
         match self.newest() {
             Some(_) => self,
@@ -308,13 +308,13 @@ impl Gone {
         }
     }
 
-    /// Whether a subscriber is not given something that it has not seen.
+    /// Whether a subscriber misses a firing that it has not seen.
     pub(crate) fn is_missed(&self, options: &SubscribeOptions) -> bool {
         match options.after {
             Some(FiringId {
                 sn: None, close_ms, ..
             }) => self.unamended.is_some_and(|gone| {
-                // The close that it saw is gone, and so is what was amended behind it.
+                // The close that it saw is gone, and so are the amendments behind it.
                 let is_seen = gone.close_ms == close_ms && gone.ordinal == 0;
                 options.has_not_seen(gone) || (is_seen && self.amended.is_some())
             }),
@@ -331,19 +331,19 @@ pub enum SubscriptionEvent {
     Firing(Arc<FiringResult>),
     /// Firings that this subscriber will not see: they were no longer kept, or it read too slowly.
     Lagged {
-        /// How many; `None` where they had gone before it subscribed.
+        /// Their number; `None` if they had left before it subscribed.
         missed: Option<u64>,
     },
     /// It read too slowly, and its subscription ends here ([`WhenSlow::End`]).
     Slow {
-        /// How many firings it will not see that had come by then.
+        /// The number of firings up to now that it will not see.
         missed: u64,
     },
 }
 
-/// Where the firings for one subscriber wait.
+/// The waiting firings of one subscriber.
 pub(crate) struct Mailbox {
-    /// Firings up to here are not wanted; recovery may answer some of them again.
+    /// Firings up to `after` are not wanted; recovery may answer some of them again.
     options: SubscribeOptions,
     capacity: usize,
     inner: Mutex<Waiting>,
@@ -353,24 +353,24 @@ pub(crate) struct Mailbox {
 #[derive(Default)]
 struct Waiting {
     firings: VecDeque<Arc<FiringResult>>,
-    /// What they take, where there is a backlog.
+    /// Their memory in bytes, where there is a backlog.
     bytes: u64,
-    /// Whether it has yet to be told that some had gone before it subscribed.
+    /// Whether it must still be told that firings had left before it subscribed.
     gone: bool,
-    /// Firings given up since the last one that was read.
+    /// Firings dropped since the last one that was read.
     missed: u64,
-    /// Whether it ended because too much waited.
+    /// Whether it ended because too many firings waited.
     is_slow: bool,
     ended: bool,
     waker: Option<Waker>,
-    /// The firing that was seen last, of which only the close is known, has been passed: what is
-    /// amended now is new.
+    /// The last seen firing, of which only the close is known, has been passed: later amendments
+    /// are new.
     passed: bool,
 }
 
 impl Mailbox {
-    /// A subscriber that may not be given any more what is `gone`; it is told if it misses
-    /// something.
+    /// Returns the mailbox of a subscriber that can no longer receive the firings in `gone`; it is
+    /// told if it misses one.
     pub(crate) fn new(options: &SubscribeOptions, capacity: usize, gone: Gone) -> Mailbox {
         let seen_ms = options.after.map(|after| after.close_ms);
         let waiting = Waiting {
@@ -386,13 +386,13 @@ impl Mailbox {
         }
     }
 
-    /// Tells the subscriber first that it has missed some.
+    /// Makes the subscriber learn first that it has missed some firings.
     pub(crate) fn with_gap(mut self) -> Mailbox {
         self.inner.get_mut().gone = true;
         self
     }
 
-    /// Whether a firing is to be delivered; asked once for each, in their order.
+    /// Whether to deliver a firing; called once for each, in their order.
     pub(crate) fn wants(&self, id: FiringId, is_empty: bool) -> bool {
         self.is_new(id) && (self.options.empties || !is_empty)
     }
@@ -414,7 +414,7 @@ impl Mailbox {
     pub(crate) fn put(&self, firing: Arc<FiringResult>) {
         let mut inner = self.inner.lock();
         if inner.is_slow {
-            // Once it has been told, it is told no more.
+            // Firings are counted here only until it has been told.
             inner.missed += u64::from(inner.missed > 0);
             return;
         }
@@ -434,7 +434,7 @@ impl Mailbox {
         firings > self.capacity || self.options.backlog.as_ref().is_some_and(too_large)
     }
 
-    /// Gives up the oldest firing that waits, or all of them and the subscription.
+    /// Drops the oldest waiting firing, or all of them and the subscription.
     fn give_up(&self, inner: &mut Waiting) {
         if inner.missed == 0
             && let Some(backlog) = &self.options.backlog
@@ -464,7 +464,7 @@ impl Mailbox {
         Some(firing)
     }
 
-    /// The next event.
+    /// Returns the next event.
     fn take(&self, inner: &mut Waiting) -> Option<SubscriptionEvent> {
         if std::mem::take(&mut inner.gone) {
             return Some(SubscriptionEvent::Lagged { missed: None });
@@ -517,7 +517,7 @@ impl Subscription {
         Subscription { query, mailbox }
     }
 
-    /// The uid of the query that it reads: another one may come to bear its name.
+    /// Returns the uid of the query that it reads: another query may later have its name.
     pub fn uid(&self) -> u64 {
         self.query.0
     }
@@ -536,7 +536,7 @@ impl Subscription {
         }
     }
 
-    /// Waits at most `timeout`; `Ok(None)` when there will be no more.
+    /// Waits at most `timeout`; returns `Ok(None)` when there will be no more events.
     ///
     /// # Errors
     /// `Err(())` when time is up.
@@ -566,7 +566,7 @@ impl Subscription {
         }
     }
 
-    /// The next event if there is one.
+    /// Returns the next event if there is one.
     pub fn try_recv(&self) -> Option<SubscriptionEvent> {
         self.mailbox.take(&mut self.mailbox.inner.lock())
     }

@@ -1,4 +1,4 @@
-//! Half edges: what a statement is at one of its ends.
+//! Half edges: a statement as seen from one of its ends.
 
 use somersault_model::{Direction, TermId};
 

@@ -1,6 +1,6 @@
-//! An image: the bulk of a shard's statements as they were at one SN, compact and immutable. What
-//! has changed since is in the cells of the image's generation, which is asked
-//! first; the image only keeps, by predicate, whether there is anything to ask for.
+//! An image: the bulk of a shard's statements as they were at one SN, compact and immutable. Later
+//! changes are in the cells of the image's generation, which are read first; the image only
+//! records, by predicate, whether there are any.
 
 mod build;
 mod edges;
@@ -27,7 +27,7 @@ pub(crate) struct Image {
     graphs: FxHashMap<TermId, Sides>,
     /// The named graphs with a statement whose subject is the shard's, ascending.
     named: Box<[TermId]>,
-    /// What the vertices are numbered with.
+    /// The number of sequences per virtual shard, for numbering the vertices.
     room: u64,
     /// Whether classes have their instances on several shards.
     spread: bool,
@@ -39,7 +39,7 @@ struct Sides([Side; 2]);
 /// One direction of a graph.
 pub(crate) struct Side {
     edges: FxHashMap<TermId, Held>,
-    /// How many edges there are of all predicates.
+    /// The number of edges of all predicates.
     length: u64,
     predicates: Box<[TermId]>,
     sets: Arc<Sets>,
@@ -47,7 +47,7 @@ pub(crate) struct Side {
 
 /// One predicate.
 pub(crate) struct Held {
-    /// Generations share what has not changed between them.
+    /// Generations share the edges that have not changed between them.
     pub(crate) edges: Arc<Edges>,
     /// Whether some cell of this generation is about this graph, predicate and direction.
     changed: AtomicBool,
@@ -61,9 +61,8 @@ impl Held {
         }
     }
 
-    /// Whether cells have to be asked before the edges. Set before the first such cell can be
-    /// found, and so before the SN that it is for can be stable: a reader to whom it matters sees
-    /// it.
+    /// Whether cells have to be read before the edges. Set before the first such cell can be found,
+    /// and so before its SN can be stable: every reader that the cell concerns sees it.
     #[inline]
     pub(crate) fn is_changed(&self) -> bool {
         self.changed.load(Ordering::Acquire)
@@ -87,15 +86,15 @@ impl Image {
         self.side(graph, direction)?.edges.get(&predicate)
     }
 
-    /// Notes that a cell of this key is about to be found.
+    /// Records that a cell of this key is about to become reachable.
     pub(crate) fn note(&self, key: Key) {
         if let Some(held) = self.held(key.graph, key.predicate, key.direction) {
             held.changed.store(true, Ordering::Release);
         }
     }
 
-    /// The members of a list, in `scratch` (which is empty) where they cannot be borrowed. For all
-    /// keys but index vertices and counts.
+    /// The members of a list, in `scratch` (which is empty) if they cannot be borrowed. For all
+    /// keys except index vertices and counts.
     pub(crate) fn list<'a>(&'a self, key: Key, scratch: &'a mut Vec<TermId>) -> &'a [TermId] {
         match key.kind() {
             Kind::Adjacency => {
@@ -133,7 +132,7 @@ impl Image {
         set
     }
 
-    /// How many statements there are of a predicate, or of all ([`TermId::UNBOUND`]).
+    /// The number of statements of a predicate, or of all ([`TermId::UNBOUND`]).
     pub(crate) fn count(&self, graph: TermId, predicate: TermId) -> u64 {
         let Some(side) = self.side(graph, Direction::Out) else {
             return 0;
@@ -145,7 +144,7 @@ impl Image {
         held.map_or(0, |held| held.edges.len() as u64)
     }
 
-    /// How many statements there are in all.
+    /// The number of all statements.
     pub(crate) fn statements(&self) -> u64 {
         let graphs = self.graphs.keys();
         graphs
@@ -153,15 +152,15 @@ impl Image {
             .sum()
     }
 
-    /// How many half edges there are.
+    /// The number of half edges.
     pub(crate) fn half_edges(&self) -> usize {
         let sides = self.graphs.values().flat_map(|sides| &sides.0);
         let held = sides.flat_map(|side| side.edges.values());
         held.map(|held| held.edges.len()).sum()
     }
 
-    /// Of one direction of a graph: the sets of predicates that its vertices have, and how many
-    /// vertices have each.
+    /// The sets of predicates that the vertices of one direction of a graph have, and the number of
+    /// vertices with each.
     pub(crate) fn predicate_sets(
         &self,
         graph: TermId,
@@ -206,7 +205,7 @@ impl Image {
         }
     }
 
-    /// Size in memory.
+    /// Size in memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let side = |side: &Side| {
             let held = side.edges.values().map(|held| held.edges.bytes());

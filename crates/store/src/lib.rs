@@ -26,14 +26,13 @@
 //! 4. *The wrong generation.* A large load at SN n publishes a new generation of its shard,
 //!    complete but for cells of n itself: an image of all that there is, beside the old generation,
 //!    which the writer never changes again. A reader takes the newest that was born at or before
-//!    its SN, so those below n stay in the old one, whenever they look, and those at n or above,
-//!    who came when n was stable, hence after the publishing, find the new one. Pins below n are
+//!    its SN. So readers below n stay in the old one, whenever they look; readers at n or above
+//!    came when n was stable, hence after the publishing, and find the new one. Pins below n are
 //!    given out until n is stable; so the old one is unlinked only when the floor has reached n,
 //!    and then freed like anything replaced (1). Images never change; a list that borrows from one
 //!    is reached through a cell of the same generation only, and goes with it. That an image has
 //!    cells beside it is noted before the first can be found, hence before its SN is stable: a
-//!    reader who misses the note has no use for the cell.
-//!
+//!    reader that misses the note has no use for the cell.
 //! Cells are freed with their generation. The rooms `memory`, `lists`, `image`, `shard` and `store`
 //! hold all the `unsafe` there is, and run under miri.
 

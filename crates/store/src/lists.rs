@@ -1,5 +1,5 @@
-//! Lists as readers find them: a table leads from a key to a cell, a cell to one member, a block,
-//! or a base with tails. Whatever a cell has led to is immutable.
+//! Lists as readers find them: a table leads from a key to a cell, and a cell to one member, a
+//! block, or a base with tails. The content of a cell is immutable.
 
 mod base;
 mod block;

@@ -1,8 +1,8 @@
-//! How far a walk along edges goes: until there are enough edges, or a look says to stop.
+//! The extent of a walk along edges: it ends at enough edges, or when a callback says to stop.
 
 use std::ops::ControlFlow;
 
-/// How far a walk along edges goes, and whom it tells on the way.
+/// The limit of a walk along edges, and the callback that it reports to on the way.
 pub struct Pace<'p> {
     end: usize,
     next: usize,
@@ -10,7 +10,8 @@ pub struct Pace<'p> {
 }
 
 impl<'p> Pace<'p> {
-    /// So many edges are walked between two looks, and those of one more vertex.
+    /// The number of edges that are walked between two calls of the callback, besides those of one
+    /// more vertex.
     pub const BETWEEN_LOOKS: usize = 1 << 16;
 
     /// A walk that goes on until at least `wanted` edges have come to the `held` ones. Now and then

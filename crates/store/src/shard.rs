@@ -30,9 +30,9 @@ pub(crate) struct Shard {
     pub(crate) stored_bytes: AtomicUsize,
     pub(crate) retired_bytes: AtomicUsize,
     pub(crate) snapshot_bytes: AtomicUsize,
-    /// How many older generations there are, as of the writer's last work.
+    /// The number of older generations, as of the writer's last work.
     pub(crate) superseded: AtomicUsize,
-    /// What the writer keeps when it is given back; taken while there is a writer.
+    /// The writer's state while there is no writer.
     pub(crate) writer: Mutex<Option<Box<WriterState>>>,
 }
 
@@ -65,7 +65,8 @@ impl Shard {
             while generation.born > sn {
                 match generation.older.load(Ordering::Acquire).as_ref() {
                     Some(older) => generation = older,
-                    // Only an expired pin comes here: any answer will do, it is not taken.
+                    // Only an expired pin comes here, and its result is not used: any generation
+                    // will do.
                     None => break,
                 }
             }

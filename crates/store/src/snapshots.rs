@@ -5,12 +5,12 @@
 //! Taking and dropping a pin locks a mutex for a few instructions; reading through one takes none.
 //!
 //! Short queries share pins. Each lane (some threads) keeps one pin of the stable SN, which its
-//! readers hold together; the registry knows of one. That a reader may come to a pin later than it
-//! was taken harms neither of the two things that it keeps: its SN is the stable one whenever
-//! somebody joins, so it is retained in any case; and what was freed by the rule "unlinked before
-//! this pin was taken" was unlinked for the joining reader too, since it got the pin through the
-//! lane's lock from the one who took it. A kept pin holds up freeing; so publishing the next stable
-//! SN takes it out of the lanes.
+//! readers hold together; the registry counts one pin. A reader may join a pin later than it was
+//! taken. This harms neither of the two things that the pin keeps. The SN is the stable one
+//! whenever a reader joins, so it is retained in any case. And memory that was freed by the rule
+//! "unlinked before this pin was taken" was unlinked for the joining reader too, since it got the
+//! pin through the lane's lock from the reader that took it. A kept pin holds up freeing, so
+//! publishing the next stable SN takes it out of the lanes.
 
 use crate::lists::Retained;
 use parking_lot::Mutex;
@@ -20,11 +20,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-/// How many pins of the stable SN are kept for short queries.
+/// The number of pins of the stable SN that are kept for short queries.
 const LANES: usize = 8;
 /// The deadline of a pin that never expires.
 const NEVER: i64 = i64::MAX;
-/// What an expired pin has for a deadline.
+/// The deadline value of an expired pin.
 const EXPIRED: i64 = i64::MIN;
 
 /// The lane of the next thread.
@@ -34,16 +34,16 @@ thread_local! {
     static LANE: Cell<usize> = Cell::new(NEXT_LANE.fetch_add(1, Ordering::Relaxed) % LANES);
 }
 
-/// Why a snapshot cannot be had.
+/// The reason why a snapshot is not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// SN-2: nobody reads below the floor.
+    /// SN-2: no reader is below the floor.
     #[error(
         "snapshot {sn} is no longer kept, the oldest that is kept is {floor}: ask for the stable one"
     )]
     BelowFloor {
-        /// What was asked for.
+        /// The requested SN.
         sn: Sn,
         /// The retained floor.
         floor: Sn,
@@ -53,7 +53,7 @@ pub enum SnapshotError {
         "snapshot {sn} is not kept, only the pinned ones and those from {stable} on are: ask for the stable one"
     )]
     NotRetained {
-        /// What was asked for.
+        /// The requested SN.
         sn: Sn,
         /// The stable SN.
         stable: Sn,
@@ -77,7 +77,7 @@ struct Pins {
     /// The number of the next pin. Pins taken later have higher numbers.
     next: u64,
     live: BTreeMap<u64, Pinned>,
-    /// How many pins that are not expired hold each SN.
+    /// The number of unexpired pins that hold each SN.
     retained: BTreeMap<u64, usize>,
     /// The highest floor by which a writer may have folded.
     folded: u64,
@@ -88,7 +88,8 @@ struct Pinned {
     deadline: Arc<Deadline>,
 }
 
-/// When a pin expires, or that it has: one word, so that nobody prolongs an expired pin.
+/// The time at which a pin expires, or the fact that it has: one word, so that an expired pin
+/// cannot be prolonged.
 struct Deadline(AtomicI64);
 
 impl Deadline {
@@ -100,18 +101,18 @@ impl Deadline {
         self.0.load(Ordering::Acquire) == EXPIRED
     }
 
-    /// Whether it is at or before `now_ms`, or over.
+    /// Whether the deadline is at or before `now_ms`, or over.
     fn is_due(&self, now_ms: i64) -> bool {
         self.0.load(Ordering::Acquire) <= now_ms
     }
 
-    /// Sets it where there is none.
+    /// Sets the deadline if there is none.
     fn limit(&self, deadline_ms: i64) {
-        // What it is otherwise, it stays: a deadline, or over.
+        // An existing deadline stays, and so does an expiry.
         let _ = (self.0).compare_exchange(NEVER, deadline_ms, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Makes it at least so late; `false` where it is over.
+    /// Extends the deadline to at least `deadline_ms`; returns `false` if it is over.
     fn prolong(&self, deadline_ms: i64) -> bool {
         let later = |now: i64| (now != EXPIRED).then(|| now.max(deadline_ms));
         let now = self.0.load(Ordering::Acquire);
@@ -121,7 +122,7 @@ impl Deadline {
                 .is_ok()
     }
 
-    /// Ends it if it was due at or before `now_ms`; whether it did.
+    /// Expires the deadline if it was due at or before `now_ms`. Returns whether it did.
     fn expire(&self, now_ms: i64) -> bool {
         let end = |due: i64| (due != EXPIRED && due <= now_ms).then_some(EXPIRED);
         (self.0)
@@ -130,18 +131,18 @@ impl Deadline {
     }
 }
 
-/// What the registry knows about one pin.
+/// The registry's record of one pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinStatus {
     /// The pinned SN.
     pub sn: Sn,
-    /// When it expires, if ever.
+    /// The time at which it expires, if ever.
     pub deadline_ms: Option<i64>,
-    /// Whether it has expired; what remains is memory.
+    /// Whether it has expired; then it keeps only memory.
     pub expired: bool,
 }
 
-/// One pin, as the snapshots that share it hold it. Dropping the last of them unpins.
+/// One pin, as held by the snapshots that share it. Dropping the last of them unpins.
 pub(crate) struct Pin {
     pub(crate) sn: u64,
     pub(crate) number: u64,
@@ -156,7 +157,7 @@ impl Pin {
         self.deadline.is_over()
     }
 
-    /// Gives it a deadline, if it has none.
+    /// Sets a deadline if the pin has none.
     pub(crate) fn limit(&self, deadline_ms: i64) {
         self.deadline.limit(deadline_ms);
     }
@@ -173,12 +174,13 @@ impl Drop for Pin {
     }
 }
 
-/// What a writer goes by: read once per SN.
+/// The bounds that a writer works by, read once per SN.
 pub(crate) struct Horizon {
     pub(crate) retained: Retained,
-    /// Pins from this number on are taken after whatever happened before reading the horizon.
+    /// Pins from this number on are taken after everything that happened before the horizon was
+    /// read.
     pub(crate) next_pin: u64,
-    /// The lowest number of a pin that is alive, or `next_pin`.
+    /// The lowest number of a live pin, or `next_pin`.
     pub(crate) oldest_pin: u64,
 }
 
@@ -200,14 +202,15 @@ impl Snapshots {
     /// Makes `sn` the stable one. Every shard must have applied it before.
     ///
     /// # Panics
-    /// Where that would go back (VT-1).
+    /// Panics if that would go back (VT-1).
     pub fn publish_stable(&self, sn: Sn) {
         let before = self.stable.fetch_max(sn.0, Ordering::AcqRel);
         assert!(
             before <= sn.0,
             "VT-1: the stable SN went back from {before} to {sn}"
         );
-        // Whoever looks into a lane after this sees the new SN; who looked before holds a pin.
+        // A reader that enters a lane after this sees the new SN; one that entered before holds a
+        // pin.
         for lane in &self.lanes {
             let kept = {
                 let mut lane = lane.0.lock();
@@ -223,15 +226,16 @@ impl Snapshots {
         Sn(pins.floor(self.stable.load(Ordering::Acquire)))
     }
 
-    /// How many SNs are retained up to the stable one: it, and those before it that are pinned.
+    /// The number of retained SNs up to the stable one: the stable one, and the pinned ones before
+    /// it.
     pub fn retained(&self) -> usize {
         let pins = self.pins.lock();
         let stable = self.stable.load(Ordering::Acquire);
         pins.retained.range(..stable).count() + 1
     }
 
-    /// Gives up the pins whose deadline is at or before `now_ms` (of whatever clock the deadlines
-    /// were made with); returns how many of them had readers. Their snapshots turn invalid.
+    /// Gives up the pins whose deadline is at or before `now_ms`, on the clock of the deadlines.
+    /// Returns how many of them had readers. Their snapshots become invalid.
     pub fn expire(&self, now_ms: i64) -> usize {
         self.drop_idle(now_ms);
         let mut pins = self.pins.lock();
@@ -247,7 +251,7 @@ impl Snapshots {
         count
     }
 
-    /// Drops the pins that lanes keep without a reader beyond their deadline.
+    /// Drops the pins that lanes keep past their deadline and that have no reader.
     fn drop_idle(&self, now_ms: i64) {
         for lane in &self.lanes {
             let mut lane = lane.0.lock();
@@ -259,7 +263,7 @@ impl Snapshots {
         }
     }
 
-    /// All pins that somebody reads through, in the order in which they were taken.
+    /// All pins that have a reader, in the order in which they were taken.
     pub fn pins(&self) -> Vec<PinStatus> {
         let idle = self.idle();
         let pins = self.pins.lock();
@@ -275,12 +279,12 @@ impl Snapshots {
         read.map(status).collect()
     }
 
-    /// How many pins somebody reads through.
+    /// The number of pins that have a reader.
     pub fn pinned(&self) -> usize {
         self.pins().len()
     }
 
-    /// The numbers of the pins that lanes keep and nobody reads through.
+    /// The numbers of the pins that lanes keep and that have no reader.
     fn idle(&self) -> Vec<u64> {
         let kept = |lane: &Lane| {
             let lane = lane.0.lock();
@@ -291,7 +295,7 @@ impl Snapshots {
     }
 
     /// A pin of the stable SN that the short queries of this thread share. It lasts until the
-    /// latest deadline of those who share it.
+    /// latest of their deadlines.
     pub(crate) fn pin_shared(&self, deadline_ms: i64) -> Arc<Pin> {
         // A thread that is ending has no lane of its own any more.
         let lane = &self.lanes[LANE.try_with(Cell::get).unwrap_or(0)];
@@ -341,7 +345,7 @@ impl Snapshots {
         Ok(pins.add(sn, deadline_ms, &self.pins))
     }
 
-    /// What a writer may fold and free, as of now.
+    /// The current bounds for a writer's folding and freeing.
     pub(crate) fn horizon(&self) -> Horizon {
         let mut pins = self.pins.lock();
         let stable = self.stable.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
 //! Numbers about the statements of a predicate.
 
-/// What is known of a predicate in a graph or a window.
+/// Statistics of a predicate in a graph or a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PredicateStatistics {
     /// Statements with this predicate.

@@ -34,10 +34,11 @@ pub struct Memory {
     pub dictionary_bytes: usize,
     /// Lists, keys and tables of the persistent store, with what waits to be freed.
     pub stored_bytes: usize,
-    /// The list of what waits to be freed.
+    /// The list of memory that waits to be freed.
     pub retired_bytes: usize,
-    /// About what of both is there for snapshots alone: tails, what was replaced and may still be
-    /// seen, and that list. Not the images that a large load replaces ([`Store::superseded`]).
+    /// The approximate part of both that is kept only for snapshots: tails, replaced memory that
+    /// may still be seen, and that list. Excludes the images that a large load replaces
+    /// ([`Store::superseded`]).
     pub snapshots_bytes: usize,
     /// Slices of all streams.
     pub slices_bytes: usize,
@@ -51,8 +52,8 @@ impl Store {
         Store::with_images_from(shards, 50_000, 64)
     }
 
-    /// As [`Store::new`], with loads from so many half edges a shard on made into images, and in
-    /// them predicates from so many edges on: for tests, which are to meet images early.
+    /// As [`Store::new`], for tests that are to meet images early: loads of at least `load` half
+    /// edges a shard become images, and predicates with at least `predicate` edges go into them.
     #[doc(hidden)]
     pub fn with_images_from(shards: u16, load: usize, predicate: usize) -> Arc<Store> {
         let images = ImagePolicy {
@@ -75,18 +76,18 @@ impl Store {
         &self.dictionary
     }
 
-    /// The dictionary for those who decode an answer after its pin is gone.
+    /// The dictionary, for callers that decode an answer after its pin is gone.
     pub fn dictionary_arc(&self) -> &Arc<Dictionary> {
         &self.dictionary
     }
 
-    /// Which shard owns what.
+    /// The placement of terms on shards.
     #[inline]
     pub fn placement(&self) -> Placement {
         self.layout.placement
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     pub fn shard_count(&self) -> u16 {
         self.layout.placement.shards()
     }
@@ -94,10 +95,10 @@ impl Store {
     /// The one writer of a shard.
     ///
     /// # Errors
-    /// While somebody has it.
+    /// Fails while another owner has it.
     ///
     /// # Panics
-    /// Where there is no such shard.
+    /// Panics if there is no such shard.
     pub fn take_writer(self: &Arc<Self>, shard: ShardId) -> Result<ShardWriter, WriterTaken> {
         let home = &self.shards[usize::from(shard.0)];
         ShardWriter::take(home, &self.snapshots, self.layout).ok_or(WriterTaken(shard))
@@ -115,8 +116,8 @@ impl Store {
         &self.slices
     }
 
-    /// Frees the slices of the batches before `below`, as [`SliceStore::retire`] does, and what
-    /// terms only they had as soon as no version holds them any more.
+    /// Frees the slices of the batches before `below`, as [`SliceStore::retire`] does, and the
+    /// terms that only they had once no version holds them.
     pub fn retire(&self, stream: StreamUid, below: BatchNumber) {
         self.slices.retire(stream, below);
         self.dictionary.end_epoch(stream);
@@ -132,17 +133,17 @@ impl Store {
         self.pin_newest(Some(deadline_ms))
     }
 
-    /// Pins an SN that is pinned already or is at or after the stable one, without a deadline. One
-    /// after the stable one (of a firing that became due) must not be read before it is stable.
+    /// Pins an SN that is pinned already or is at or after the stable one, without a deadline. An
+    /// SN after the stable one (of a firing that became due) must not be read before it is stable.
     ///
     /// # Errors
-    /// Where the SN is not retained (SN-2).
+    /// Fails if the SN is not retained (SN-2).
     pub fn pin(self: &Arc<Self>, sn: Sn) -> Result<Snapshot, SnapshotError> {
         let pin = self.snapshots.pin(Some(sn), None)?;
         Ok(Snapshot::new(Arc::clone(self), pin))
     }
 
-    /// Memory by part.
+    /// Memory by part, in bytes.
     pub fn memory(&self) -> Memory {
         let sum = |part: fn(&Shard) -> &std::sync::atomic::AtomicUsize| {
             self.shards
@@ -161,9 +162,10 @@ impl Store {
         }
     }
 
-    /// How many older generations of shards are kept: what large loads have replaced, for readers
-    /// of SNs before them. When those are gone [`ShardWriter::fold`](crate::ShardWriter::fold)
-    /// frees them, the first call after that or the second; applying does so too.
+    /// The number of older generations of shards that are kept: large loads have replaced them, and
+    /// readers of earlier SNs still need them. When those readers are gone,
+    /// [`ShardWriter::fold`](crate::ShardWriter::fold) frees them in the first or second call after
+    /// that; applying does so too.
     pub fn superseded(&self) -> usize {
         let counts = self.shards.iter().map(|shard| &shard.superseded);
         counts.map(|count| count.load(Ordering::Relaxed)).sum()

@@ -1,8 +1,8 @@
 //! From pushed statements to ids in batches: order, lateness, sources, classification, blank nodes.
 //!
-//! Before changing anything here: [`TimeGate`] is asked twice for each statement, by admission
-//! (which refuses) and by `apply` (which drops what LATE DROP drops). Both must come to the same
-//! verdict from the same state.
+//! Before changing anything here: [`TimeGate`] judges each statement twice, in admission (which
+//! refuses) and in `apply` (which drops what LATE DROP drops). Both must reach the same verdict
+//! from the same state.
 
 use crate::taken::TakenNumbers;
 use oxrdf::{
@@ -24,12 +24,12 @@ pub(crate) struct Source {
     /// Counts the stream's sources from 0 in order of appearance; part of the names of its blank
     /// nodes.
     pub(crate) number: u32,
-    /// Its newest event time less LATENESS: it promises nothing older. None before its first
-    /// accepted statement.
+    /// Its newest event time less LATENESS: the source promises nothing older. None before its
+    /// first accepted statement.
     pub(crate) time: Option<EventTime>,
     /// The sequence numbers of its pushes.
     pub(crate) taken: TakenNumbers,
-    /// When it was last heard of, by the clock in the records.
+    /// When the source last sent something, by the clock in the records.
     pub(crate) heard_ms: i64,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct TimeGate {
 /// Why a statement does not pass the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLate {
-    /// The time that it may not be before.
+    /// The earliest time that the gate accepts.
     pub(crate) complete_through: EventTime,
-    /// Whether that is the source's own time (and not the stream's).
+    /// Whether that is the source's own time rather than the stream's.
     pub(crate) of_source: bool,
 }
 
@@ -64,7 +64,7 @@ impl TimeGate {
         }
     }
 
-    /// Lets a statement through, which moves the source's time, or says why not.
+    /// Lets a statement through and moves the source's time, or says why the statement is late.
     pub(crate) fn pass(&mut self, at: EventTime) -> Result<(), TooLate> {
         if let Some(complete_through) = self.source.max(self.stream)
             && at < complete_through
@@ -87,7 +87,7 @@ pub(crate) struct Classifier {
     into: Option<TermId>,
 }
 
-/// Which statements of a stream are timing ones, that nobody needs once their windows have passed.
+/// Which statements of a stream are timing ones, not needed once their windows have passed.
 #[derive(Clone, Debug)]
 pub enum Timing {
     /// None.
@@ -99,7 +99,7 @@ pub enum Timing {
 }
 
 impl Timing {
-    /// Whether a statement with this predicate is one.
+    /// Whether a statement with this predicate is a timing one.
     pub fn has(&self, predicate: TermId) -> bool {
         match self {
             Timing::Nothing => false,
@@ -109,10 +109,10 @@ impl Timing {
     }
 }
 
-/// A stream as far as he has to know it who turns the terms of its statements into ids.
+/// What an interner must know about a stream.
 #[derive(Clone, Debug)]
 pub struct StreamTerms {
-    /// Which stream.
+    /// The stream's uid.
     pub stream: StreamUid,
     /// Which statements' terms may be reclaimed.
     pub timing: Timing,
@@ -153,13 +153,13 @@ impl Classifier {
 /// Interns statements whose blank nodes are all in one scope.
 pub(crate) struct Interner<'a> {
     intern: &'a dyn Intern,
-    /// What a label is prefixed with to make it unique; None where blank nodes name what is in the
+    /// The prefix that makes a blank node label unique; None where blank nodes name nodes in the
     /// store (updates).
     scope: Option<String>,
-    /// Which statements mention their terms under the lease; without one all terms stay.
+    /// Which statements mention their terms under the lease; without a lease all terms stay.
     timing: Timing,
     lease: Option<Lease>,
-    /// Of a push that was read before: the ids of the terms that had to wait for the scope.
+    /// For a push that was read before: the ids of the terms that waited for the scope.
     scoped: Vec<TermId>,
 }
 
@@ -188,8 +188,8 @@ impl<'a> Interner<'a> {
         }
     }
 
-    /// For a push: its blank nodes are its own (S6), also those among the terms that wait for the
-    /// scope.
+    /// For a push: its blank nodes are its own (S6), including those among the terms that wait for
+    /// the scope.
     pub(crate) fn of_push(
         intern: &'a dyn Intern,
         scope: String,
@@ -198,15 +198,15 @@ impl<'a> Interner<'a> {
     ) -> Interner<'a> {
         let stored = Interner::stored(intern);
         let mut interner = match statements.lease() {
-            // Read already: with what it has it goes on.
+            // The push was read already and keeps its lease.
             Some(lease) if lease.epoch().stream() == terms.stream => Interner {
                 timing: terms.timing,
                 lease: Some(lease.clone()),
                 ..stored
             },
-            // The stream that it was read for has been dropped, and this one bears its name: a
-            // lease on the terms of that one says nothing of this one's batches, where it may meet
-            // those of others.
+            // The stream that the push was read for has been dropped, and this one has the same
+            // name. A lease on the old stream's terms says nothing about this stream's batches,
+            // where the terms may meet those of others.
             Some(_) => {
                 for (_, quad) in statements.iter() {
                     if let PushedQuad::Ids(quad) = quad {
@@ -227,7 +227,7 @@ impl<'a> Interner<'a> {
         interner
     }
 
-    /// What goes with the statements, where some of them have terms that do not stay.
+    /// The lease to keep with the statements, where some of their terms do not stay.
     pub(crate) fn lease(&self) -> Option<Lease> {
         self.lease.clone()
     }
@@ -239,7 +239,7 @@ impl<'a> Interner<'a> {
         Some(absorbed)
     }
 
-    /// A statement of the push that the interner is for.
+    /// Returns the ids of a statement of the push that the interner is for.
     pub(crate) fn pushed(&self, quad: PushedQuad<'_>) -> QuadIds {
         match quad {
             PushedQuad::Terms(quad) => self.quad(quad.as_ref()),
@@ -305,7 +305,7 @@ impl<'a> Interner<'a> {
     }
 }
 
-/// Makes the terms of a statement permanent that are not.
+/// Makes the transient terms of a statement permanent.
 fn keep_for_good(intern: &dyn Intern, quad: QuadIds) {
     for id in [quad.graph, quad.subject, quad.predicate, quad.object] {
         if id.is_passing() {

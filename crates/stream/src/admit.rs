@@ -1,5 +1,5 @@
-//! Admission: may this input be taken, and what is to be logged for it? Here what is asked and whom
-//! it is about; pushes and queries have files of their own.
+//! Admission decides whether to accept an input and which record to log. This file dispatches;
+//! `push` and `queries` hold the checks.
 //!
 //! Before changing anything here: admission changes nothing, so that a refused input leaves no
 //! trace; and whatever it lets through must apply without a question later, in recovery too.

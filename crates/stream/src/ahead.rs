@@ -11,18 +11,18 @@ use std::fmt;
 /// How far ahead of the clock the first time of a stream may lie: a hundred years.
 const FIRST_AHEAD: Millis = Millis(36_525 * 86_400_000);
 
-/// What one input may ask of streams.
+/// Limits on what one input may do to streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// How far ahead of both the stream's newest time and the clock a time may lie, where the
-    /// stream's declaration does not say it (AHEAD). `None` for no limit: where there is no clock.
+    /// How far a time may lie ahead of both the stream's newest time and the clock, where the
+    /// stream's declaration does not say it (AHEAD). `None`, without a clock, means no limit.
     pub ahead: Option<Millis>,
     /// How many closes of one query a push or an advance may make due.
     pub closes_at_once: u64,
 }
 
 impl Default for StreamLimits {
-    /// No limit: what a coordinator without a clock has.
+    /// No limit, for a coordinator without a clock.
     fn default() -> Self {
         StreamLimits {
             ahead: None,
@@ -79,8 +79,8 @@ fn spell(span: Millis) -> String {
 }
 
 impl AheadGate {
-    /// The gate of a stream for an input received at this time, where `default` is the limit of
-    /// streams whose declaration has none.
+    /// The gate of a stream for an input received at this time; `default` is the limit for streams
+    /// whose declaration has none.
     pub(crate) fn new(stream: &Stream, default: Option<Millis>, received_ms: i64) -> AheadGate {
         AheadGate {
             limit: match stream.declaration.ahead {
@@ -96,8 +96,7 @@ impl AheadGate {
     /// Lets a time through, or says why not.
     pub(crate) fn pass(&mut self, at: EventTime) -> Result<(), TooFarAhead> {
         if let Some(limit) = self.limit {
-            // A stream begins where its source says: recorded data may be of any year that makes
-            // sense.
+            // A stream begins where its source says: recorded data may be of any plausible year.
             let limit = match self.newest {
                 Some(_) => limit,
                 None => limit.max(FIRST_AHEAD),

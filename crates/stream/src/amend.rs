@@ -1,12 +1,12 @@
 //! Late statements of closed batches (LATE AMEND): which batches change, and which firings run
 //! again.
 //!
-//! Before changing anything here: all late statements of one record are shown by one cut, so that
-//! they make one revision of each close that they amend. That cut comes before any close that the
-//! same record made due, which therefore sees them as its first revision, unless the driver joins
-//! amendments (ADR 23): then closes may come first, and are amended by it. Windows stay as far back
-//! as WITHIN and waiting amendments reach (`Group::earliest_needed`), so an amended firing reads
-//! all that its first revision read.
+//! Before changing anything here: one cut shows all late statements of a record, so that they make
+//! one revision of each close that they amend. That cut comes before any close that the same record
+//! made due, so such a close sees them in its first revision, unless the driver joins amendments
+//! (ADR 23): then closes may come first, and the cut amends them. Windows stay as far back as
+//! WITHIN and waiting amendments reach (`Group::earliest_needed`), so an amended firing reads all
+//! that its first revision read.
 
 use crate::coordinator::Coordinator;
 use crate::groups::{GroupId, Groups};
@@ -17,7 +17,7 @@ use crate::stream::{Batch, LateStatement, Stream};
 use somersault_model::{BatchNumber, EventTime, Lease, Mutation, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What waits for the next cut to change batches of earlier ones.
+/// Changes of batches of earlier cuts, waiting for the next cut.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Amendments {
     batches: BTreeMap<(StreamUid, BatchNumber), Change>,
@@ -49,10 +49,9 @@ impl Amended {
         }
     }
 
-    /// Whether a window over its stream holds it at a close.
+    /// Whether a window over the batch's stream holds the batch at a close.
     pub(crate) fn is_in(&self, shape: &WindowShape, close: EventTime) -> bool {
-        // Admission keeps windows of a number of statements from queries over streams that are
-        // amended.
+        // Admission refuses windows of a number of statements over streams that are amended.
         let span = shape.span().map(|span| span.span_at(close));
         span.is_some_and(|(from, to)| from <= self.start && self.end <= to)
     }
@@ -63,7 +62,7 @@ impl Amendments {
         self.batches.is_empty() && self.absorbed.is_empty()
     }
 
-    /// A batch that a cut has shown holds these statements instead from the next cut on.
+    /// From the next cut on, a batch that a cut has shown holds these statements instead.
     pub(crate) fn replace(&mut self, uid: StreamUid, number: BatchNumber, batch: Batch) {
         let change = Change {
             change: BatchChange::Replaced(batch.statements),
@@ -73,13 +72,14 @@ impl Amendments {
         self.absorb(uid, batch.absorbed);
     }
 
-    /// What a stream's late statements say beside what windows show of them.
+    /// Adds facts that late statements of a stream bring apart from what windows show.
     pub(crate) fn absorb(&mut self, uid: StreamUid, facts: impl IntoIterator<Item = Mutation>) {
         let facts = facts.into_iter().map(|mutation| (uid, mutation));
         self.absorbed.extend(facts);
     }
 
-    /// A stream is dropped: what it acknowledged as facts is absorbed all the same.
+    /// Drops a stream's batch changes. Returns its acknowledged facts, which are absorbed all the
+    /// same.
     pub(crate) fn drop_stream(&mut self, uid: StreamUid) -> Vec<Mutation> {
         self.batches.retain(|(stream, _), _| *stream != uid);
         let of_stream = |(stream, _): &mut (StreamUid, Mutation)| *stream == uid;
@@ -89,8 +89,8 @@ impl Amendments {
 }
 
 impl Coordinator {
-    /// Takes late statements of one push to their closed batches: those that no cut has shown yet
-    /// simply grow.
+    /// Adds late statements of one push to their closed batches. A batch that no cut has shown yet
+    /// simply grows.
     pub(crate) fn take_late(&mut self, uid: StreamUid, late: Vec<LateStatement>) {
         let Some(stream) = self.streams.get_mut(&uid) else {
             return;
@@ -129,8 +129,8 @@ impl Coordinator {
         }
     }
 
-    /// The closes of groups that have fired and have one of these batches in a window, with those
-    /// of them.
+    /// The closes of groups that have fired and have one of these batches in a window, each with
+    /// those batches.
     fn amended_closes<'a>(
         &self,
         batches: impl Iterator<Item = &'a (StreamUid, BatchNumber)>,
@@ -172,7 +172,8 @@ impl Coordinator {
             amended.insert(id);
             let group = self.groups.get(id);
             for uid in group.members_at(close) {
-                // Queries of one group fire together, but their windows reach back differently far.
+                // Queries of one group fire together, but their windows reach back to different
+                // times.
                 let query = self.queries.get_mut(uid);
                 let Some(query) = query.filter(|query| query.shows(close, &batches)) else {
                     continue;
@@ -180,7 +181,7 @@ impl Coordinator {
                 query.on_amended(close);
                 let sn = inject.sn;
                 let firing = query.firing(&self.streams, group, (close, 0, revision), sn);
-                // Nothing is compared with an amended firing.
+                // No later answer is compared with an amended firing.
                 match query.delivery((close, sn), self.delivered.get(&uid)) {
                     Delivery::Done => {
                         let key = firing.key();

@@ -25,13 +25,13 @@ use std::sync::Arc;
 /// Turns inputs into records, records into SNs, and complete streams into firings.
 ///
 /// The driver's loop, for one input: [`Coordinator::admit`]; append the record to the log;
-/// [`Coordinator::apply`]; then as long as [`Coordinator::next_due_cut`] gives a plan record:
-/// append and apply it too. When an SN is applied by all shards and durable:
-/// [`Coordinator::on_stable`]. One input is taken at a time: `admit` judges by the state that the
+/// [`Coordinator::apply`]; then as long as [`Coordinator::next_due_cut`] returns a plan record:
+/// append and apply it too. When all shards have applied an SN and the log has made it durable:
+/// [`Coordinator::on_stable`]. Inputs are taken one at a time: `admit` judges by the state that the
 /// records applied so far have made.
 #[derive(Debug)]
 pub struct Coordinator {
-    /// What admission refuses.
+    /// The limits that admission enforces.
     pub(crate) limits: StreamLimits,
     pub(crate) streams: Streams,
     pub(crate) by_iri: BTreeMap<String, StreamUid>,
@@ -43,25 +43,24 @@ pub struct Coordinator {
     pub(crate) closed: BTreeMap<(EventTime, StreamUid, BatchNumber), Batch>,
     /// Effects that each need an SN of their own, in log order (S15).
     pub(crate) effects: VecDeque<Effects>,
-    /// Changes of batches that are cut already; the next cut shows them.
+    /// Changes of batches that were cut already; the next cut shows them.
     pub(crate) amendments: Amendments,
-    /// Streams whose time has passed the end of a batch since the last cut that showed it.
+    /// Streams whose time has passed the end of a batch that no cut has shown yet.
     pub(crate) moved: BTreeSet<StreamUid>,
     pub(crate) last_cut: Sn,
     pub(crate) stable: Sn,
     /// The cuts that are not stable yet, in order.
     pub(crate) cuts: VecDeque<Cut>,
 
-    /// For each SN with unfinished firings: how many, and which batches they hold.
+    /// For each SN with unfinished firings: their number, and the batches that they hold.
     pub(crate) lagging: BTreeMap<Sn, Lagging>,
     /// The SN of each unfinished firing; looked up only.
     pub(crate) unfinished: FxHashMap<FiringKey, Sn>,
-    /// Queries that were replaced and whose last firings are not done, by what fires.
+    /// Replaced queries with unfinished firings, by the uid of their cohort.
     pub(crate) retiring: FxHashMap<QueryUid, Vec<RetiringQuery>>,
-    /// Of names whose query took another's place: the last close that one of those before it fired
-    /// for.
+    /// For each name whose query replaced another: the last close that a predecessor fired for.
     pub(crate) answered_before: BTreeMap<String, EventTime>,
-    /// Up to where each query's answers have been delivered; looked up only.
+    /// How far each query's answers have been delivered; looked up only.
     pub(crate) delivered: FxHashMap<QueryUid, DeliveredRecord>,
 }
 
@@ -69,7 +68,7 @@ pub struct Coordinator {
 #[derive(Clone, Debug)]
 pub(crate) enum Effects {
     Mutations(Vec<Mutation>),
-    /// Graphs that are emptied, then mutations.
+    /// Graphs to empty, then mutations.
     Clearing(Arc<[TermId]>, Vec<Mutation>),
     Load(Arc<[QuadIds]>),
 }
@@ -96,7 +95,7 @@ impl Default for Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator before the first record.
+    /// Creates a coordinator before the first record.
     pub fn new() -> Coordinator {
         Coordinator {
             limits: StreamLimits::default(),
@@ -120,17 +119,16 @@ impl Coordinator {
         }
     }
 
-    /// The same with limits for what admission takes. They do not concern records that are in the
-    /// log.
+    /// Sets limits for what admission accepts. They do not affect records that are in the log.
     #[must_use]
     pub fn with_limits(self, limits: StreamLimits) -> Coordinator {
         Coordinator { limits, ..self }
     }
 
-    /// Takes one logged record, live and in recovery alike, and says what there is to do.
+    /// Applies one logged record, live and in recovery alike, and says what the driver has to do.
     ///
     /// # Errors
-    /// If the record refers to something that cannot be read any more; nothing has changed then.
+    /// If the record refers to something that cannot be read any more; the state is then unchanged.
     ///
     /// # Panics
     /// If the record cannot follow the ones before it (a stream that does not exist, an SN out of
@@ -171,7 +169,7 @@ impl Coordinator {
             }
             Record::Update(update) => self.update(update, resolve),
             Record::Plan(plan) => self.cut(plan, out),
-            // The last firings of a query that was replaced are delivered after it is gone.
+            // The last firings of a replaced query are delivered after it has left.
             Record::Delivered(delivered) if self.queries.get(delivered.query).is_some() => {
                 self.expect_delivered(delivered);
             }
@@ -191,8 +189,8 @@ impl Coordinator {
         }
     }
 
-    /// The advances of IDLE and ARRIVAL TIME streams that are worth a record at this time: those
-    /// that close a batch or let a query go on. Admit, log and apply them like any input.
+    /// Returns the advances of IDLE and ARRIVAL TIME streams that are worth a record at this time:
+    /// those that close a batch or let a query go on. Admit, log and apply them like any input.
     pub fn on_tick(&self, now_ms: i64) -> Vec<Input> {
         let mut to = Vec::new();
         let mut inputs = Vec::new();
@@ -206,8 +204,8 @@ impl Coordinator {
             let Some(time) = time.filter(|time| stream.moves_to(*time)) else {
                 continue;
             };
-            // What a machine has slept through is made up for in steps, each received when the
-            // clock came there.
+            // After the machine has slept, time advances in steps, each received when the clock
+            // reached it.
             let step = self.within_closes(stream, time);
             let received_ms = now_ms.saturating_sub(time.0.saturating_sub(step.0));
             match step < time && stream.moves_to(step) {
@@ -227,7 +225,7 @@ impl Coordinator {
         inputs
     }
 
-    /// What he has to know of a stream who turns the terms of its statements into ids.
+    /// What an interner must know about a stream; `None` for an unknown stream.
     pub fn terms_of(&self, iri: &str) -> Option<StreamTerms> {
         let stream = self.streams.get(self.by_iri.get(iri)?)?;
         Some(stream.terms())
@@ -267,7 +265,7 @@ impl Coordinator {
         self.report_passed(&passed, out);
     }
 
-    /// Counts closes that were passed in bulk, query by query.
+    /// Counts closes that were passed in bulk, for each query.
     pub(crate) fn report_passed(&mut self, passed: &[PassedRun], out: &mut Vec<Output>) {
         for run in passed {
             let group = self.groups.get(run.group);
@@ -368,8 +366,7 @@ impl Coordinator {
             .expect("S2: the log names only queries that it registered before")
     }
 
-    /// Drops a stream. What it acknowledged as facts is absorbed, also from batches that are still
-    /// open.
+    /// Drops a stream. Its acknowledged facts are absorbed, also from batches that are still open.
     pub(crate) fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) -> Option<Stream> {
         let uid = self.logged_stream(iri);
         self.by_iri.remove(iri);
@@ -397,8 +394,8 @@ impl Coordinator {
         dropped
     }
 
-    /// Lets a stream begin again, under a new uid: with no time and no batches, and with the
-    /// numbers of its sources, so that repeats are still told.
+    /// Starts a stream again under a new uid: with no time and no batches, but with the sequence
+    /// numbers of its sources, so that repeats are still recognised.
     fn reset_stream(
         &mut self,
         iri: &str,

@@ -2,10 +2,11 @@
 //!
 //! Before changing anything here: which cut comes next follows from the state alone
 //! ([`Coordinator::next_due_cut`] is pure), and what a plan record takes follows from the state and
-//! the record, so that a plan record that was lost in a crash is simply asked for again. In order
-//! of precedence: effects of updates and loads (each an SN of its own, nothing between), then what
+//! the record, so that a plan record lost in a crash is simply asked for again. In order of
+//! precedence: effects of updates and loads (each an SN of its own, nothing between), then what
 //! late statements amend, then the earliest due close (only batches that end at or before it), then
 //! everything closed. The driver may leave amendments for later, and takes inputs while closes are
+//! due (ADR 23).
 //! due (ADR 23).
 
 use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
@@ -16,14 +17,14 @@ use somersault_model::{BatchNumber, EventTime, Sn, StreamUid};
 use std::collections::BTreeSet;
 
 impl Coordinator {
-    /// The cut that must come next: append it to the log, apply it, and ask again, until there is
-    /// none. `log_end` is the position of the newest record in the log.
+    /// The cut that must come next: append it to the log, apply it, and call again, until the
+    /// result is `None`. `log_end` is the position of the newest record in the log.
     pub fn next_due_cut(&self, log_end: Position) -> Option<PlanRecord> {
         self.next_due_cut_amending(log_end, true)
     }
 
-    /// The same, where amendments may be left for a later cut: what comes late meanwhile joins
-    /// them. Closes that are cut before them are amended by them.
+    /// The same, but `amends` = `false` leaves amendments for a later cut. Late statements that
+    /// come meanwhile join them, and they amend closes that are cut before them.
     pub fn next_due_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
         if !self.effects.is_empty() || (amends && !self.amendments.is_empty()) {
             return Some(self.plan(None, log_end, Vec::new()));
@@ -33,13 +34,13 @@ impl Coordinator {
         Some(self.plan(Some(close), log_end, times))
     }
 
-    /// The cut that makes everything that is closed or pending visible; a due cut comes first. None
-    /// if nothing has changed since the last cut.
+    /// The cut that makes everything closed or pending visible; a due cut comes first. None if
+    /// nothing has changed since the last cut.
     pub fn freshness_cut(&self, log_end: Position) -> Option<PlanRecord> {
         self.freshness_cut_amending(log_end, true)
     }
 
-    /// The same, where amendments may be left for a later cut.
+    /// The same, but `amends` = `false` leaves amendments for a later cut.
     pub fn freshness_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
         self.next_due_cut_amending(log_end, amends).or_else(|| {
             self.has_batches()
@@ -47,8 +48,8 @@ impl Coordinator {
         })
     }
 
-    /// Whether anything waits for a cut: closed batches, effects, or only the news that a stream's
-    /// time has gone on.
+    /// Whether anything waits for a cut: closed batches, effects, or only an advance of a stream's
+    /// time.
     pub fn has_pending(&self) -> bool {
         !self.effects.is_empty() || self.has_amendments() || self.has_batches()
     }
@@ -58,7 +59,7 @@ impl Coordinator {
         !self.amendments.is_empty()
     }
 
-    /// Whether closed batches wait for a cut, or the news that a stream's time has gone on.
+    /// Whether closed batches, or an advance of a stream's time, wait for a cut.
     fn has_batches(&self) -> bool {
         !(self.closed.is_empty() && self.moved.is_empty())
     }
@@ -169,7 +170,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes down through which time each stream's batches are cut.
+    /// Records through which time each stream's batches are cut.
     fn note_planned(&mut self, stream_times: &[(StreamUid, EventTime)]) -> BTreeSet<StreamUid> {
         for (uid, time) in stream_times {
             let Some(stream) = self.streams.get_mut(uid) else {
@@ -191,7 +192,7 @@ impl Coordinator {
         stream_times.iter().map(|(uid, _)| *uid).collect()
     }
 
-    /// Makes the firings of all groups that are due at this close, and sends the groups on to their
+    /// Makes the firings of all groups that are due at this close, and moves the groups to their
     /// next close.
     fn make_due(
         &mut self,
@@ -234,7 +235,7 @@ impl Coordinator {
         self.report_passed(&passed, out);
     }
 
-    /// Says of firings that they are due, and keeps their slices.
+    /// Emits `Due` for the firings and holds their slices.
     fn announce(&mut self, firings: &[Firing], out: &mut Vec<Output>) {
         for firing in firings {
             self.hold(firing);
@@ -242,7 +243,7 @@ impl Coordinator {
         }
     }
 
-    /// Keeps the slices of a firing until it is done.
+    /// Holds the slices of a firing until it is done.
     fn hold(&mut self, firing: &Firing) {
         let lagging: &mut Lagging = self.lagging.entry(firing.sn).or_default();
         lagging.firings += 1;
@@ -262,8 +263,8 @@ impl Coordinator {
         self.unfinished.insert(firing.key(), firing.sn);
     }
 
-    /// All SNs up to this one are applied by every shard and durable: releases their firings, in
-    /// the order in which they became due, hence in close order per query (S5).
+    /// Every shard has applied all SNs up to this one, and they are durable: releases their firings
+    /// in the order in which they became due, hence in close order per query (S5).
     ///
     /// # Panics
     /// If the SN goes back or was never cut (VT-1).
@@ -295,7 +296,7 @@ impl Coordinator {
                 let this = (firing.close, firing.sn);
                 let is_done = match query {
                     Some(query) => query.delivery(this, mark) == Delivery::Done,
-                    // It was dropped; the last firings of one that was replaced are its own.
+                    // The query was dropped; the last firings of a replaced query still run.
                     None => !self.retiring.contains_key(&firing.query),
                 };
                 if is_done {
@@ -309,8 +310,8 @@ impl Coordinator {
         }
     }
 
-    /// A firing has been executed (or has failed) and needs its slices no more: the SN that it
-    /// became due with. A second call changes nothing and gives none.
+    /// A firing has been executed (or has failed) and no longer needs its slices. Returns the SN
+    /// that it became due with; a second call changes nothing and returns `None`.
     pub fn on_fired(&mut self, key: FiringKey, out: &mut Vec<Output>) -> Option<Sn> {
         let sn = self.unfinished.remove(&key)?;
         self.note_done(key.query, sn, out);

@@ -1,8 +1,8 @@
-//! What the coordinator needs from outside while it applies a record, and what it keeps of a
-//! query's text.
+//! The coordinator's look-ups while it applies a record, and the part of a query's text that it
+//! keeps.
 //!
 //! Before changing anything here: all of [`Resolve`] must be a pure function of the record (and,
-//! for ids, of the dictionary), or recovery ends somewhere else than the live run did (S6).
+//! for ids, of the dictionary), or recovery ends in a state other than that of the live run (S6).
 
 use oxrdf::NamedNode;
 use somersault_lang::{
@@ -13,10 +13,10 @@ use somersault_log::LoadSegment;
 use somersault_model::{EventTime, Intern, Millis, QuadIds};
 use std::sync::Arc;
 
-/// What a continuous query's text says about windows and closes; nothing of its pattern.
+/// What a continuous query's text says about windows and closes; its pattern is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueryDeclaration {
-    /// What of its answers it gives.
+    /// Which part of each answer the query reports.
     pub operator: StreamOperator,
     /// The windows, in the order of the text.
     pub windows: Vec<WindowDeclaration>,
@@ -24,11 +24,11 @@ pub struct QueryDeclaration {
     pub computed_every: Option<Millis>,
     /// `STARTING AT`, the origin of the closes.
     pub starting_at: EventTime,
-    /// Which firings it reports.
+    /// Which firings the query reports.
     pub report: Report,
-    /// What it does when it cannot keep up.
+    /// What the query does when it cannot keep up.
     pub overload: Overload,
-    /// The stream that its answers make.
+    /// The stream that the query's answers fill.
     pub derives: Option<DerivedStream>,
 }
 
@@ -37,17 +37,17 @@ pub struct QueryDeclaration {
 pub struct WindowDeclaration {
     /// The stream.
     pub stream: NamedNode,
-    /// What it holds, and when it closes.
+    /// The window's content, and when it closes.
     pub extent: Extent,
 }
 
 impl QueryDeclaration {
-    /// Whether what is made of an answer hangs on the one before.
+    /// Whether the query compares each answer with the one before.
     pub fn compares(&self) -> bool {
         self.operator.compares() || self.report.on_change
     }
 
-    /// Whether there is a window of a number of statements.
+    /// Whether a window is over a number of statements.
     pub(crate) fn counts(&self) -> bool {
         let mut extents = self.windows.iter().map(|window| window.extent);
         extents.any(|extent| matches!(extent, Extent::Statements { .. }))
@@ -75,12 +75,12 @@ impl From<&ContinuousQuery> for QueryDeclaration {
     }
 }
 
-/// What applying a record may look up.
+/// Look-ups for applying a record.
 pub trait Resolve: Intern {
-    /// The statements of a load segment, interned, its blank nodes already its own.
+    /// The statements of a load segment, interned; their blank nodes already belong to the segment.
     ///
     /// # Errors
-    /// If the segment is missing or not what its hash says.
+    /// If the segment is missing or does not match its hash.
     fn load_segment(&self, segment: &LoadSegment) -> Result<Arc<[QuadIds]>, ResolveError>;
 
     /// The declaration that a logged CREATE STREAM text stands for.
@@ -130,7 +130,7 @@ fn parser(namespace: Option<&str>) -> Parser {
     }
 }
 
-/// Why a logged record cannot be applied: the log is fine, but what it refers to is not.
+/// Why a logged record cannot be applied: the log is intact, but what it refers to is not.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
@@ -157,7 +157,7 @@ pub enum ResolveError {
     Segment {
         /// The file's name.
         name: String,
-        /// What is wrong with it, in a sentence that names it and the remedy.
+        /// The fault, in a sentence that names it and the remedy.
         reason: String,
     },
 }

@@ -1,10 +1,10 @@
 //! Derived streams: a query's answers as the statements of a stream that other queries window.
 //!
 //! Before changing anything here: an answer becomes statements only by a record, and the key of a
-//! firing is taken once (S13). So whatever is executed again after a crash changes nothing, and all
+//! firing is taken once (S13). So executing a firing again after a crash changes nothing, and all
 //! that follows from an answer follows from the log. The statements of the firing for close t have
-//! event time t; with its record the stream is complete through the next close, which is why BATCH,
-//! that divides all closes, never puts two closes into one batch.
+//! event time t. With its record the stream is complete through the next close, and BATCH divides
+//! all closes, so it never puts two closes into one batch.
 
 use crate::adaptor::Interner;
 use crate::coordinator::Coordinator;
@@ -20,15 +20,15 @@ use somersault_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a query derives, and which of its firings have come back.
+/// The stream that a query derives, and which of its firings have come back.
 #[derive(Clone, Debug)]
 pub(crate) struct Derivation {
     pub(crate) stream: StreamUid,
-    /// The newest close and ordinal that were not amended.
+    /// The newest close and ordinal, amended firings left out.
     through: Option<(EventTime, u32)>,
     /// The newest revision of each close that may still be amended.
     revisions: BTreeMap<EventTime, u32>,
-    /// No close before this may still be amended: all that ever amended it has come back, for the
+    /// No close before this may still be amended: all its amendments have come back, because the
     /// answers of a query come in the order in which its firings became due.
     settled_before: EventTime,
 }
@@ -41,7 +41,7 @@ impl Derivation {
         }
     }
 
-    /// Takes down a revision, and forgets those of closes that nothing amends any more.
+    /// Records a revision, and forgets those of closes that can no longer be amended.
     fn revise(&mut self, close: EventTime, revision: u32, settled_before: Option<EventTime>) {
         self.revisions.insert(close, revision);
         self.settled_before = self
@@ -83,10 +83,10 @@ impl Coordinator {
         }
     }
 
-    /// The streams from `iri` back to itself, each derived from the next, if a query with these
-    /// windows derived it.
+    /// The cycle from `iri` back to itself, each stream derived from the next, that would exist if
+    /// a query with these windows derived it.
     fn way_back_to(&self, iri: &str, declaration: &QueryDeclaration) -> Option<Vec<String>> {
-        // Each stream with one that it feeds; every stream is looked at once.
+        // Each stream with one that it feeds; every stream is visited once.
         let mut feeds: BTreeMap<String, String> = BTreeMap::new();
         let mut to_look_at = vec![iri.to_owned()];
         while let Some(stream) = to_look_at.pop() {
@@ -180,7 +180,7 @@ impl Coordinator {
         })
     }
 
-    /// Whether the statements of a firing have been taken before, or are wanted by nobody any more.
+    /// Whether the statements of a firing have been taken before, or are no longer wanted.
     pub(crate) fn has_derived(&self, key: &FiringKey) -> bool {
         let query = self.queries.get(key.query);
         let derivation = query.and_then(|query| query.derives.as_ref());
@@ -227,8 +227,8 @@ impl Coordinator {
         self.replace(uid, record.close, &quads, interner.lease());
     }
 
-    /// A firing was amended: what it put into its stream is replaced. What was absorbed as a fact
-    /// stays one.
+    /// Replaces the statements that an amended firing put into its stream. Facts that were absorbed
+    /// stay.
     fn replace(
         &mut self,
         uid: StreamUid,
@@ -262,7 +262,7 @@ impl Coordinator {
         self.amendments.replace(uid, number, batch);
     }
 
-    /// A stream that this one feeds, directly or through others, and that has used up its budget.
+    /// A stream that this one feeds, directly or through others, and that has used up its BUDGET.
     pub(crate) fn full_below(&self, stream: &Stream) -> Option<(&Stream, u64)> {
         let mut seen = BTreeSet::new();
         let mut to_look_at: Vec<StreamUid> = stream.feeds.iter().copied().collect();
@@ -281,7 +281,7 @@ impl Coordinator {
 
 impl Stream {
     /// Takes the statements of a firing, after which the stream is complete through the next close.
-    /// Whether its time moved.
+    /// Returns whether its time moved.
     fn derive(&mut self, close: EventTime, more: Batch, next: EventTime, received_ms: i64) -> bool {
         if !more.statements.is_empty() {
             let number = self.batch_of(close);
@@ -295,7 +295,7 @@ impl Stream {
         self.reach(Some(next), received_ms)
     }
 
-    /// Statements of one time, as a batch.
+    /// Returns statements of one time as a batch.
     fn batch_at(&self, at: EventTime, quads: &[QuadIds], lease: Option<Lease>) -> Batch {
         let absorbed = quads.iter().filter_map(|quad| self.absorbed(*quad));
         Batch {

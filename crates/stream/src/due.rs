@@ -1,7 +1,7 @@
 //! The closes that wait for their cut, and the limit on those that one input may make due.
 //!
-//! Before changing anything here: the limit is judged at admission alone, by the state and the
-//! times of the input. It counts closes that fire; what is passed in bulk costs nothing and is not
+//! Before changing anything here: only admission judges the limit, by the state and the times of
+//! the input. It counts closes that fire; closes that are passed in bulk cost nothing and are not
 //! counted.
 
 use crate::coordinator::Coordinator;
@@ -56,7 +56,7 @@ impl<T: Iterator<Item = EventTime> + Clone> Reach<'_, T> {
         self.stream.uid
     }
 
-    /// Where the stream begins, if not before.
+    /// Where the stream begins, if it has not begun before.
     fn begin(&self) -> Option<EventTime> {
         let first = self.times.clone().next();
         let first = first.map(|first| first.minus(self.stream.lateness()));
@@ -70,7 +70,7 @@ impl<T: Iterator<Item = EventTime> + Clone> Reach<'_, T> {
 }
 
 impl Coordinator {
-    /// Refuses what would make too many closes of one query due.
+    /// Refuses an input that would make too many closes of one query due.
     pub(crate) fn check_closes<T: Iterator<Item = EventTime> + Clone>(
         &self,
         reaches: &[Reach<'_, T>],
@@ -138,7 +138,7 @@ impl Coordinator {
         (first <= ready).then_some((first, ready))
     }
 
-    /// As far as the clock may move a stream at once: it goes on from there when the closes until
+    /// How far the clock may move a stream at once. It moves the stream on when the closes until
     /// then are cut.
     pub(crate) fn within_closes(&self, stream: &Stream, time: EventTime) -> EventTime {
         match self.check_closes(&[Reach::of_advance(stream, time)]) {
@@ -148,7 +148,7 @@ impl Coordinator {
     }
 
     /// Whether an input has to wait until closes that are due are cut: it would make more closes of
-    /// the same streams due, or takes the place of a query that has yet to answer them.
+    /// the same streams due, or it replaces a query that has yet to answer them.
     pub fn waits_for_closes(&self, input: &Input) -> bool {
         if self.groups.next_due().is_none() {
             return false;
@@ -183,7 +183,7 @@ impl Coordinator {
         members.flat_map(|group| group.members_at(close)).collect()
     }
 
-    /// How many closes wait for their cut, those among them that will be passed in bulk.
+    /// How many closes wait for their cut, including those that will be passed in bulk.
     pub fn closes_due(&self) -> u64 {
         self.groups.closes_due(&self.streams)
     }
@@ -203,7 +203,7 @@ impl Coordinator {
     }
 }
 
-/// The batches that hold statements, those of an input among them.
+/// The batches that hold statements, including those of an input.
 struct Content<'c> {
     streams: &'c Streams,
     brought: Vec<(StreamUid, BTreeSet<BatchNumber>)>,
@@ -244,7 +244,7 @@ impl<'c> Content<'c> {
 }
 
 impl Group {
-    /// How many closes in `first ..= ready` fire. It stops to count above `most`.
+    /// How many closes in `first ..= ready` fire. Counting stops above `most`.
     fn firings_between(
         &self,
         content: &Content<'_>,
@@ -270,7 +270,7 @@ impl Group {
     }
 
     /// The first close in `close ..= ready` at which some window holds a statement, and a time
-    /// before which all closes from there on do.
+    /// before which all closes from there on hold one.
     fn next_content(
         &self,
         content: &Content<'_>,

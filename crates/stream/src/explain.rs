@@ -1,8 +1,7 @@
-//! What EXPLAIN says of a continuous query: when it fires and what its windows then hold, in
-//! sentences.
+//! EXPLAIN of a continuous query: when it fires and what its windows then hold, in sentences.
 //!
 //! Before changing anything here: the sentences are the rules of docs/language.md for one query;
-//! where the one changes, so does the other.
+//! when one changes, change the other.
 
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::output::{BatchShape, WindowBatches};
@@ -14,7 +13,7 @@ use somersault_model::{BatchNumber, EventTime, Millis};
 use std::fmt::Write;
 
 impl WindowDeclaration {
-    /// The window at its latest close, whatever of it is still kept: what EXPLAIN looks at. None
+    /// The window at its latest close, for EXPLAIN, whether or not its slices are still kept. None
     /// before the stream has a time.
     pub fn latest(&self, starting_at: EventTime, stream: &StreamStatus) -> Option<WindowBatches> {
         let batch = stream.declaration.batch;
@@ -25,7 +24,7 @@ impl WindowDeclaration {
                 let (from, to) = span.span_at(through);
                 (from, to, span.in_batches(batch))
             }
-            // What the status of a stream does not say: its last batch stands in.
+            // The status of a stream does not say what the window holds: the last batch stands in.
             WindowShape::Statements { .. } => {
                 let shape = BatchShape {
                     range: 1,

@@ -1,8 +1,8 @@
 //! Continuous queries grouped by when they fire: a group is all queries over the same streams with
 //! the same closes.
 //!
-//! Before changing anything here: nothing may walk over all queries or all groups when nothing is
-//! due. A group waits at *one* stream that has not reached its next close; when that stream gets
+//! Before changing anything here: no code may walk over all queries or all groups when nothing is
+//! due. A group waits at *one* stream that has not reached its next close. When that stream gets
 //! there, the group moves on to another laggard, or is due. So a record costs what it makes due,
 //! however many queries are registered.
 //!
@@ -25,23 +25,23 @@ pub(crate) const BULK_RUN: u64 = 64;
 
 pub(crate) type Streams = BTreeMap<StreamUid, Stream>;
 
-/// Names a group; never reused.
+/// The identity of a group; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupId(u64);
 
-/// What a group's queries have in common.
+/// What the queries of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupKey {
     /// Ascending, distinct.
     pub(crate) streams: Vec<StreamUid>,
     /// The closes by time.
     pub(crate) schedule: Schedule,
-    /// The closes by number: a stream, and the STEP of a window of so many statements. Ascending,
-    /// distinct.
+    /// The closes by number: a stream, and the STEP of a window of a number of statements.
+    /// Ascending, distinct.
     pub(crate) counts: Vec<(StreamUid, u64)>,
 }
 
-/// Where a group is to be found.
+/// Which queue a group is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Nowhere,
@@ -54,28 +54,28 @@ enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) key: GroupKey,
-    /// The next close; None until each stream has had its first push or advance (S5). Of a group
-    /// with `counts` that waits it is the next time at which there may be one.
+    /// The next close; None until each stream has had its first push or advance (S5). For a waiting
+    /// group with `counts`, the next time at which there may be a close.
     pub(crate) next: Option<EventTime>,
     place: Place,
     /// Each query with the time after which it fires.
     members: BTreeSet<(EventTime, QueryUid)>,
     /// The distinct windows of all members, with the number of members' windows of that shape.
     pub(crate) windows: BTreeMap<(StreamUid, WindowShape), usize>,
-    /// What each stream kept when the group's closes began.
+    /// The first batch that each stream retained when the group's closes began.
     pub(crate) kept_from: BTreeMap<StreamUid, BatchNumber>,
-    /// What stands in `needs` of each stream.
+    /// The group's entries in `needs` of each stream.
     needs: Vec<(StreamUid, EventTime)>,
-    /// The first close of all.
+    /// The group's first close.
     first: Option<EventTime>,
-    /// How often late statements have amended each close that they still may amend.
+    /// How often late statements have amended each close that may still be amended.
     revisions: BTreeMap<EventTime, u32>,
 }
 
 impl Group {
     /// The members that fire at this close.
     pub(crate) fn members_at(&self, close: EventTime) -> impl Iterator<Item = QueryUid> + '_ {
-        // A close is the first one after a member's base, or a later one, exactly if it is after
+        // A close is a member's first one after its base, or a later one, exactly if it is after
         // the base.
         self.members
             .range(..(close, QueryUid(0)))
@@ -91,8 +91,9 @@ impl Group {
         self.members.first().map(|(_, query)| *query)
     }
 
-    /// The earliest close that needs its windows: the next one, or one before that late statements
-    /// may still amend. Streams go on, so what this says at one time holds at all later ones.
+    /// The earliest close that needs its windows: the next one, or an earlier one that late
+    /// statements may still amend. Streams only advance, so the result at one time holds at all
+    /// later ones.
     fn earliest_needed(&self, streams: &Streams) -> Option<EventTime> {
         let next = self.next?;
         let amendable = (self.key.streams.iter()).filter_map(|uid| streams[uid].amendable_after());
@@ -123,7 +124,7 @@ impl Group {
         };
         let spans = shapes().filter_map(|shape| shape.span());
         let shown_until = spans.map(|span| span.shown_until(batch.start)).max();
-        // Of a window that ends before its close the batch comes into it later.
+        // A window that ends before its close holds the batch only at a later close.
         let spans = shapes().filter_map(|shape| shape.span());
         let shown_from = spans.map(|span| span.first_close_over(batch.end)).min();
         let first = self.first.unwrap_or(EventTime::MAX);
@@ -196,7 +197,7 @@ impl Group {
             for (uid, shape) in self.windows.keys() {
                 let stream = &streams[uid];
                 let WindowShape::Span(shape) = shape else {
-                    // Once it holds something it always does.
+                    // From its first statement on, the window always holds some.
                     let Some(batch) = stream.numbered.first() else {
                         continue;
                     };
@@ -257,7 +258,7 @@ impl Groups {
         due.any(|group| group.key.streams.contains(&uid))
     }
 
-    /// How many closes wait for their cut, those that will be passed in bulk among them.
+    /// How many closes wait for their cut, including those that will be passed in bulk.
     pub(crate) fn closes_due(&self, streams: &Streams) -> u64 {
         let due = self.due.iter().map(|(close, id)| {
             let group = self.get(*id);
@@ -323,8 +324,8 @@ impl Groups {
         }
         let first = group.first_to_come(streams, member.0);
         match group.next {
-            // Who takes another's place may begin before those that came while one stream held up
-            // all of them.
+            // A replacement may start before queries that joined while one stream held up all of
+            // them.
             Some(next) if first < next => {
                 group.next = Some(first);
                 group.first = group.first.min(Some(first));
@@ -365,7 +366,7 @@ impl Groups {
             self.groups.remove(&id);
             return;
         };
-        // Closes that only the departed would have fired for need no cut.
+        // Closes that only the query that left would have fired for need no cut.
         let group = self.get(id);
         let next = group.next_of(streams, base);
         if next > group.next {
@@ -376,7 +377,7 @@ impl Groups {
         }
     }
 
-    /// A stream's time has moved: its waiting groups that it has reached go on.
+    /// Moves on the groups that waited for a stream and whose time it has reached.
     pub(crate) fn on_stream_moved(
         &mut self,
         streams: &mut Streams,
@@ -407,7 +408,7 @@ impl Groups {
             .collect()
     }
 
-    /// The group has fired: on to its next close.
+    /// Moves a group that has fired on to its next close.
     pub(crate) fn fired(
         &mut self,
         streams: &mut Streams,
@@ -424,20 +425,21 @@ impl Groups {
         self.settle(streams, id, passed);
     }
 
-    /// The groups that read a stream and have begun, by the needs that they have told it.
+    /// The groups that read a stream and have begun, found by their entries in the stream's
+    /// `needs`.
     pub(crate) fn readers_of(stream: &Stream) -> BTreeSet<GroupId> {
         stream.needs.iter().map(|(_, id)| *id).collect()
     }
 
-    /// Late statements amend a close that the group has fired for: the revision that this makes.
+    /// Counts an amendment of a close that the group has fired for. Returns the revision.
     pub(crate) fn amend(&mut self, id: GroupId, close: EventTime) -> u32 {
         let revision = self.group_mut(id).revisions.entry(close).or_default();
         *revision += 1;
         *revision
     }
 
-    /// After a cut that amended closes of the group: forgets the revisions of closes that nothing
-    /// amends any more. Not sooner: the record that made the amendment may have moved the streams
+    /// After a cut that amended closes of the group: forgets the revisions of closes that can no
+    /// longer be amended. Not sooner: the record that made the amendment may have moved the streams
     /// on.
     pub(crate) fn forget_revisions(&mut self, streams: &Streams, id: GroupId) {
         let group = self.group_mut(id);
@@ -454,8 +456,8 @@ impl Groups {
         }
     }
 
-    /// Finds the group's place: at a stream that has no time, at the one that is furthest behind,
-    /// or among the due.
+    /// Puts the group into its queue: at a stream that has no time, at the one that is furthest
+    /// behind, or among the due.
     fn settle(&mut self, streams: &mut Streams, id: GroupId, passed: &mut Vec<PassedRun>) {
         self.remove_from_place(streams, id);
         let group = self.group_mut(id);
@@ -480,7 +482,7 @@ impl Groups {
         let by_time = group.key.schedule.first_at_or_after(next);
         let close = by_number.map_or(by_time, |by_number| by_number.min(by_time));
         if ready < close {
-            // What may come next lies after all that is known now.
+            // The next close lies after all that is known now.
             let next = match ready < next {
                 true => next,
                 false => group.candidate_after(streams, ready),
@@ -551,8 +553,8 @@ impl Groups {
         }
     }
 
-    /// Tells each stream from when on the group's next close needs it, or the earliest one that may
-    /// yet be amended.
+    /// Tells each stream from when on the group needs it, for its next close or for the earliest
+    /// one that may yet be amended.
     fn need(&mut self, streams: &mut Streams, id: GroupId) {
         self.forget_needs(streams, id);
         let group = self.group_mut(id);
@@ -568,7 +570,7 @@ impl Groups {
                     .map_or(EventTime::MIN, |batch| batch.start(stream.interval())),
             };
             match group.needs.last_mut() {
-                // Windows are ascending by stream, so that those of one stream are neighbours.
+                // Windows ascend by stream, so those of one stream are neighbours.
                 Some((last, needed)) if last == uid => *needed = from.min(*needed),
                 _ => group.needs.push((*uid, from)),
             }

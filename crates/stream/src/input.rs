@@ -1,5 +1,4 @@
-//! What can be asked of the coordinator, and what it says before anything is logged.
-//!
+//! Inputs of the coordinator, and the answers of admission before anything is logged.
 //! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission
 //! makes of it is, and everything that the record's effect depends on must be in the record (S6).
 
@@ -20,9 +19,9 @@ use std::sync::Arc;
 pub enum Input {
     /// Statements of one stream from one source: all of them are taken, or none.
     Push(Push),
-    /// The same, read where it came in.
+    /// The same, already read where it was received.
     ReadPush(ReadPush),
-    /// Streams that are complete through a time, moved together (S4). Going back is no error: it
+    /// Streams that are complete through a time, moved together (S4). Going back is no error and
     /// moves nothing.
     Advance {
         /// When it was received.
@@ -53,12 +52,12 @@ pub enum Input {
         /// The stream.
         iri: String,
     },
-    /// A continuous query. The same text under the same name again is a repeat; another text takes
-    /// the place of the one that there is, if it says so.
+    /// A continuous query. The same text under the same name again is a repeat; another text
+    /// replaces the query of that name if `replaces` is set.
     RegisterQuery {
         /// When it was received.
         received_ms: i64,
-        /// The name that it gets.
+        /// The name to register it under.
         name: String,
         /// The whole text; it goes into the record.
         text: String,
@@ -66,10 +65,10 @@ pub enum Input {
         namespace: Option<String>,
         /// What the text says about windows and closes.
         declaration: QueryDeclaration,
-        /// Whether it takes the place of a query of this name.
+        /// Whether it may replace a query of this name.
         replaces: bool,
     },
-    /// Continuous queries of one shape, spaced alike. Each is taken or refused for itself.
+    /// Continuous queries of one shape, spaced alike. Each is taken or refused on its own.
     RegisterQueries {
         /// When they were received.
         received_ms: i64,
@@ -111,28 +110,27 @@ pub enum Input {
         /// The segment.
         segment: LoadSegment,
     },
-    /// The statements of a firing whose query derives a stream: what makes an answer an input
-    /// again.
+    /// The statements of a firing whose query derives a stream: the answer becomes an input.
     Derived {
         /// When the firing was done.
         received_ms: i64,
         /// The firing. Its key is taken once (S13).
         key: FiringKey,
-        /// The statements; none if it failed, or has none.
+        /// The statements; empty if the firing failed or had none.
         statements: Vec<Quad>,
     },
     /// The effects of an update (S15): clears, then deletes, then inserts.
     Update {
         /// When it was received.
         received_ms: i64,
-        /// The SN that it was evaluated at; refused as [`crate::Refusal::Overtaken`] if that is not
-        /// the newest any more. `None` for effects that depend on no state.
+        /// The SN that it was evaluated at; refused as [`crate::Refusal::Overtaken`] if that is no
+        /// longer the newest. `None` for effects that depend on no state.
         evaluated_at: Option<Sn>,
         /// Graphs to empty.
         clears: Vec<GraphName>,
-        /// Statements to take out.
+        /// Statements to delete.
         deletes: Vec<Quad>,
-        /// Statements to put in.
+        /// Statements to insert.
         inserts: Vec<Quad>,
     },
 }
@@ -142,8 +140,8 @@ pub enum Input {
 pub struct Push {
     /// The stream's IRI.
     pub stream: String,
-    /// Who sends; the empty string is the one anonymous source. A stream is complete through the
-    /// least of its sources' times.
+    /// The source's name; the empty string is the one anonymous source. A stream is complete
+    /// through the least of its sources' times.
     pub source: String,
     /// The source's number for this push. A number that was taken before for this (stream, source)
     /// is a repeat and changes nothing (S13). Numbers may come in any order and with gaps: one that
@@ -156,32 +154,32 @@ pub struct Push {
     pub statements: Vec<PushStatement>,
 }
 
-/// A push that has been read already: its statements are ids, and encoded for the log.
+/// A push that was read already: its statements are ids, encoded for the log.
 #[derive(Clone, Debug)]
 pub struct ReadPush {
-    /// Whose it is.
+    /// Its stream, source and number.
     pub head: PushHead,
     /// When it was received; the event time of an ARRIVAL TIME stream's statements.
     pub received_ms: i64,
     /// The statements in order of arrival.
     pub statements: Numbered,
-    /// Which statement came without an event time first, from 0; what it has in `statements` means
-    /// nothing.
+    /// The index, from 0, of the first statement without an event time. The time that `statements`
+    /// has for it means nothing.
     pub untimed: Option<usize>,
 }
 
-/// Whose a push is.
+/// The stream, source and number of a push.
 #[derive(Clone, Debug)]
 pub struct PushHead {
     /// The stream's IRI.
     pub stream: String,
-    /// Who sends; see [`Push::source`].
+    /// The source's name; see [`Push::source`].
     pub source: String,
     /// The source's number for this push; see [`Push::seq`].
     pub seq: Option<u64>,
 }
 
-/// What a push comes to, as far as its head and its event times say.
+/// The verdict on a push, as far as its head and its event times allow one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushVerdict {
     /// It would be taken; on an ARRIVAL TIME stream, all its statements at this time.
@@ -206,8 +204,8 @@ pub struct PushStatement {
 pub enum Admission {
     /// Log this record, then apply it.
     Record(Record),
-    /// Of queries that are registered together: log this record, if there is one, then apply it.
-    /// One outcome for each of them, in their order.
+    /// For queries that are registered together: log this record, if there is one, then apply it.
+    /// There is one outcome for each query, in their order.
     Several(Option<Record>, Vec<Result<Taken, Refusal>>),
     /// It has been done before: acknowledge it, log nothing.
     Repeat(Repeat),
@@ -225,7 +223,7 @@ pub struct Taken {
     pub is_new: bool,
 }
 
-/// What was repeated.
+/// A request that was taken before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// A push whose (stream, source, seq) was taken before.

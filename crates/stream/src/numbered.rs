@@ -1,16 +1,16 @@
-//! The statements of a stream, numbered from 0 as its batches close: what windows of a number of
-//! statements (ELEMENTS, TRIPLES) are made of.
+//! The statements of a stream, numbered from 0 as its batches close: the content of windows of a
+//! number of statements (ELEMENTS, TRIPLES).
 //!
 //! Before changing anything here: the order is that of the batches, and within a batch that of
 //! arrival, so that it is the same whatever was open at the same time. Such a window closes where
 //! the number of the stream's statements reaches a multiple of its STEP, counted from the stream's
-//! first one: like the closes of RANGE they do not hang on when a query was registered. All of a
-//! batch's closes are due at the batch's end.
+//! first one: like the closes of RANGE, its closes do not depend on when a query was registered.
+//! All of a batch's closes are due at the batch's end.
 
 use somersault_model::BatchNumber;
 use std::collections::VecDeque;
 
-/// What is known of the numbers: the batches from the first that is retained on.
+/// The statement numbers of the batches from the first retained one on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatementCount {
     /// Each closed batch that is not empty, with the number of its first statement.
@@ -19,29 +19,29 @@ pub(crate) struct StatementCount {
     closed: u64,
 }
 
-/// A stretch of statements: the batch and the place in it where it begins, and those after which it
-/// ends.
+/// A range of statements: the batch and the offset in it where the range begins, and those after
+/// which it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) lo: BatchNumber,
-    /// So many statements of `lo` come before it.
+    /// The number of statements of `lo` that come before the range.
     pub(crate) skip: u32,
     /// The batch after the last one.
     pub(crate) hi: BatchNumber,
-    /// So many statements of the last batch are in it or before it.
+    /// The number of statements of the last batch that are in the range or before it.
     pub(crate) upto: u32,
     /// Whether it lacks statements that are no longer kept.
     pub(crate) is_cut: bool,
 }
 
 impl StatementCount {
-    /// The next batch has closed.
+    /// Counts the next batch that closes.
     pub(crate) fn close(&mut self, batch: BatchNumber, statements: usize) {
         self.batches.push_back((batch, self.closed));
         self.closed += statements as u64;
     }
 
-    /// Nothing below this batch is asked for any more.
+    /// Forgets the batches below this one, which are no longer asked for.
     pub(crate) fn let_go(&mut self, below: BatchNumber) {
         let gone = self.batches.partition_point(|(batch, _)| *batch < below);
         self.batches.drain(..gone);
@@ -60,8 +60,8 @@ impl StatementCount {
             .map_or(self.closed, |(_, first)| *first)
     }
 
-    /// The batch of a statement and its place there; of one that is not known any more the first
-    /// place that is.
+    /// The batch of a statement and its offset there; for a statement that is no longer known, the
+    /// first known position.
     fn place_of(&self, number: u64) -> Option<(BatchNumber, u32)> {
         if number >= self.closed {
             return None;
@@ -80,16 +80,15 @@ impl StatementCount {
         self.before(batch.next()) / step - self.before(batch) / step
     }
 
-    /// The first batch from this one on, of those that have closed, at whose end such a window
-    /// closes.
+    /// The first closed batch, from this one on, at whose end a window with this STEP closes.
     pub(crate) fn next_close(&self, from: BatchNumber, step: u64) -> Option<BatchNumber> {
         let reached = (self.before(from) / step + 1) * step;
         self.place_of(reached - 1).map(|(batch, _)| batch)
     }
 
-    /// What a window of the last `count` statements shows when the batches before `end` are closed:
-    /// at the `ordinal`-th of its closes at the end of the batch before, or at its latest one.
-    /// Statements below `kept` are not to be read.
+    /// The content of a window of the last `count` statements when the batches before `end` are
+    /// closed: at the `ordinal`-th of its closes at the end of the batch before, or at its latest
+    /// one. Statements below `kept` may not be read.
     pub(crate) fn content(
         &self,
         end: BatchNumber,

@@ -15,10 +15,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Output {
-    /// Apply this to the shards and the slices; it is all there is of its SN, and may be nothing.
+    /// Apply this to the shards and the slices. It holds all changes of its SN, and may be empty.
     Inject(Inject),
-    /// A firing became due with this SN: pin it now (S9). It executes once it is released by
-    /// [`Output::Fire`].
+    /// A firing became due with this SN: pin the SN now (S9). Execute the firing once
+    /// [`Output::Fire`] releases it.
     Due(Firing),
     /// The firing's SN is stable: execute it, then call [`crate::Coordinator::on_fired`].
     Fire(Firing),
@@ -29,17 +29,17 @@ pub enum Output {
     Retire {
         /// The stream.
         stream: StreamUid,
-        /// Batches with lower numbers may go.
+        /// Batches with lower numbers may be retired.
         below: BatchNumber,
     },
     /// A stream was created.
     StreamCreated {
         /// Its uid.
         uid: StreamUid,
-        /// What was declared.
+        /// The parsed declaration.
         declaration: Arc<CreateStream>,
     },
-    /// A stream was dropped: its slices may go.
+    /// A stream was dropped: its slices may be retired.
     StreamDropped {
         /// Its uid.
         uid: StreamUid,
@@ -66,12 +66,12 @@ pub struct QueryEvent {
     pub change: QueryChange,
 }
 
-/// See [`QueryEvent`].
+/// The kinds of [`QueryEvent`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum QueryChange {
-    /// The first query of a shape was registered, or one that has none: what its members differ in
-    /// comes with [`QueryChange::Joined`].
+    /// A cohort was formed by the first query of a shape, or by a query without one. Its members'
+    /// constants come with [`QueryChange::Joined`].
     Formed {
         /// The shape.
         shape: Arc<Shape>,
@@ -86,14 +86,14 @@ pub enum QueryChange {
     Joined {
         /// They fire for later closes than this.
         base: EventTime,
-        /// They, ascending by slot.
+        /// The members, ascending by slot.
         members: Vec<JoiningMember>,
     },
     /// A member was paused.
     Paused {
         /// Its slot.
         slot: u32,
-        /// When.
+        /// Where its firings end.
         pause: Pause,
     },
     /// A paused member was resumed, in a slot of its own.
@@ -105,8 +105,8 @@ pub enum QueryChange {
         /// The slot that it was paused in.
         before: u32,
     },
-    /// A member took the place of another query, which had fired for closes up to this one: a
-    /// subscriber that saw an earlier one last has missed some.
+    /// A member replaced another query, which had fired for closes up to this one: a subscriber
+    /// that saw an earlier one last has missed some.
     AnsweredBefore {
         /// Its slot.
         slot: u32,
@@ -125,12 +125,12 @@ pub enum QueryChange {
     /// In recovery: a firing was answered before the restart, and all subscribers have the answer.
     /// It is not executed again.
     Delivered {
-        /// Which; of several at one close the last.
+        /// The firing; of several at one close, the last.
         key: FiringKey,
         /// The SN that it became due with.
         sn: Sn,
     },
-    /// A member was dropped. Of one that was replaced this comes after its last firing is done.
+    /// A member was dropped. For one that was replaced, this comes after its last firing is done.
     Left {
         /// Its slot.
         slot: u32,
@@ -139,12 +139,12 @@ pub enum QueryChange {
     Ended,
 }
 
-/// All that one SN adds to the stored graphs and to the windows.
+/// All changes of one SN to the stored graphs and the windows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inject {
     /// The SN.
     pub sn: Sn,
-    /// Graphs that are emptied before anything else.
+    /// Graphs to empty before anything else.
     pub clears: Arc<[TermId]>,
     /// Changes of the stored graphs, in order; of several changes of one statement the last wins.
     pub mutations: Vec<Mutation>,
@@ -152,7 +152,7 @@ pub struct Inject {
     pub loads: Vec<Arc<[QuadIds]>>,
     /// Batches that closed, to become slices; ascending by end.
     pub slices: Vec<ClosedBatch>,
-    /// Batches of earlier SNs that change: those that read at this SN or later see them so.
+    /// Batches of earlier SNs that change: readers at this SN or later see the change.
     pub amended: Vec<AmendedBatch>,
 }
 
@@ -161,24 +161,24 @@ pub struct Inject {
 pub struct AmendedBatch {
     /// The stream.
     pub stream: StreamUid,
-    /// The batch; it may have held nothing before.
+    /// The batch; it may have been empty before.
     pub batch: BatchNumber,
     /// How it changes.
     pub change: BatchChange,
-    /// What keeps the terms of the statements that come.
+    /// The lease on the terms of the added statements.
     pub lease: Option<Lease>,
 }
 
 /// How a closed batch changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchChange {
-    /// These came late; they arrived after all that it holds.
+    /// Late statements, which arrived after all that the batch holds.
     Late(Vec<TimedTriple>),
-    /// A firing that derives it was amended: it holds these, and what it held no more.
+    /// The batch's new statements in place of the old ones: the firing that derives it was amended.
     Replaced(Vec<TimedTriple>),
 }
 
-/// A batch that will not change any more. Empty ones are never handed out.
+/// A closed batch. Empty ones are never handed out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClosedBatch {
     /// The stream.
@@ -187,12 +187,12 @@ pub struct ClosedBatch {
     pub batch: BatchNumber,
     /// All its statements, timing and timeless, in order of arrival.
     pub statements: Vec<TimedTriple>,
-    /// What keeps the terms of its timing statements.
+    /// The lease on the terms of its timing statements.
     pub lease: Option<Lease>,
 }
 
-/// What tells one firing from all others, for good (S13). Those of one query become due in the
-/// order of their SNs.
+/// The identity of a firing, for good (S13). The firings of one query become due in the order of
+/// their SNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FiringKey {
     /// The query.
@@ -217,12 +217,12 @@ impl Firing {
     }
 }
 
-/// When a member of a cohort was paused. Its firings are those that became due before.
+/// Where a member of a cohort was paused. Its firings are those that became due before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// The newest SN by then.
+    /// The newest SN when it was paused.
     pub through: Sn,
-    /// The first close that it does not fire for; `None` where it has fired for none.
+    /// The first close that it does not fire for; `None` if it has fired for none.
     pub next: Option<EventTime>,
 }
 
@@ -233,7 +233,7 @@ pub struct JoiningMember {
     pub uid: QueryUid,
     /// Its slot in the cohort; slots ascend in the order of joining.
     pub slot: u32,
-    /// The words that its text has for the shape's constants.
+    /// Its text's words for the shape's constants.
     pub words: Vec<String>,
 }
 
@@ -242,7 +242,7 @@ pub struct JoiningMember {
 pub struct Firing {
     /// The cohort.
     pub query: QueryUid,
-    /// The members in the cohort's first *n* slots fire: *n*.
+    /// The number *n* of firing slots: the members in the cohort's first *n* slots fire.
     pub members: u32,
     /// The close: also NOW() of the query.
     pub close: EventTime,
@@ -250,15 +250,15 @@ pub struct Firing {
     pub ordinal: u32,
     /// 0; higher when late statements amended the windows.
     pub revision: u32,
-    /// Whether its answer was given to everybody before a restart: the next one is to be compared
-    /// with it, and nobody is given it again.
+    /// Whether all subscribers had its answer before a restart: the answer is only compared with
+    /// the next one and not delivered again.
     pub repeated: bool,
     /// The stored graph is read at this SN.
     pub sn: Sn,
     /// What each window holds, in the order of the query's windows.
     pub windows: Arc<[WindowBatches]>,
-    /// If a window reaches further back than what was seen or kept: from when on all windows are
-    /// complete.
+    /// The time from which all windows are complete, if a window reaches further back than what was
+    /// seen or kept.
     pub complete_from: Option<EventTime>,
 }
 
@@ -269,12 +269,12 @@ pub struct WindowBatches {
     pub stream: StreamUid,
     /// The first batch in the window.
     pub lo: BatchNumber,
-    /// The first batch after the window; equal to `lo` where it holds nothing.
+    /// The first batch after the window; equal to `lo` where the window is empty.
     pub hi: BatchNumber,
-    /// Which window it is: the versions of one slide from each other. All 0 for a window of a
+    /// Which window it is: versions of one shape slide from each other. All 0 for a window of a
     /// number of statements.
     pub shape: BatchShape,
-    /// Of a window of a number of statements: what of the first and of the last batch is in it.
+    /// For a window of a number of statements: its offsets in the first and the last batch.
     pub statements: Option<Statements>,
 }
 
@@ -282,9 +282,9 @@ pub struct WindowBatches {
 /// arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Statements {
-    /// So many statements of the first batch come before the window.
+    /// The number of statements of the first batch that come before the window.
     pub skip: u32,
-    /// So many statements of the last batch are in the window or come before it.
+    /// The number of statements of the last batch that are in the window or come before it.
     pub upto: u32,
 }
 
@@ -293,7 +293,7 @@ pub struct Statements {
 pub struct BatchShape {
     /// RANGE (more than `hi − lo` where the window reaches further back than what is kept).
     pub range: i64,
-    /// How far before the close it ends.
+    /// How far before its close the window ends.
     pub until: i64,
     /// STEP.
     pub step: i64,

@@ -31,7 +31,7 @@ use std::hash::BuildHasher;
 pub struct MemberId {
     /// The uid of its cohort.
     pub cohort: QueryUid,
-    /// Its slot there; no other member ever has it.
+    /// Its slot in the cohort; no other member ever has it.
     pub slot: u32,
 }
 
@@ -40,7 +40,7 @@ pub struct MemberId {
 pub(crate) struct Queries {
     /// Looked up only, never walked over: the order of a hash map is no order.
     cohorts: FxHashMap<QueryUid, Cohort>,
-    /// Of several cohorts of one shape the newest, which others may join.
+    /// For each shape, its newest cohort, which further queries may join.
     by_shape: BTreeMap<ShapeKey, QueryUid>,
     /// Looked up only. The names are in the lists of the members.
     by_name: HashTable<MemberId>,
@@ -48,12 +48,12 @@ pub(crate) struct Queries {
     next_uid: u64,
 }
 
-/// A registered query, with what its cohort knows of it.
+/// A registered query, with its cohort's data about it.
 pub(crate) struct MemberView<'q> {
     pub(crate) id: MemberId,
     pub(crate) uid: QueryUid,
     pub(crate) name: &'q str,
-    /// The time after which it fires, or did before it was paused.
+    /// The time after which it fires, or fired before it was paused.
     pub(crate) base: EventTime,
     pub(crate) history: PauseHistory,
     pub(crate) cohort: &'q Cohort,
@@ -145,7 +145,7 @@ impl Queries {
         self.cohorts.get(self.by_shape.get(&key)?)
     }
 
-    /// The name of a member of a cohort: what messages call it by.
+    /// The name of a member of a cohort, for messages.
     pub(crate) fn shown_name(&self, cohort: QueryUid) -> &str {
         let name = self.get(cohort).and_then(|it| it.members.names().next());
         name.unwrap_or("a query")
@@ -205,15 +205,14 @@ impl Coordinator {
         self.queries.len()
     }
 
-    /// The cohort of the queries that have the shape of a text, and how many they are.
+    /// The cohort of the queries that have the shape of a text, and their number.
     pub fn group_of(&self, text: &str, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
         let (shape, _) = Shape::of(text)?;
         let cohort = self.queries.of_shape(namespace, &shape)?;
         Some((cohort.uid, cohort.members.len()))
     }
 
-    /// What fires, by name: the uid of a cohort, the name of one of its members, and how many
-    /// members there are.
+    /// All cohorts: the uid, the name of one member, and the number of members.
     pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
         let uids = self.queries.cohorts.values();
         let mut all: Vec<_> = uids

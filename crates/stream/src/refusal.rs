@@ -66,7 +66,7 @@ pub enum Refusal {
     DerivationCycle {
         /// The stream.
         stream: String,
-        /// The way round, as a list for people: each stream from the next.
+        /// The cycle, as a list for people: each stream derived from the next.
         cycle: String,
     },
     /// The name of a derived stream is that of another stream.
@@ -101,7 +101,7 @@ pub enum Refusal {
         /// The queries that window it, as a list for people.
         queries: String,
     },
-    /// A query would window the stream that ends with the one whose place it takes.
+    /// A query would window the stream that ends with the query that it replaces.
     #[error(
         "query {query} has a window on <{stream}>, which the query that it would replace derives, and which ends with that one; register it under another name"
     )]
@@ -111,7 +111,8 @@ pub enum Refusal {
         /// The stream.
         stream: String,
     },
-    /// A query cannot take the place of one that has been where no stream of its own is yet.
+    /// A query cannot replace one that has answered closes which none of the new query's streams
+    /// has reached.
     #[error(
         "query {query} has answered closes up to {after}, and none of the streams that the new text windows is there yet; advance them to {after} first, or drop the query and register the new text",
         after = .after.0
@@ -119,7 +120,7 @@ pub enum Refusal {
     SuccessorBehind {
         /// The query.
         query: String,
-        /// Its newest close, or where its streams are.
+        /// Its newest close, or the time of its streams.
         after: EventTime,
     },
     /// An event time went back further than LATENESS allows.
@@ -137,16 +138,16 @@ pub enum Refusal {
         statement: String,
         /// Its event time.
         at: EventTime,
-        /// The time that it may not be before.
+        /// The earliest event time that would be accepted.
         complete_through: EventTime,
         /// "the stream is", or "its source … is".
         source_phrase: String,
-        /// The LATENESS that would have let it in.
+        /// The LATENESS that would have accepted it.
         needed_ms: i64,
         /// The stream's IDLE, where the clock had moved the stream on.
         idle_ms: Option<NonZeroI64>,
     },
-    /// A push has a sequence number of which nothing is known any more.
+    /// A push has a sequence number that is no longer known to be free or taken.
     #[error(
         "sequence number {seq} of source {source_name:?} of <{stream}> is below {floor}, and which numbers below {floor} were taken is no longer known; if this push was acknowledged before, leave it out, else send it with a number that the source has not used. Nothing of the push was taken"
     )]
@@ -174,7 +175,7 @@ pub enum Refusal {
         statement: String,
         /// Its event time.
         at: EventTime,
-        /// How far it may lie ahead, and of what.
+        /// The limit, and the time that it is measured from.
         bound: String,
         /// The clock at its reception.
         received: EventTime,
@@ -189,7 +190,7 @@ pub enum Refusal {
         stream: String,
         /// Where it was to be advanced to.
         to: EventTime,
-        /// How far it may lie ahead, and of what.
+        /// The limit, and the time that it is measured from.
         bound: String,
         /// The clock at its reception.
         received: EventTime,
@@ -206,14 +207,15 @@ pub enum Refusal {
         to: EventTime,
         /// The query.
         query: String,
-        /// How many closes would be due, those included that hold nothing.
+        /// How many closes would be due, including empty ones.
         closes: u64,
-        /// How many are taken.
+        /// The limit.
         most: u64,
         /// A time that it may reach.
         step: EventTime,
     },
-    /// Closes of the input's streams wait for their turn, and as many inputs as may wait for those.
+    /// Closes of the input's streams wait for their cut, and the limit of inputs that may wait for
+    /// them is reached.
     #[error(
         "{closes} closes are due after a jump in time and {waiting} inputs of their streams wait for them already; send this one again later, or DROP or PAUSE their queries. Nothing was taken"
     )]
@@ -252,10 +254,10 @@ pub enum Refusal {
         held_bytes: u64,
         /// What it may hold.
         budget_bytes: u64,
-        /// Who holds it, and what helps.
+        /// What holds the memory, and the remedy.
         reason: String,
     },
-    /// BATCH does not divide a number of a window.
+    /// BATCH does not divide the value of a clause of a query.
     #[error(
         "BATCH {batch_ms}ms of stream <{stream}> does not divide {clause} {value_ms}ms of query {query}; use multiples of {batch_ms}ms, or declare the stream with BATCH {fitting_ms}ms"
     )]
@@ -268,9 +270,10 @@ pub enum Refusal {
         batch_ms: i64,
         /// RANGE, STEP, STARTING AT or COMPUTED EVERY.
         clause: &'static str,
-        /// The number there.
+        /// The value of that clause.
         value_ms: i64,
-        /// The greatest batch interval that divides all that the query says, and the present one.
+        /// The greatest batch interval that divides all clauses of the query, and the present
+        /// BATCH.
         fitting_ms: i64,
     },
     /// A span of a declaration is zero, negative, or beyond all event times.
@@ -280,7 +283,7 @@ pub enum Refusal {
         clause: &'static str,
         /// The stream or query.
         subject: String,
-        /// The number there.
+        /// The value of that clause.
         value_ms: i64,
     },
     /// A query without windows cannot be continuous.
@@ -296,7 +299,7 @@ pub enum Refusal {
     NotYet {
         /// The clause.
         what: &'static str,
-        /// What to use in the meantime.
+        /// The remedy.
         remedy: &'static str,
     },
     /// Another cut came between the evaluation of an update and its effects (S15): evaluate again.
@@ -304,17 +307,17 @@ pub enum Refusal {
         "the update was evaluated at SN {evaluated_at}, but SN {newest} has been cut since; evaluate it again"
     )]
     Overtaken {
-        /// Where it was evaluated.
+        /// The SN of the evaluation.
         evaluated_at: Sn,
         /// The newest SN.
         newest: Sn,
     },
 }
 
-/// What kind of refusal it is, for status codes.
+/// The kind of a refusal, for status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// What was named does not exist.
+    /// The input names something that does not exist.
     NotFound,
     /// It contradicts what exists.
     Conflict,
@@ -324,12 +327,12 @@ pub enum RefusalKind {
     Retry,
 }
 
-/// A statement in a message is cut off behind so many characters.
+/// The length, in characters, beyond which a statement in a message is cut off.
 const LONGEST_STATEMENT: usize = 200;
 
 impl Refusal {
-    /// With the statement that it is about, as a person would look for it in what was sent.
-    /// `text_of` is asked for the text of the one at an index, from 0, where it is needed.
+    /// Adds the text of the statement that the refusal is about, as it appears in the request.
+    /// `text_of` is called with the statement's index, from 0, only if needed.
     #[must_use]
     pub fn about(mut self, text_of: impl FnOnce(usize) -> String) -> Refusal {
         if let Refusal::Late {
@@ -349,7 +352,7 @@ impl Refusal {
         self
     }
 
-    /// What kind of refusal it is.
+    /// The kind of the refusal.
     pub fn kind(&self) -> RefusalKind {
         match self {
             Refusal::UnknownStream { .. } | Refusal::UnknownQuery { .. } => RefusalKind::NotFound,

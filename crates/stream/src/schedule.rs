@@ -18,8 +18,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The closes `origin + k·step` for each of the steps, which are above zero; without one there
-    /// are none.
+    /// The closes `origin + k·step` for each of the steps, which are above zero; without steps
+    /// there are no closes.
     pub(crate) fn new(origin: EventTime, steps: impl IntoIterator<Item = Millis>) -> Schedule {
         let mut all: Vec<i64> = steps.into_iter().map(|step| step.0).collect();
         assert!(
@@ -34,8 +34,8 @@ impl Schedule {
                 steps.push(step);
             }
         }
-        // Origins that differ by whole steps mean the same closes; with several steps only the
-        // identical one is safe.
+        // Origins that differ by whole steps mean the same closes; with several steps, only
+        // identical origins are safe.
         let origin = match steps[..] {
             [] => 0,
             [step] => origin.0.rem_euclid(step),
@@ -44,7 +44,7 @@ impl Schedule {
         Schedule { origin, steps }
     }
 
-    /// The first close after `time`; the end of time where there is none.
+    /// The first close after `time`; the end of time if there is none.
     pub(crate) fn first_after(&self, time: EventTime) -> EventTime {
         let closes = self
             .steps
@@ -58,7 +58,7 @@ impl Schedule {
         self.first_after(EventTime(time.0.saturating_sub(1)))
     }
 
-    /// The last close at or before `time`; the beginning of time where there is none.
+    /// The last close at or before `time`; the beginning of time if there is none.
     pub(crate) fn last_at_or_before(&self, time: EventTime) -> EventTime {
         let closes = self
             .steps
@@ -137,7 +137,7 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
     a
 }
 
-/// The greatest span that divides all of these; 0 if all are.
+/// The greatest span that divides all of these; 0 if all of them are 0.
 pub(crate) fn greatest_common_divisor(spans: impl IntoIterator<Item = i64>) -> i64 {
     let all = spans
         .into_iter()
@@ -152,12 +152,12 @@ fn latest(origin: i64, step: i64, time: i64) -> i64 {
     i64::try_from(close).unwrap_or(i64::MIN)
 }
 
-/// When a window closes and what it then holds.
+/// When a window closes, and its content then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WindowShape {
     /// A span of time.
     Span(Span),
-    /// The last `count` statements, at every `step` more.
+    /// The last `count` statements, closing every `step` statements.
     Statements { count: u64, step: u64 },
 }
 
@@ -186,19 +186,19 @@ impl Span {
         EventTime(latest(self.origin.0, self.step.0, close.0))
     }
 
-    /// The first close of this window that may hold what is before `time`.
+    /// The first close of this window that may hold statements before `time`.
     pub(crate) fn first_close_over(&self, time: EventTime) -> EventTime {
         let time = time.plus(self.until);
         let before = latest(self.origin.0, self.step.0, time.0.saturating_sub(1));
         EventTime(before.saturating_add(self.step.0))
     }
 
-    /// The first close of this window that a statement of this time lies too far back for.
+    /// The first close of this window whose content begins after this time.
     pub(crate) fn shown_until(&self, at: EventTime) -> EventTime {
         self.first_close_over(at.plus(Millis(self.range.0.saturating_add(1))))
     }
 
-    /// The window, counted in batches of this length, which divides all of it.
+    /// The window, counted in batches of this length, which divides all its spans.
     pub(crate) fn in_batches(&self, interval: Millis) -> BatchShape {
         BatchShape {
             range: self.range.0 / interval.0,
@@ -207,7 +207,7 @@ impl Span {
         }
     }
 
-    /// What the window shows at a close of its query: `from ≤ event time < to`.
+    /// The content of the window at a close of its query: `from ≤ event time < to`.
     pub(crate) fn span_at(&self, close: EventTime) -> (EventTime, EventTime) {
         let to = self.close_at(close).minus(self.until);
         (to.minus(self.range), to)

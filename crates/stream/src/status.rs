@@ -1,4 +1,4 @@
-//! The read side: what streams and queries say about themselves.
+//! The read side: the status of streams and queries.
 
 use crate::coordinator::Coordinator;
 use crate::declaration::QueryDeclaration;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 pub struct StreamStatus {
     /// Its uid.
     pub uid: StreamUid,
-    /// What was declared; holds the IRI and the text.
+    /// The declaration; holds the IRI and the text.
     pub declaration: Arc<CreateStream>,
-    /// The query whose answers its statements are.
+    /// The query whose answers are its statements.
     pub derived_by: Option<String>,
     /// Every statement with an earlier event time has been seen; `None` before the first push or
     /// advance.
     pub complete_through: Option<EventTime>,
-    /// The closed batches that are in the stable SN end here.
+    /// The end of the closed batches that are in the stable SN.
     pub stable_time: Option<EventTime>,
     /// Statements taken so far.
     pub statements: u64,
@@ -28,11 +28,11 @@ pub struct StreamStatus {
     pub late: u64,
     /// Late statements taken so far (LATE AMEND).
     pub amended: u64,
-    /// Batches closed so far that held something.
+    /// Non-empty batches closed so far.
     pub batches: u64,
     /// Statements in open batches and in slices that are not retired.
     pub held_statements: u64,
-    /// An estimate of what those take; it is what BUDGET is compared with.
+    /// An estimate of their memory; BUDGET is compared with it.
     pub held_bytes: u64,
     /// Sources that have pushed so far.
     pub sources: usize,
@@ -61,26 +61,27 @@ pub struct QueryStatus {
     pub uid: QueryUid,
     /// Its slot in its cohort.
     pub member: MemberId,
-    /// How many queries of its shape stand together; `None` for a query without a shape.
+    /// How many queries its cohort has; `None` for a query without a shape.
     pub group: Option<usize>,
     /// Its name.
     pub name: String,
     /// Its text.
     pub text: String,
-    /// Its windows and closes, and the stream that its answers make.
+    /// Its windows and closes, and the stream that its answers fill.
     pub declaration: Arc<QueryDeclaration>,
-    /// The next close that it fires for; `None` while it is paused or a stream of it has no time.
+    /// The next close that it fires for; `None` while it is paused or one of its streams has no
+    /// time.
     pub next_close: Option<EventTime>,
     /// The newest close that it fired for.
     pub last_close: Option<EventTime>,
     /// How far each of its streams is, in the order of their uids.
     pub streams: Vec<Reached>,
-    /// The stream that its next close waits for: of those that have not reached it the one that is
-    /// furthest behind.
+    /// The stream that its next close waits for: the one furthest behind among those that have not
+    /// reached it.
     pub held_up_by: Option<Reached>,
     /// Firings that became due so far.
     pub firings: u64,
-    /// Those among them that late statements caused: closes that were answered before, with a
+    /// The firings among them that late statements caused: closes that were answered before, with a
     /// higher revision.
     pub amended: u64,
     /// Closes passed in bulk after jumps in time.
@@ -91,19 +92,19 @@ pub struct QueryStatus {
     pub paused: bool,
 }
 
-/// How far a stream of a query is.
+/// The progress of a query's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reached {
     /// The stream's IRI.
     pub stream: String,
-    /// Where it stands; `None` before its first push or advance.
+    /// Its complete-through time; `None` before its first push or advance.
     pub complete_through: Option<EventTime>,
     /// When it last moved, by the clock of the driver; `None` if it never has.
     pub since_ms: Option<i64>,
 }
 
 impl Coordinator {
-    /// The ARRIVAL TIME streams whose time is more than this ahead of the clock, and by how much: a
+    /// The ARRIVAL TIME streams whose time is more than `by` ahead of the clock, and by how much: a
     /// clock has been set back.
     pub fn ahead_of_clock(&self, now_ms: i64, by: Millis) -> Vec<(String, Millis)> {
         let arrival = self.streams.values().filter(|it| it.is_arrival_time());
@@ -144,7 +145,7 @@ impl Coordinator {
         stream.map_or(0, |stream| stream.late)
     }
 
-    /// Whether a push of so many statements would be within BUDGET; `true` for an unknown stream.
+    /// Whether a push of this many statements would be within BUDGET; `true` for an unknown stream.
     pub fn has_room(&self, iri: &str, statements: usize) -> bool {
         let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
         stream.is_none_or(|stream| {
@@ -217,7 +218,7 @@ impl Coordinator {
         }
     }
 
-    /// How far the streams of a query are, and the one that its next close waits for.
+    /// The progress of a query's streams, and the stream that its next close waits for.
     fn reached(
         &self,
         cohort: &Cohort,
@@ -233,7 +234,7 @@ impl Coordinator {
                 since_ms: stream.moved_ms,
             })
             .collect();
-        // None is before every time: a stream without one holds up whoever reads it.
+        // None is before every time: a stream without a time holds up every query that reads it.
         let furthest_behind = streams
             .iter()
             .min_by_key(|reached| reached.complete_through)

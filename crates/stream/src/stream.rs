@@ -1,10 +1,10 @@
 //! One declared stream: its sources, its time, its open batches, and which of its past is still
-//! wanted.
+//! needed.
 //!
 //! Before changing anything here: `complete_through` never goes back (VT-1), a batch is closed once
-//! it has passed the batch's end, and `retained_from` moves only when a plan record is applied,
-//! because what a window may see must follow from the log alone. What is physically still there
-//! (`retired_below`) also depends on how fast firings are.
+//! `complete_through` has passed the batch's end, and `retained_from` moves only when a plan record
+//! is applied, because what a window may see must follow from the log alone. What is physically
+//! still there (`retired_below`) also depends on how fast firings are.
 
 use crate::adaptor::{Classifier, FARTHEST_MS, Interner, Source, StreamTerms, TimeGate, TooLate};
 use crate::groups::GroupId;
@@ -19,8 +19,8 @@ use somersault_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a statement in a slice is taken to cost when it is compared with BUDGET: ids in both
-/// directions, batch, arrival order and time.
+/// The assumed cost in bytes of a statement in a slice, for BUDGET: ids in both directions, batch,
+/// arrival order and time.
 pub(crate) const STATEMENT_BYTES: u64 = 80;
 
 /// A batch that still takes statements, or that is closed and waits for its cut.
@@ -28,27 +28,27 @@ pub(crate) const STATEMENT_BYTES: u64 = 80;
 pub(crate) struct Batch {
     /// All statements in order of arrival.
     pub(crate) statements: Vec<TimedTriple>,
-    /// What of it is absorbed.
+    /// The facts of the batch, to be absorbed.
     pub(crate) absorbed: Vec<Mutation>,
-    /// What keeps the terms of its timing statements.
+    /// The lease on the terms of its timing statements.
     pub(crate) lease: Option<Lease>,
 }
 
 impl Batch {
-    /// Statements with this lease come to it.
+    /// Adds the lease of further statements.
     pub(crate) fn keep(&mut self, lease: Option<Lease>) {
         self.lease = Lease::older(self.lease.take(), lease);
     }
 }
 
-/// What a push came to beside what went into open batches.
+/// The effects of a push besides the statements that went into open batches.
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
     /// Whether the stream's time moved.
     pub(crate) moved: bool,
-    /// Late statements of batches that are closed, to be amended.
+    /// Late statements of closed batches, to be amended.
     pub(crate) late: Vec<LateStatement>,
-    /// What is absorbed of late statements whose batches are not kept any more.
+    /// Facts from late statements whose batches are no longer kept.
     pub(crate) facts: Vec<Mutation>,
 }
 
@@ -61,18 +61,18 @@ pub(crate) struct LateStatement {
     pub(crate) lease: Option<Lease>,
 }
 
-/// One life of a stream.
+/// One life of a stream: a reset starts another under a new uid.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) uid: StreamUid,
     pub(crate) declaration: Arc<CreateStream>,
     pub(crate) namespace: Option<String>,
-    /// How far back closed batches may still be amended; None where they may not.
+    /// How far back closed batches may still be amended; None if they may not.
     pub(crate) within: Option<Millis>,
-    /// The start of the earliest batch that waits for an amendment: closes after it still need what
-    /// their windows hold.
+    /// The start of the earliest batch that waits for an amendment: closes after it still need the
+    /// content of their windows.
     pub(crate) amended_from: Option<EventTime>,
-    /// The query whose answers its statements are.
+    /// The query whose answers are its statements.
     pub(crate) derived_by: Option<QueryUid>,
     /// The streams that queries derive from it.
     pub(crate) feeds: BTreeSet<StreamUid>,
@@ -81,7 +81,8 @@ pub(crate) struct Stream {
     /// Pushes so far; names the blank nodes of those that have no sequence number.
     pushes: u64,
 
-    /// Its first time: that of its first statement or advance. Nothing before it has been seen.
+    /// Its first time: that of its first statement or advance. No statement before it has been
+    /// seen.
     pub(crate) begin: Option<EventTime>,
     pub(crate) complete_through: Option<EventTime>,
     /// When that last moved, by the clock in the records.
@@ -101,26 +102,26 @@ pub(crate) struct Stream {
     retained_statements: u64,
     /// The first batch that a newly registered window may see.
     pub(crate) retained_from: BatchNumber,
-    /// What the driver was last told to retire.
+    /// The bound below which the driver was last told to retire.
     retired_below: BatchNumber,
     /// The batches that end at or before this are in an SN that was cut.
     pub(crate) planned: Option<EventTime>,
     /// The batches that end at or before this are in the stable SN.
     pub(crate) stable: Option<EventTime>,
 
-    /// For each query group that windows the stream: from when on its next close needs it.
+    /// For each group that windows the stream: the time from which its next close needs it.
     pub(crate) needs: BTreeSet<(EventTime, GroupId)>,
     /// For each SN with unfinished firings: the first batch that they read.
     pub(crate) lagging: BTreeSet<(BatchNumber, Sn)>,
     /// The groups that wait for this stream, by the close that they wait for.
     pub(crate) waiting: BTreeSet<(EventTime, GroupId)>,
-    /// The queries and cohorts that window it, as many times as they do.
+    /// Windows on this stream, counted per cohort.
     pub(crate) windowed_by: BTreeMap<QueryUid, usize>,
 
     pub(crate) statements: u64,
     /// Late statements that were dropped.
     pub(crate) late: u64,
-    /// Late statements that were taken all the same (LATE AMEND).
+    /// Late statements that were accepted (LATE AMEND).
     pub(crate) amended: u64,
     pub(crate) batches: u64,
 }
@@ -198,8 +199,8 @@ impl Stream {
         self.batch_of(time).start(self.interval())
     }
 
-    /// How far back an arrival-time stream's statements may be: its times are the clock's, made to
-    /// go forward.
+    /// How far back statements may be. 0 for an ARRIVAL TIME stream: its times are the clock's,
+    /// made to go forward.
     pub(crate) fn lateness(&self) -> Millis {
         if self.is_arrival_time() {
             Millis(0)
@@ -216,7 +217,7 @@ impl Stream {
         )
     }
 
-    /// The newest time that the stream has heard of, LATENESS not taken off.
+    /// The newest time that the stream has heard of, without LATENESS subtracted.
     pub(crate) fn newest(&self) -> Option<EventTime> {
         let times = self.sources.values().filter_map(|source| source.time);
         let newest = times.max().map(|time| time.plus(self.lateness()));
@@ -224,8 +225,8 @@ impl Stream {
     }
 
     /// Puts a push into batches. Late statements are dropped and counted (where LATE is REJECT,
-    /// admission has refused them), or with AMEND taken: into their batch while that is open, else
-    /// they are handed back.
+    /// admission has refused them). With AMEND they go into their batch while it is open, and are
+    /// returned otherwise.
     pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {
         let mut pushed = Pushed::default();
         let mut gate = self.gate(&push.source);
@@ -243,8 +244,8 @@ impl Stream {
                     self.late += 1;
                     continue;
                 }
-                // Only BUDGET lets go of a batch within WITHIN. No window can show it, but a fact
-                // is one without it.
+                // Only BUDGET drops a batch within WITHIN. No window can show the statement, but a
+                // fact does not depend on windows.
                 Err(_) if number < self.retained_from => {
                     let fact = interner.absorbed(&self.classifier, interner.pushed(quad));
                     match fact.is_some() {
@@ -300,8 +301,8 @@ impl Stream {
         pushed
     }
 
-    /// Whether a late statement is taken: it is not older than WITHIN, and not before the stream's
-    /// beginning (that of this push, where it is the first).
+    /// Whether a late statement is accepted: it is not older than WITHIN, and not before the
+    /// stream's beginning (that of this push, where it is the first).
     fn amends(&self, at: EventTime, first: Option<EventTime>, late: TooLate) -> bool {
         let begin = self
             .begin
@@ -311,7 +312,7 @@ impl Stream {
             && Some(at) >= begin
     }
 
-    /// A statement that is added to a closed batch.
+    /// Counts a late statement that goes into a closed batch, and returns it.
     fn late_statement(
         &mut self,
         batch: BatchNumber,
@@ -330,7 +331,7 @@ impl Stream {
         }
     }
 
-    /// Counts statements that came to a batch which is closed already.
+    /// Counts statements that were added to a closed batch.
     fn hold_more(&mut self, batch: BatchNumber, count: u64) {
         if count > 0 {
             *self.held.entry(batch).or_default() += count;
@@ -340,7 +341,7 @@ impl Stream {
         self.statements += count;
     }
 
-    /// Takes down that a source was heard of. Returns the scope of the push's blank nodes.
+    /// Records that a source was heard of. Returns the scope of the push's blank nodes.
     fn note_source(&mut self, push: &PushRecord) -> String {
         let newcomer = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         let source = self
@@ -363,19 +364,19 @@ impl Stream {
         }
     }
 
-    /// A batch that a cut has shown is to change with a later cut.
+    /// Notes that a batch which a cut has shown will change with a later cut.
     pub(crate) fn await_amendment(&mut self, batch: BatchNumber) {
         let start = batch.start(self.interval());
         self.amended_from = Some(self.amended_from.map_or(start, |from| from.min(start)));
     }
 
-    /// Closes after this time may still be amended.
+    /// Returns the time after which closes may still be amended.
     pub(crate) fn amendable_after(&self) -> Option<EventTime> {
         let after = self.complete_through?.minus(self.within?);
         Some(self.amended_from.map_or(after, |from| from.min(after)))
     }
 
-    /// A closed batch holds so many statements instead of what it did.
+    /// Sets the number of statements in a closed batch to `count`.
     pub(crate) fn hold_instead(&mut self, batch: BatchNumber, count: u64) {
         let before = self.held.remove(&batch).unwrap_or_default();
         self.held_statements -= before;
@@ -384,7 +385,7 @@ impl Stream {
         self.hold_more(batch, count);
     }
 
-    /// The stream as far as its terms are concerned.
+    /// What an interner must know about the stream.
     pub(crate) fn terms(&self) -> StreamTerms {
         StreamTerms {
             stream: self.uid,
@@ -392,12 +393,12 @@ impl Stream {
         }
     }
 
-    /// What of a statement is absorbed.
+    /// The fact to absorb from a statement, if it is timeless.
     pub(crate) fn absorbed(&self, quad: QuadIds) -> Option<QuadIds> {
         self.classifier.absorbed(quad)
     }
 
-    /// A batch to add to, out of the count of what is held.
+    /// Takes a batch out of the held counts, to add statements to it.
     pub(crate) fn take_out(&mut self, number: BatchNumber) -> Batch {
         let batch = self.open.remove(&number).unwrap_or_default();
         let count = batch.statements.len() as u64;
@@ -418,9 +419,9 @@ impl Stream {
 
     /// Takes a heartbeat or an advance by the clock. Returns whether the stream's time moved.
     pub(crate) fn advance(&mut self, to: EventTime, received_ms: i64) -> bool {
-        // An advance that says just what the clock would say is one: it is no sign of life of any
-        // source. Told by its value, because the record has no other mark, and because it comes to
-        // the same in every replay.
+        // An advance to exactly the clock's time counts as one by the clock and is no sign of life
+        // of any source. It is recognised by its value, because the record has no other mark and
+        // every replay computes the same value.
         if self.time_by_clock(received_ms) != Some(to) {
             for source in self.sources.values_mut() {
                 if source.time.is_some_and(|time| time <= to) {
@@ -448,15 +449,15 @@ impl Stream {
         moved
     }
 
-    /// Where the clock moves an IDLE stream to. None where it moves nothing.
+    /// The time that the clock moves an IDLE stream to; None where it moves nothing.
     pub(crate) fn time_by_clock(&self, now_ms: i64) -> Option<EventTime> {
         let time = self.clock_time(now_ms);
         time.filter(|time| Some(*time) > self.complete_through)
     }
 
-    /// Where an IDLE stream stands by the clock: each source that has been silent for IDLE goes on
-    /// from its own time at the clock's pace, the others stand where they are. None where the clock
-    /// moves nothing, and never further than event times go: an advance of several streams is
+    /// The time of an IDLE stream by the clock: each source that has been silent for IDLE advances
+    /// from its own time at the clock's pace, the others keep their time. None where the clock
+    /// moves nothing. Never beyond the range of event times: an advance of several streams is
     /// refused whole.
     fn clock_time(&self, now_ms: i64) -> Option<EventTime> {
         let idle = self.declaration.idle?;
@@ -478,8 +479,8 @@ impl Stream {
         least.map(|time| time.min(EventTime(FARTHEST_MS)))
     }
 
-    /// Whether the clock has moved the stream to where it is: further than its sources had come,
-    /// and no further than an IDLE stream is by now.
+    /// Whether the clock has moved the stream to its present time: past its sources' times, and no
+    /// further than an IDLE stream is by now.
     pub(crate) fn was_moved_by_clock(&self, now_ms: i64) -> bool {
         let sources = self.sources.values().filter_map(|source| source.time).max();
         self.complete_through > sources && self.clock_time(now_ms) >= self.complete_through
@@ -503,7 +504,7 @@ impl Stream {
         Some(time) > self.complete_through && self.is_wanted_at(time)
     }
 
-    /// Takes out the next batch that is over.
+    /// Removes and returns the next batch whose end has passed.
     pub(crate) fn take_closed(&mut self) -> Option<(BatchNumber, Batch)> {
         let complete_through = self.complete_through?;
         let interval = self.interval();
@@ -517,12 +518,12 @@ impl Stream {
         Some((number, batch))
     }
 
-    /// The batches that are still open, when the stream is dropped.
+    /// Removes and returns the batches that are still open, when the stream is dropped.
     pub(crate) fn take_open(&mut self) -> impl Iterator<Item = Batch> {
         std::mem::take(&mut self.open).into_values()
     }
 
-    /// The stream without its time, its batches and what they count, under another uid.
+    /// The stream under another uid, without its time, its batches and their counts.
     pub(crate) fn begin_again(self, uid: StreamUid, intern: &dyn Intern) -> Stream {
         let fresh = Stream::new(uid, self.declaration, self.namespace, intern);
         let sources = self.sources.into_iter().map(|(name, source)| {
@@ -555,7 +556,7 @@ impl Stream {
             .map(|(batch, _)| *batch)
     }
 
-    /// The batches below this are needed by no window's next close and no lagging firing.
+    /// The first batch that any window's next close or lagging firing needs.
     fn needed_from(&self) -> BatchNumber {
         let by_windows = self.needs.first().map(|(from, _)| self.batch_of(*from));
         let by_firings = self.lagging.first().map(|(batch, _)| *batch);
@@ -563,8 +564,8 @@ impl Stream {
         windows_or_end.min(by_firings.unwrap_or(BatchNumber(i64::MAX)))
     }
 
-    /// After a cut: lets go of what neither a window's next close nor KEEP needs. KEEP yields to
-    /// BUDGET, windows do not.
+    /// After a cut: drops what neither a window's next close nor KEEP needs. KEEP yields to BUDGET,
+    /// windows do not.
     pub(crate) fn let_go(&mut self) {
         let (Some(complete_through), Some(planned)) = (self.complete_through, self.planned) else {
             return;
@@ -593,8 +594,8 @@ impl Stream {
         self.retained_statements = statements;
     }
 
-    /// What the driver may retire now, if that is more than it was told: below the logical bound
-    /// and below what firings that are still running read.
+    /// The number below which the driver may retire batches now, if it is higher than the one last
+    /// told: below the logical bound and below what running firings read.
     pub(crate) fn retire(&mut self) -> Option<BatchNumber> {
         let lagging = self.lagging.first().map(|(batch, _)| *batch);
         let below = self
@@ -610,15 +611,15 @@ impl Stream {
         (!retired.is_empty()).then_some(below)
     }
 
-    /// The estimated bytes that the stream cannot let go of, if those and `more` statements are
-    /// over its BUDGET.
+    /// The estimated bytes that the stream has to keep, if those and `more` statements are over its
+    /// BUDGET.
     pub(crate) fn over_budget(&self, more: usize) -> Option<u64> {
         let budget = self.declaration.budget_bytes;
         let more = more as u64;
         if (self.held_statements + more) * STATEMENT_BYTES <= budget {
             return None;
         }
-        // KEEP alone never refuses anybody: the next cut lets go of it.
+        // KEEP alone never causes a refusal: the next cut drops what only KEEP holds.
         let uncut = self
             .planned
             .map_or(BatchNumber(i64::MIN), |planned| self.batch_of(planned));

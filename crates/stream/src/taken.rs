@@ -1,16 +1,16 @@
-//! The sequence numbers that one source of a stream has used: what a repeat is recognised by (S13).
+//! The sequence numbers that one source of a stream has used, to recognise repeats (S13).
 //!
 //! Before changing anything here: the numbers follow from the log alone. Every push record with a
 //! number adds it, in the order of the log, so that live and recovered state are equal. A number
 //! that is no longer known is neither taken nor a repeat: [`Sequence::Forgotten`] is refused,
-//! because each of the other answers could lose or double a push.
+//! because either of the other answers could lose or duplicate a push.
 
 use std::collections::VecDeque;
 
 /// At most this many separate runs of numbers are remembered for each source.
 pub(crate) const REMEMBERED_RUNS: usize = 1_024;
 
-/// What is known of one number.
+/// The state of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sequence {
     /// No push had it.
@@ -21,11 +21,11 @@ pub(crate) enum Sequence {
     Forgotten,
 }
 
-/// A set of numbers, exact from its floor on. Numbers without gaps between them cost one run,
-/// however many they are.
+/// A set of numbers, exact from its floor on. Consecutive numbers cost one run, however many they
+/// are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TakenNumbers {
-    /// Nothing is known of the numbers below this one.
+    /// The state of numbers below this one is not known.
     floor: u64,
     /// Runs of taken numbers, first and last, ascending; at least one free number lies between two
     /// runs.

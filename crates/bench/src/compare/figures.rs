@@ -1,5 +1,4 @@
-//! What is measured, and which figures of a result file are compared. Less is better in all of
-//! them.
+//! The figures of a result file that are compared. Less is better in all of them.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! What a request over HTTP costs the server. Clients and server share the cores, so that it is the
-//! time of the server's process that counts, not requests a second; and it hangs on how busy it is:
-//! with one client it falls asleep after each answer, and what it takes to wake a sleeping core is
-//! part of its time.
+//! The cost of a request over HTTP to the server. Clients and server share the cores, so that the
+//! time of the server's process counts, not requests a second. It depends on the load: with one
+//! client the server sleeps after each answer, and the time to wake a sleeping core is part of its
+//! time.
 
 use crate::crowd::mix::{Class, Draw};
 use crate::crowd::on_threads;

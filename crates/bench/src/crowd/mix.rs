@@ -91,7 +91,7 @@ impl Class {
             .collect()
     }
 
-    /// A query of the class that nobody has asked in these words.
+    /// A query of the class with a text that was not asked before.
     pub(crate) fn new_text(&self, constant: usize, number: u64) -> String {
         format!("{} # {number}", self.text(constant))
     }

@@ -38,7 +38,7 @@ pub(crate) struct CrowdOptions {
 /// Name of the result file.
 pub(crate) const NAME: &str = "throughput";
 
-/// The figures; what was not measured is not there.
+/// The figures; those not measured are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Throughput {
     pub(crate) machine: Machine,
@@ -170,10 +170,10 @@ fn draw(engine: &Engine, classes: &[Class]) -> Result<Draw, String> {
     Ok(Draw::by_latency(&latencies, 1))
 }
 
-/// Numbers for texts that nobody has asked before, whatever was measured earlier.
+/// Numbers for texts that were not asked before, by any measurement.
 static NEXT_TEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Light queries as texts, from so many threads at once.
+/// Light queries as texts, from several threads at once.
 fn crowd(
     engine: &Engine,
     classes: &[Class],
@@ -200,7 +200,7 @@ fn crowd(
     Ok(crowd_of(all, start.elapsed(), threads, classes, draw))
 }
 
-/// Light queries prepared once, from so many threads at once, each with a constant drawn for it.
+/// Light queries prepared once, from several threads at once, each with a constant drawn for it.
 fn prepared_crowd(
     engine: &Engine,
     classes: &[Class],
@@ -243,7 +243,7 @@ fn prepared_crowd(
     Ok(crowd_of(all, start.elapsed(), threads, classes, draw))
 }
 
-/// Runs the same on so many threads, and gives what all return together.
+/// Runs the same on several threads, and returns the results of all together.
 pub(crate) fn on_threads(
     threads: usize,
     one: impl Fn(usize) -> Result<Vec<Duration>, String> + Sync,

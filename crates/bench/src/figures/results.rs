@@ -43,7 +43,7 @@ pub(crate) struct Party {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QueryReport {
     pub(crate) query: String,
-    /// Rows that all who answered agree on, or this engine's where they do not.
+    /// The rows that all parties with an answer agree on, or this engine's if they differ.
     pub(crate) rows: Option<u64>,
     pub(crate) cells: Vec<Cell>,
 }

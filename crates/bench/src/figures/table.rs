@@ -20,7 +20,7 @@ pub(crate) fn columns(report: &Report) -> Vec<(String, Figure)> {
     columns
 }
 
-/// Who takes part, or why not.
+/// Prints a party, or the reason why it does not take part.
 pub(crate) fn print_party(party: &Party) {
     match &party.absent {
         Some(reason) => println!("  {:<12} not here: {reason}", party.name),

@@ -1,6 +1,6 @@
-//! What is measured: this engine and its peers, behind one interface, so that a runner can
-//! alternate between them. Times are taken by the contender itself, from the text of the query to
-//! its last row, and never include counting.
+//! The systems measured: this engine and its peers, behind one interface, so that a runner can
+//! alternate between them. The contender itself takes the times, from the text of the query to its
+//! last row, and never includes counting.
 
 use std::fmt;
 use std::path::Path;

@@ -1,10 +1,9 @@
-//! The allocator of the bench: mimalloc, as in the `somersault` command (ADR 18), with a count of
-//! live bytes where somebody asks for one: for what is too small to be seen in resident memory,
-//! which comes and goes by pages. Blocks are counted as they are handed out, with what they are
-//! rounded up by.
+//! The allocator of the bench: mimalloc, as in the `somersault` command (ADR 18), with an optional
+//! count of live bytes, for objects too small to be seen in resident memory, which changes by
+//! pages. Blocks are counted as they are handed out, including their rounding.
 //!
-//! The one thing to know before changing it: no other measurement may notice it. While nobody
-//! counts, a call costs one relaxed load more, of a word that nobody writes.
+//! The one thing to know before changing it: no other measurement may notice it. While no count is
+//! active, a call costs one relaxed load more, of a word that no thread writes.
 #![allow(unsafe_code)]
 
 use mimalloc::MiMalloc;
@@ -24,8 +23,8 @@ unsafe extern "C" {
 pub(crate) struct Heap {
     /// How many count.
     counting: AtomicUsize,
-    /// What was allocated while somebody counted, less what was freed: below zero where that was
-    /// there before.
+    /// Bytes allocated while a count was active, less those freed: negative if older blocks were
+    /// freed.
     live: AtomicI64,
 }
 
@@ -37,7 +36,7 @@ pub(crate) struct Count<'h> {
 }
 
 impl Heap {
-    /// A heap that nobody counts.
+    /// A heap without an active count.
     pub(crate) const fn new() -> Heap {
         Heap {
             counting: AtomicUsize::new(0),
@@ -64,9 +63,9 @@ impl Heap {
 }
 
 impl Count<'_> {
-    /// Bytes allocated since it began, less those freed, of whichever thread; exact for what
-    /// happened before this call. Of blocks that were there before it began only the end is seen:
-    /// take differences of what is live, with nothing older freed between.
+    /// Bytes allocated since the count began, less those freed, by any thread; exact for everything
+    /// before this call. Of blocks older than the count only the freeing is seen: take differences
+    /// of live bytes, with nothing older freed between.
     pub(crate) fn live_bytes(&self) -> i64 {
         self.heap.live.load(Ordering::Relaxed) - self.before
     }

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// Beyond what the server itself is given, so that it is the server who gives up.
+/// Time beyond the server's own limit, so that the server gives up first.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// How a query is put into a request.
@@ -90,7 +90,7 @@ impl Client {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => NoTime::OverTime,
             _ => NoTime::Refused(format!("the connection broke: {error}")),
         };
-        // While others had their turn a server may have closed what was idle.
+        // The server may have closed an idle connection during the others' turns.
         let mut connection = match self.connection.take().filter(is_open) {
             Some(open) => open,
             None => self.connect().map_err(broken)?,

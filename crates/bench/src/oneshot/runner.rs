@@ -195,7 +195,7 @@ mod tests {
     use crate::harness::contender::Loaded;
     use std::path::Path;
 
-    /// An engine that takes this long for everything and has so many rows.
+    /// An engine that takes a fixed time for everything and returns a fixed number of rows.
     struct Fake {
         name: &'static str,
         takes: Duration,

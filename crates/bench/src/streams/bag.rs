@@ -1,6 +1,6 @@
 //! The rows of an answer as one hash that does not depend on their order, which peers make as well
-//! (`bench/peers/README.md`): so that answers are compared by what is in them, and not by how many
-//! rows they have.
+//! (`bench/peers/README.md`): so that answers are compared by content, and not by the number of
+//! rows.
 
 use sha2::{Digest, Sha256};
 use somersault::Answer;
@@ -29,8 +29,7 @@ fn hash(rows: &[AnswerRow]) -> String {
     })
 }
 
-/// A row's terms as N-Triples has them, which escapes tabs and line feeds; what is unbound is
-/// empty.
+/// A row's terms as N-Triples, which escapes tabs and line feeds; an unbound column is empty.
 fn line(row: &AnswerRow) -> String {
     let cells = row
         .iter()

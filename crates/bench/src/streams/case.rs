@@ -1,5 +1,5 @@
-//! A case for a peer: files of what is stored and of what streams, and the queries; and what the
-//! peer says of it, line by line (`bench/peers/README.md`).
+//! A case for a peer: files of the stored and the streamed statements, and the queries; and the
+//! peer's report, line by line (`bench/peers/README.md`).
 
 use super::Failure;
 use super::stage::Stretch;

@@ -11,7 +11,7 @@ use crate::harness::machine::{Machine, stolen_time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What is stored before anything streams.
+/// The data stored before anything streams.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stored {
     pub(crate) users: u32,
@@ -130,8 +130,7 @@ impl AbsorptionRun {
 pub(super) const PUSHING: &str = "callers: decode and encode";
 
 impl Absorption {
-    /// What a tuple costs in a run, by what is done: each part with its name. What is not a part of
-    /// its own is the last one.
+    /// The cost of a tuple in a run, by named parts. The last part is the remainder.
     pub(crate) fn parts(&self, run: &AbsorptionRun) -> [(&'static str, f64); 5] {
         let of = |name: &str| {
             let found = run.us_per_tuple.iter().find(|(thread, _)| thread == name);
@@ -282,7 +281,7 @@ pub(crate) struct StreamFigures {
 }
 
 impl StreamFigures {
-    /// What is there in the result files.
+    /// Reads the figures that exist in the result files.
     pub(crate) fn read(results: &Results) -> Result<StreamFigures, String> {
         Ok(StreamFigures {
             paper: results.read(&file("paper"))?,

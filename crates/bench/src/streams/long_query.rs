@@ -29,7 +29,8 @@ use std::time::{Duration, Instant};
 const FIRST_AUTHORS: u64 = 20;
 const GROWTH: u64 = 4;
 const SCALABLE: Duration = Duration::from_millis(500);
-/// How often the query is made to take longer until its time is close enough to what is wanted.
+/// The most times that the query is made to take longer until its time is close enough to the
+/// wanted one.
 const DEEPENED: usize = 4;
 const CLOSE: f64 = 0.9;
 /// By how much longer than without them the query may take while streams are absorbed; then the

@@ -19,7 +19,7 @@ use somersault_server::{Running, ServerConfig};
 use std::net::TcpListener;
 use std::time::Instant;
 
-/// About so many bytes are sent at once.
+/// The approximate bytes that are sent at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// See the module.
@@ -32,17 +32,17 @@ pub(super) struct Registration {
     pub(super) bytes_per_query: Option<f64>,
     /// Over HTTP, from the connection to the whole answer.
     pub(super) http_seconds: Option<f64>,
-    /// What was sent.
+    /// The bytes sent.
     pub(super) http_bytes: u64,
 }
 
-/// What is held at one moment, in bytes.
+/// Memory held at one moment, in bytes.
 struct Held {
     /// Live on the heap.
     heap: i64,
     /// Of that the dictionary's part, which has the terms of constants.
     dictionary: u64,
-    /// By what is stored: its large arrays are mapped, and not on the heap.
+    /// Bytes of the store: its large arrays are mapped, and not on the heap.
     stored: u64,
     resident: u64,
 }

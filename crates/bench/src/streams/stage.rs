@@ -130,8 +130,8 @@ impl<'n> Stage<'n> {
         })
     }
 
-    /// Declares the streams anew, with batches of so many milliseconds; no query may be registered.
-    /// Time goes on.
+    /// Declares the streams again, with batches of `batch_ms` milliseconds; no query may be
+    /// registered. Time goes on.
     pub(super) fn declare_again(&mut self, batch_ms: i64) -> Result<(), Failure> {
         for kind in StreamKind::ALL {
             self.engine.drop_stream(kind.iri())?;
@@ -228,7 +228,8 @@ fn play_as(
 ) -> Result<LiveProgress, Failure> {
     let mut statements = stretch.statements.into_iter().peekable();
     let progress = live::play(engine, plan, &mut statements, goes_on)?;
-    // Giving hundreds of MiB back to the system holds up all who ask it for some, the last firings
+    // Returning hundreds of MiB to the system delays every thread that allocates, and with it the
+    // last firings.
     // among them.
     engine.quiesce(QUIESCE)?;
     drop(statements);

@@ -38,7 +38,7 @@ impl Standing {
     }
 }
 
-/// So many queries, standing together.
+/// A number of queries that stand together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stand {
     pub(super) queries: u64,
@@ -55,7 +55,7 @@ pub(super) struct Stand {
     pub(super) firing_processor_ms: f64,
     /// Processor time of the whole process, the player's among it, in cores.
     pub(super) cores: f64,
-    /// Answers kept for those who come back.
+    /// Answers kept for reconnecting subscribers.
     pub(super) kept_bytes_per_query: f64,
     pub(super) delay_p50_ms: f64,
     pub(super) delay_p99_ms: f64,
@@ -281,8 +281,7 @@ mod tests {
         }
         let rows = rows(Some(&figures));
         let unmeasured = rows.iter().filter(|row| {
-            // Whether a stand keeps up hangs on the machine, and so does whether there are delays
-            // of one.
+            // Whether a stand keeps up depends on the machine, and so does whether it has delays.
             row.verdict == Verdict::NotMeasured && !row.what.starts_with("the same")
         });
         let unmeasured: Vec<_> = unmeasured.map(|row| row.what.as_str()).collect();

@@ -20,7 +20,7 @@ pub(super) const LIGHT_SHAPES: u64 = 3;
 /// The shapes that are mixed in, and how many queries of each for a hundred of the others.
 const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
 const HEAVY_IN_A_HUNDRED: u64 = 1;
-/// So many threads drop queries: each call waits until its record is durable.
+/// The number of threads that drop queries: each call waits until its record is durable.
 const DROPPING: usize = 8;
 
 /// Standing queries that were registered for a measurement.
@@ -189,7 +189,7 @@ pub(super) fn measured(
     Ok(stand)
 }
 
-/// What has been done between two moments.
+/// Adds the work done between two moments.
 fn count(stand: &mut Stand, first: &Moment, last: &Moment) {
     let seconds = (last.at - first.at).as_secs_f64();
     let grown = |of: fn(&MetricsSnapshot) -> u64| (of(&last.counters) - of(&first.counters)) as f64;

@@ -1,5 +1,5 @@
-//! CityBench as the test data has it: what is stored, which streams there are, the queries, and how
-//! many rows each close has.
+//! CityBench as the test data has it: the stored data, the streams, the queries, and the number of
+//! rows at each close.
 
 use super::Failure;
 use crate::oneshot::workload::test_data;
@@ -85,7 +85,7 @@ impl Suite {
         }
     }
 
-    /// Stores what is stored and declares the streams; returns how many triples are stored.
+    /// Loads the stored data and declares the streams; returns the number of triples stored.
     pub(super) fn prepare(&self, engine: &Engine) -> Result<u64, Failure> {
         let mut triples = 0;
         for stored in &self.stored {

@@ -6,8 +6,8 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Processor time by group of threads: those whose names differ in a number only are one group, and
-/// who begins query threads is of theirs.
+/// Processor time by group of threads: threads whose names differ only in a number are one group,
+/// and the thread that starts query threads is in theirs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spent(BTreeMap<String, Duration>);
 
@@ -30,7 +30,7 @@ impl Spent {
         Spent(groups)
     }
 
-    /// What has been spent since an earlier moment, by group.
+    /// The time spent since an earlier moment, by group.
     pub(super) fn since(&self, earlier: &Spent) -> Vec<(String, Duration)> {
         let before = |name| earlier.0.get(name).copied().unwrap_or_default();
         self.0
@@ -85,7 +85,7 @@ fn tasks() -> Vec<Task> {
 fn group(name: &str) -> &str {
     let without = name.trim_end_matches(|c: char| c.is_ascii_digit());
     match without.strip_suffix('-').unwrap_or(without) {
-        // It begins query threads, and a thread has the cores of who begins it.
+        // This thread starts the query threads, and a thread inherits the cores of its creator.
         "query-seats" => "query",
         group => group,
     }

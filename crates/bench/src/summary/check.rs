@@ -41,7 +41,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// What is there in the result files.
+    /// Reads the figures that exist in the result files.
     pub(crate) fn read(results: &Results) -> Result<Measured, String> {
         let mut served = Vec::new();
         for workload in SERVED {

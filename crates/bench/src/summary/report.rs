@@ -44,7 +44,7 @@ pub(crate) fn run(results: &Results, document: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The text with what is between the marks replaced.
+/// The text with the part between the marks replaced.
 fn replaced(text: &str, figures: &str) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;

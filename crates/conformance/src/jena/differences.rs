@@ -92,7 +92,7 @@ impl Differences {
         Some(line.class.clone())
     }
 
-    /// The lines that no difference met, but for those about drawn queries: what is drawn may miss
+    /// The lines that no difference matched, except those about drawn queries: a draw may miss
     /// them.
     pub(super) fn unmet(&self) -> Vec<String> {
         let is_of_matrix = |line: &&Line| !line.patterns[0].starts_with("query");

@@ -33,7 +33,7 @@ pub struct JenaOptions {
     pub only: String,
 }
 
-/// What was compared and what differed.
+/// The cases compared and the differences found.
 #[derive(Debug, Default)]
 pub struct JenaReport {
     /// Values compared in the matrix.

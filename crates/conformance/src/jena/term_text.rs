@@ -56,7 +56,7 @@ pub(super) fn comparable(written: &str, is_quotient: bool) -> String {
     format!("\"{form}\"^^<{XSD}{datatype}>")
 }
 
-/// The one spelling of a value; `None` for what has no other.
+/// The one spelling of a value; `None` if the value has only one anyway.
 fn spelling(form: &str, datatype: &str, is_quotient: bool) -> Option<String> {
     match datatype {
         "boolean" => Some(form.replace('1', "true").replace('0', "false")),

@@ -1,7 +1,7 @@
 //! An engine in a process of its own, which is killed at seeded points (SIGKILL, no warning) and
-//! started again on the same folder. The client sends again only what was not acknowledged and
-//! resumes each subscription after the last close that it has (RC-1). The two sides speak JSON
-//! lines over the child's standard input and output.
+//! started again on the same folder. The client repeats only unacknowledged requests and resumes
+//! each subscription after the last close that it has (RC-1). The two sides speak JSON lines over
+//! the child's standard input and output.
 
 use super::expected::Given;
 use super::host::{Counters, Firing, Host, HostOptions, InProcess};

@@ -42,7 +42,7 @@ pub struct Judge {
 pub struct QueryReport {
     /// The entry's name.
     pub name: String,
-    /// What was compared.
+    /// The kind of comparison.
     pub kind: Kind,
     /// How many were compared.
     pub compared: usize,

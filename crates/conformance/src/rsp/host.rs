@@ -87,7 +87,7 @@ pub trait Host {
     /// The firings since the last call; with `settle` after everything that is due has been
     /// answered.
     fn firings(&mut self, settle: bool) -> Result<Vec<Firing>, ConformanceError>;
-    /// What has been counted.
+    /// The engine's counters.
     fn counters(&mut self) -> Result<Counters, ConformanceError>;
     /// Checks the store's invariants and stops the engine.
     fn close(&mut self) -> Result<(), ConformanceError>;

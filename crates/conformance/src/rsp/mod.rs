@@ -72,11 +72,11 @@ pub struct SuiteReport {
     pub kills: usize,
     /// From opening to the last answer.
     pub elapsed: Duration,
-    /// What is wrong besides differing answers.
+    /// Faults other than differing answers.
     pub faults: Vec<String>,
 }
 
-/// Faults come in hundreds; the first few say what is wrong.
+/// Faults come in hundreds; the first few are enough to find the cause.
 const SHOWN_FAULTS: usize = 5;
 
 impl SuiteReport {
@@ -318,7 +318,7 @@ fn said(
     Ok((say(&text)?, over.map(say).transpose()?))
 }
 
-/// How many requests a kill may fall on: what is asked in `run_on`, one by one.
+/// The number of requests that a kill may fall on: those that `run_on` makes one by one.
 fn count_requests(
     suite: &Suite,
     queries: &Queries,

@@ -1,5 +1,5 @@
-//! Reads `suite.json`: what is stored, which streams there are, which queries are asked, and where
-//! the answers are. The format is described in the README of the test data.
+//! Reads `suite.json`: the stored data, the streams, the queries, and the paths of the answers. The
+//! README of the test data describes the format.
 
 use crate::error::ConformanceError;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ pub struct Suite {
     /// What bare names are resolved against.
     #[serde(default)]
     pub default_namespace: Option<String>,
-    /// What is stored before anything streams.
+    /// Files that are stored before anything streams.
     #[serde(default)]
     pub stored: Vec<StoredFile>,
     /// The streams.
@@ -141,8 +141,8 @@ impl Suite {
 }
 
 impl StreamEntry {
-    /// The CREATE STREAM text. The stream has no idle time: a replay says itself how far each
-    /// stream is. Its budget is wide, since a suite asks what is answered and not what it costs.
+    /// The CREATE STREAM text. The stream has no idle time: a replay itself advances each stream.
+    /// Its budget is wide, since a suite tests answers and not costs.
     pub fn declaration(&self, batch_ms: i64) -> String {
         let classification = match (&self.timing, self.timeless) {
             (Some(predicates), _) => {

@@ -1,6 +1,6 @@
-//! The dull twin of the stream runs: the whole history is kept, each window is cut out of it anew
-//! for each close, and `spareval` answers over plain sets of quads. It shares the parser with the
-//! engine and nothing else. It asks that all streams advance together.
+//! The naive twin of the stream runs: it keeps the whole history, cuts each window out of it again
+//! for each close, and `spareval` answers over plain sets of quads. It shares only the parser with
+//! the engine. It requires that all streams advance together.
 
 use super::expected::Given;
 use super::host::{Counters, Firing, Host};
@@ -22,7 +22,7 @@ use std::path::Path;
 /// The twin's whole state.
 pub struct Twin {
     parser: Parser,
-    /// What is stored, in the order in which it came.
+    /// The stored statements, in order of arrival.
     stored: Vec<Quad>,
     streams: BTreeMap<String, Stream>,
     standing: Vec<Standing>,
@@ -33,7 +33,7 @@ pub struct Twin {
 struct Stream {
     declaration: CreateStream,
     fed: Vec<(i64, Quad)>,
-    /// So many of the statements fed have been absorbed or passed over.
+    /// The number of statements fed that have been absorbed or skipped.
     absorbed: usize,
 }
 
@@ -42,7 +42,7 @@ struct Standing {
     number: usize,
     query: ContinuousQuery,
     world: Dataset,
-    /// So many of the stored statements are in `world`.
+    /// The number of stored statements that are in `world`.
     synced: usize,
     /// The rows of the firing before.
     before: Vec<Vec<Option<String>>>,
@@ -140,8 +140,8 @@ impl Twin {
 }
 
 impl Standing {
-    /// What ISTREAM or DSTREAM leaves of an answer. Graphs are compared as graphs, which is the
-    /// same where a template has the variables of its pattern and no blank node.
+    /// Applies ISTREAM or DSTREAM to an answer. Graphs are compared as graphs, which is the same
+    /// where a template has the variables of its pattern and no blank node.
     fn changed(&mut self, (names, now): Rows) -> Rows {
         let operator = self.query.operator;
         if !operator.compares() {

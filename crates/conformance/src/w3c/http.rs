@@ -14,7 +14,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 use ureq::http;
 
-/// A request that takes longer hangs.
+/// A request that takes longer counts as stuck.
 const REQUEST_TIME: Duration = Duration::from_secs(20);
 
 /// An engine of its own behind a server of its own.

@@ -41,7 +41,7 @@ pub struct W3cReport {
     pub skipped: usize,
     /// Why, where the whole suite is skipped.
     pub reason: Option<String>,
-    /// What was not expected: the test and what happened.
+    /// Unexpected results: the test and its outcome.
     pub surprises: Vec<(String, String)>,
 }
 

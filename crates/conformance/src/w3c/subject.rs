@@ -10,7 +10,7 @@ use sparesults::QueryResultsFormat;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long one test may take; the suites are small, so a longer one hangs.
+/// The time limit of one test; the suites are small, so a longer one counts as stuck.
 const TEST_TIME: Duration = Duration::from_secs(20);
 
 /// What the suites need of a SPARQL system.

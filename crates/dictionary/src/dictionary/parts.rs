@@ -8,7 +8,7 @@ use somersault_model::{TermId, inline, term_hash};
 /// A term taken apart for comparing and storing.
 pub(crate) struct Parts<'a> {
     pub(crate) hash: u64,
-    /// Of IRIs always [`Kind::Iri`]: whether a beginning is shared, the comparison sees to.
+    /// Always [`Kind::Iri`] for IRIs: the comparison handles shared beginnings.
     pub(super) kind: Kind,
     pub(super) text: &'a str,
     /// The datatype or the language tag.
@@ -21,8 +21,8 @@ pub(super) fn short_hash(hash: u64) -> u32 {
     (hash >> 20) as u32
 }
 
-/// The id of a term that has an inline one, else its parts; `intern` gives the ids of the parts of
-/// triple terms.
+/// The id of a term that has an inline one, else its parts; `intern` returns the ids of the parts
+/// of triple terms.
 pub(crate) fn take_apart<'a>(
     term: TermRef<'a>,
     mut intern: impl FnMut(TermRef<'a>) -> TermId,

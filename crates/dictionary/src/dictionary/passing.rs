@@ -1,22 +1,22 @@
 //! Passing terms: those that only timing statements of streams have mentioned so far. They are
-//! reclaimed when the last statement that did is gone, so that the dictionary is bounded by what is
-//! stored plus what windows cover.
+//! reclaimed when the last such statement is gone, so the dictionary is bounded by what is stored
+//! plus what windows cover.
 //!
-//! Who may have the id of such a term, and what keeps the term for him:
+//! The places that may have the id of such a term, and what keeps the term for each:
 //!
 //! - a statement on its way, in an open batch or in a slice: the [`Lease`] that goes with it
 //!   ([`Dictionary::lease`]);
 //! - a window version, and an execution over it: the slices that it has;
 //! - an execution that has looked a term up: its [`Held`] ([`Dictionary::lookup_held`]);
-//! - an answer: its [`Held`] ([`Dictionary::hold`]), made while the windows are still there;
-//! - what is stored, registered, or logged for good: nobody has to keep it, since whatever else
-//!   mentions a term makes it permanent, and its id stays what it was.
+//! - an answer: its [`Held`] ([`Dictionary::hold`]), made while the windows still exist;
+//! - what is stored, registered, or logged for good: it keeps nothing, since any other mention
+//!   makes a term permanent, and the id stays the same.
 //!
-//! Whoever has an id beyond that has a number that is never given to another term: it equals no id
-//! that comes later, and has no term. Languages and datatypes are permanent; so is an IRI that
-//! serves as one. The parts of a triple term stay as long as it does.
+//! An id that is kept beyond that is a number that is never given to another term: it equals no
+//! later id, and has no term. Languages and datatypes are permanent; so is an IRI that serves as
+//! one. The parts of a triple term stay as long as it does.
 //!
-//! Before changing it: see the file `passing.rs` for who locks what, `epochs.rs` for when a term is
+//! Before changing it: see the file `passing.rs` for the locks, `epochs.rs` for when a term is
 //! past.
 
 use super::{Dictionary, Parts, Writer, take_apart};
@@ -28,22 +28,22 @@ use somersault_model::{Lease, StreamUid, TermId, VirtualShard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// One thread's way to mention terms in timing statements. Terms that it brings are listed when it
-/// is dropped.
+/// One thread's handle for mentioning terms in timing statements. The terms that it adds are listed
+/// when it is dropped.
 pub struct Mentions<'d> {
     dictionary: &'d Dictionary,
     lease: Lease,
     born: Vec<TermId>,
-    /// By the lower bits of the hash, what was mentioned lately under the lease: it has its mark,
-    /// and need not be found again.
+    /// By the lower bits of the hash, the terms mentioned lately under the lease: each has its mark
+    /// already and need not be found again.
     recent: Box<[Option<Arc<PassingTerm>>]>,
 }
 
-/// So many terms are remembered: statements about one thing come one after the other.
+/// The number of remembered terms: statements about one thing come one after the other.
 const RECENT: usize = 256;
 
 impl Mentions<'_> {
-    /// For many mentions: what was mentioned lately is recognised without a lock.
+    /// For many mentions: terms mentioned lately are recognised without a lock.
     pub fn remembering(mut self) -> Self {
         self.recent = vec![None; RECENT].into_boxed_slice();
         self
@@ -62,7 +62,7 @@ impl Mentions<'_> {
         }
     }
 
-    /// How many of the terms were new.
+    /// The number of the terms that were new.
     pub fn born(&self) -> usize {
         self.born.len()
     }
@@ -76,7 +76,7 @@ impl Drop for Mentions<'_> {
     }
 }
 
-/// Terms that came with timing statements and stay as long as this is there.
+/// Terms that came with timing statements and stay as long as this value lives.
 #[derive(Clone, Debug, Default)]
 pub struct Held(Vec<Arc<PassingTerm>>);
 
@@ -86,7 +86,7 @@ impl Held {
         self.0.is_empty()
     }
 
-    /// Holds what another one does too.
+    /// Also holds the terms of another one.
     pub fn extend(&mut self, other: &Held) {
         self.0.extend(other.0.iter().cloned());
     }
@@ -102,31 +102,32 @@ impl Held {
     }
 }
 
-/// What a dictionary holds.
+/// The number of terms in a dictionary, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DictionaryCounts {
     /// Terms, inline ones not counted.
     pub terms: usize,
-    /// Those of them that may be reclaimed, or came so and were made permanent since.
+    /// Those of them that may be reclaimed, or that were passing and have been made permanent
+    /// since.
     pub passing: usize,
-    /// How many have been reclaimed so far.
+    /// The number of terms reclaimed so far.
     pub reclaimed: u64,
 }
 
 impl Dictionary {
-    /// A lease for timing statements of a stream, whose terms are to be mentioned under it. It is
-    /// to be kept as long as the statements are.
+    /// A lease for timing statements of a stream, whose terms are to be mentioned under it. Keep it
+    /// as long as the statements.
     pub fn lease(&self, stream: StreamUid) -> Lease {
         self.epochs.lease(stream)
     }
 
-    /// Statements of this stream have gone: those that come have another epoch than those that
-    /// stay.
+    /// Ends the stream's epoch. Call it when statements of the stream have gone: later ones then
+    /// have another epoch than those that stay.
     pub fn end_epoch(&self, stream: StreamUid) {
         self.epochs.end_epoch(stream);
     }
 
-    /// For mentioning terms in statements that a lease goes with.
+    /// A handle for mentioning the terms of statements that a lease covers.
     pub fn mentions(&self, lease: &Lease) -> Mentions<'_> {
         Mentions {
             dictionary: self,
@@ -144,7 +145,7 @@ impl Dictionary {
         }
     }
 
-    /// As [`Dictionary::mention`]; gives the offset of a term that lies in an arena too, else 0.
+    /// As [`Dictionary::mention`]; also returns the offset of a term that lies in an arena, else 0.
     pub(crate) fn mention_parts(
         &self,
         parts: &Parts<'_>,
@@ -168,7 +169,7 @@ impl Dictionary {
         if let Some(found) = known(&stripe.writer.read(), mentions) {
             return found;
         }
-        // No beginning of an IRI: what is shared stays, and a stream may bring ever new ones.
+        // No shared beginning: shared texts stay for good, and a stream may always bring new ones.
         let (kind, number, text) = self.shorten_extra(parts);
         // The lease keeps the parts until the triple term does.
         let triple = parts.ids.iter().any(|part| !part.is_unbound());
@@ -201,7 +202,7 @@ impl Dictionary {
         (id, 0)
     }
 
-    /// Makes the term of an id stay, if it is still there; whether it is.
+    /// Makes the term of an id permanent, if it still exists. Returns whether it does.
     pub fn make_permanent(&self, id: TermId) -> bool {
         if !id.is_passing() {
             return self.stored(id).is_some();
@@ -212,13 +213,13 @@ impl Dictionary {
         };
         term.mark.make_permanent();
         drop(writer);
-        // They stay with the triple term; but statements of their own may be looked for by them.
+        // The parts stay with the triple term; but statements of their own may look them up.
         let parts = term.held_parts().iter();
         parts.for_each(|part| _ = self.make_permanent(part.id));
         true
     }
 
-    /// Whether the term of an id is known, and stays so.
+    /// Whether the term of an id is known for good.
     pub fn is_permanent(&self, id: TermId) -> bool {
         if !id.is_passing() {
             return id.is_inline() || self.stored(id).is_some();
@@ -232,8 +233,7 @@ impl Dictionary {
         id.is_inline() || self.read(id, |_| ()).is_some()
     }
 
-    /// The id of a term that is known, be it permanent or passing; a passing one stays as long as
-    /// `held` does.
+    /// The id of a known term, permanent or passing; a passing one stays as long as `held` does.
     pub fn lookup_held(&self, term: TermRef<'_>, held: &mut Held) -> Option<TermId> {
         let mut hold = |passing: &Arc<PassingTerm>| {
             held.add(passing);
@@ -242,7 +242,7 @@ impl Dictionary {
         self.lookup_if(term, &mut hold)
     }
 
-    /// Holds the passing terms among these ids; `None` where there are none.
+    /// Holds the passing terms among these ids; `None` if there are none.
     pub fn hold<'i>(&self, ids: impl Iterator<Item = &'i TermId>) -> Option<Arc<Held>> {
         if !self.knows_passing.load(Ordering::Relaxed) {
             return None;
@@ -260,8 +260,8 @@ impl Dictionary {
         (!held.is_empty()).then(|| Arc::new(held))
     }
 
-    /// A term of the dictionary as borrowed text, be it permanent or among those that
-    /// [`Dictionary::hold`] held.
+    /// A term of the dictionary as borrowed text, either permanent or among those that
+    /// [`Dictionary::hold`] holds.
     #[inline]
     pub fn view_held<'a>(&'a self, held: Option<&'a Held>, id: TermId) -> Option<TermView<'a>> {
         if !id.is_passing() {
@@ -272,9 +272,9 @@ impl Dictionary {
         Some(self.view_of(&held[at].stored()))
     }
 
-    /// Looks at up to so many terms whose streams have gone on since they were mentioned, and
-    /// reclaims those that nobody has any more; returns how many those are. Who mentions new terms
-    /// is to call this, so that streams pay for what they leave behind.
+    /// Examines at most `most` terms whose streams have moved on since they were mentioned, and
+    /// reclaims those that nothing holds any more. Returns the number of reclaimed terms. Callers
+    /// that mention new terms must call this, so that streams pay for what they leave behind.
     pub fn reclaim(&self, most: usize) -> usize {
         let (mut left, mut reclaimed) = (most, 0);
         while left > 0
@@ -283,7 +283,7 @@ impl Dictionary {
             left = left.saturating_sub(portion.terms.len().max(1));
             reclaimed += self.reclaim_of(portion);
         }
-        // What somebody held is looked at again for what is left; each once, not over and over.
+        // Terms that were held are examined again, each once, with what is left of the budget.
         let mut again = left.min(self.epochs.held());
         while again > 0
             && let Some(portion) = self.epochs.take_held(again)
@@ -306,7 +306,7 @@ impl Dictionary {
                 Fate::Unknown => {}
                 Fate::Alive(mentioned) => portion.leave(id, mentioned),
                 Fate::Held => portion.leave_held(id),
-                // Freed when the lock is let go of.
+                // Freed after the lock is released.
                 Fate::Gone(term) => gone.push(term),
             }
         }
@@ -314,14 +314,14 @@ impl Dictionary {
         gone.len()
     }
 
-    /// Looks for streams that have gone on, or ended, and reclaims as [`Dictionary::reclaim`] does:
-    /// to be called now and then, since streams that have ended mention nothing.
+    /// Looks for streams that have moved on, or ended, and reclaims as [`Dictionary::reclaim`]
+    /// does. Call it now and then, since streams that have ended mention nothing.
     pub fn tidy(&self, most: usize) -> usize {
         self.epochs.settle();
         self.reclaim(most)
     }
 
-    /// How many terms there are, and of what kind.
+    /// The number of terms, by kind.
     pub fn counts(&self) -> DictionaryCounts {
         let passing = self.stripes.iter();
         DictionaryCounts {

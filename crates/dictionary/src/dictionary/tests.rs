@@ -55,7 +55,7 @@ fn every_kind_of_term_comes_back() {
     assert_eq!(dictionary.with_str(ids[11], str::len), None);
 }
 
-/// What a view says, as a term.
+/// Converts a view to a term.
 fn seen(view: TermView<'_>) -> Option<Term> {
     let mut text = String::new();
     view.write_text(&mut text);

@@ -5,9 +5,9 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Items that are made by `T::default()` when first asked for by a writer, and stay where they are
-/// until the array is dropped. The first chunk holds 2^`FIRST_BITS` items, each further one twice
-/// as many as the one before; there are at most `CHUNKS`.
+/// Items that are made by `T::default()` when a writer first asks for them, and stay in place until
+/// the array is dropped. The first chunk holds 2^`FIRST_BITS` items, each further one twice as many
+/// as the one before; there are at most `CHUNKS`.
 pub(crate) struct Growing<T, const FIRST_BITS: u32, const CHUNKS: usize> {
     chunks: [AtomicPtr<T>; CHUNKS],
     items: PhantomData<Box<T>>,
@@ -23,7 +23,7 @@ impl<T, const FIRST_BITS: u32, const CHUNKS: usize> Default for Growing<T, FIRST
 }
 
 impl<T, const FIRST_BITS: u32, const CHUNKS: usize> Growing<T, FIRST_BITS, CHUNKS> {
-    /// The item at `index`; `None` where no writer has been yet.
+    /// The item at `index`; `None` if no writer has been there yet.
     #[inline]
     pub(crate) fn get(&self, index: u64) -> Option<&T> {
         let start = self.address(index)?;
@@ -31,7 +31,7 @@ impl<T, const FIRST_BITS: u32, const CHUNKS: usize> Growing<T, FIRST_BITS, CHUNK
         Some(unsafe { &*start })
     }
 
-    /// Where the item is, for prefetching; `None` as for [`Growing::get`].
+    /// The address of the item, for prefetching; `None` as for [`Growing::get`].
     #[inline]
     pub(crate) fn address(&self, index: u64) -> Option<*const T> {
         let (chunk, at) = Self::place(index);
@@ -64,7 +64,7 @@ impl<T, const FIRST_BITS: u32, const CHUNKS: usize> Growing<T, FIRST_BITS, CHUNK
 }
 
 impl<T: Default, const FIRST_BITS: u32, const CHUNKS: usize> Growing<T, FIRST_BITS, CHUNKS> {
-    /// The item at `index`, with room made for it. Panics where `CHUNKS` chunks do not reach.
+    /// The item at `index`, which is made if needed. Panics if `CHUNKS` chunks are too few.
     pub(crate) fn make(&self, index: u64) -> &T {
         if let Some(item) = self.get(index) {
             return item;

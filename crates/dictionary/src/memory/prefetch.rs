@@ -1,9 +1,10 @@
-//! Asking for memory ahead of its use. Whoever goes from one place to another at random over all of
-//! the store would wait for memory most of the time; whoever asks for the next places before
-//! looking at the first waits once.
+//! Asking for memory ahead of its use. Code that visits random places all over the store would wait
+//! for memory most of the time; code that prefetches the next places before it reads the first
+//! waits once.
 #![allow(unsafe_code)]
 
-/// Asks for the memory at an address, to be used soon, where the machine can. Any address will do.
+/// Prefetches the memory at an address that is used soon, if the machine can. Any address is
+/// allowed.
 #[inline]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

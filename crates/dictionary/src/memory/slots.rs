@@ -1,13 +1,13 @@
-//! A table that leads from a hash to a number, as from a term's to where its bytes are: eight bytes
-//! a slot, open addressing. Unlike the tables of libraries it tells where a search begins, so that
+//! A table from a hash to a number, as from a term's hash to the offset of its bytes: eight bytes a
+//! slot, open addressing. Unlike the tables of libraries it tells where a search begins, so that
 //! many searches can wait for memory at once.
 //!
 //! Before changing it: a slot keeps 32 bits of the hash, and its home is a monotone function of
-//! them, so that the table grows without looking at what the numbers are of.
+//! them, so that the table grows without reading what the numbers refer to.
 
 use crate::memory::prefetch;
 
-/// Numbers by hash, of which the upper bits should be well mixed. No number is 0.
+/// Numbers by hash; the upper bits of the hashes must be well mixed. No number is 0.
 #[derive(Debug, Clone, Default)]
 pub struct Slots {
     /// Hash in the upper half, number in the lower; 0 is free.
@@ -20,12 +20,12 @@ const SMALLEST: usize = 16;
 const LARGE: usize = 512;
 
 impl Slots {
-    /// How many numbers are in the table.
+    /// The number of entries in the table.
     pub fn len(&self) -> usize {
         self.held
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.held == 0
     }
@@ -35,7 +35,7 @@ impl Slots {
         size_of_val(&*self.slots)
     }
 
-    /// What `accept` makes of the first number with this hash that it takes.
+    /// The result of `accept` for the first number with this hash for which it returns one.
     #[inline]
     pub fn find<R>(&self, hash: u32, mut accept: impl FnMut(u32) -> Option<R>) -> Option<R> {
         if self.slots.is_empty() {
@@ -59,7 +59,7 @@ impl Slots {
         }
     }
 
-    /// Asks for the memory where the search for this hash begins.
+    /// Prefetches the slot where the search for this hash begins.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
         if let Some(slot) = self.slots.get(home(hash, self.slots.len())) {
@@ -80,8 +80,8 @@ impl Slots {
         self.held += 1;
     }
 
-    /// Takes a number with this hash out, if it is there. What comes behind moves up, so that every
-    /// search still ends at the first free slot.
+    /// Removes a number with this hash, if it is there. The entries behind it move up, so that
+    /// every search still ends at the first free slot.
     pub fn remove(&mut self, hash: u32, number: u32) {
         if number == 0 || self.slots.is_empty() {
             return;

@@ -1,5 +1,4 @@
-//! Those who use: users, what they bought and said, and the places, topics and websites around
-//! them.
+//! The users, their purchases and reviews, and the places, topics and websites around them.
 
 use super::{
     AGE_GROUPS, CITIES, COUNTRIES, DC, FOAF, GN, GR, Kind, LANGUAGES, OG, REV, ROLES, SORG,

@@ -1,4 +1,4 @@
-//! What is sold: products of fifteen categories, and who offers them where and for how long.
+//! The products of fifteen categories, and the retailers that offer them, where and for how long.
 
 use super::{
     CATEGORIES, COUNTRIES, FOAF, GR, Kind, LANGUAGES, MO, OG, SORG, SUB_GENRES, TOPICS, WSDBM,

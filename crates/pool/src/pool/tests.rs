@@ -1,4 +1,4 @@
-//! Tests of the query pool: who runs what, who helps, and who steps back.
+//! Tests of the query pool: which thread runs which job, which threads help, and which step back.
 
 use super::*;
 use crossbeam_channel::unbounded;
@@ -87,7 +87,7 @@ fn idle_threads_help_and_leave_for_jobs() {
     let in_share = |share: usize| {
         threads.lock().insert(std::thread::current().id());
         if share == 40 {
-            // A job for each thread: they are done before the last share is.
+            // One job for each thread: they finish before the last share does.
             for _ in 0..3 {
                 let done = done.clone();
                 pool.submit(Class::Continuous, move || done.send(()).unwrap());
@@ -205,7 +205,7 @@ fn long_one_shots_step_back_and_firings_do_not() {
     let own_priority = || priority(this_thread().unwrap());
     let normal = own_priority();
     let (done, is_done) = unbounded();
-    // A job that ends when its thread has stepped back, or after so long.
+    // A job that ends when its thread has stepped back, or after `most`.
     let run = |class, most| {
         let done = done.clone();
         pool.submit(class, move || {

@@ -1,5 +1,5 @@
-//! From the parser's algebra to the form that planning wants. Every query has one: nothing is
-//! refused here, and what a function makes of its arguments is found out when it is called.
+//! From the parser's algebra to the form that planning needs. Every query has one: nothing is
+//! refused here, and argument errors of functions show only when they are called.
 
 use crate::algebra::expression::{Constants, Exists, Expr};
 use crate::algebra::flatten::{group_node, into_group, join, union, with_bind, with_tail};
@@ -16,16 +16,16 @@ use somersault_lang as lang;
 use somersault_lang::{Expression, Function, NameOrVariable, Pattern, TermPattern, VarId};
 use std::sync::Arc;
 
-/// A query in the form that planning wants.
+/// A query in the form that planning needs.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) root: Node,
-    /// How many variables there are, those without a name among them.
+    /// The number of variables, including those without a name.
     pub(crate) variables: u32,
     pub(crate) constants: Constants,
 }
 
-/// Compiles the pattern of a query: its own, or that with constants in the places of variables.
+/// Compiles a pattern of a query: its own, or the one with constants in the places of variables.
 pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Compiled {
     let mut compiler = Compiler {
         constants: Constants::default(),
@@ -46,7 +46,7 @@ struct Compiler<'q> {
     exists: usize,
     /// The names of the query's variables.
     names: &'q [String],
-    /// The number of the next variable that the text does not have.
+    /// The number of the next variable that does not occur in the text.
     fresh: u32,
 }
 
@@ -218,7 +218,7 @@ impl Compiler<'_> {
             };
             group.patterns.push(pattern);
         }
-        // A repeated pattern says nothing new, and order in the text must not matter.
+        // A repeated pattern adds nothing, and order in the text must not matter.
         group.patterns.sort_unstable();
         group.patterns.dedup();
         group
@@ -238,7 +238,7 @@ impl Compiler<'_> {
         });
         let variables: Vec<_> = variables.filter(|(_, name)| !name.is_empty()).collect();
         Node {
-            // What the other side leaves unbound it alone knows.
+            // Only the other side knows which variables it leaves unbound.
             certain: VarSet::new(),
             possible: VarSet::of(variables.iter().map(|(v, _)| *v)),
             operator: Operator::Service(Arc::new(Service {
@@ -309,7 +309,7 @@ impl Compiler<'_> {
         let key_set = VarSet::of(keys.iter().copied());
         let mut possible = key_set.intersection(&inner.possible);
         compiled.iter().for_each(|(v, _)| possible.insert(*v));
-        // A count always has a value; of the others an error can leave none.
+        // A count always has a value; an error may leave the other aggregates without one.
         let mut certain = key_set.intersection(&inner.certain);
         for (variable, aggregate) in &compiled {
             if matches!(aggregate, Aggregate::CountSolutions { .. }) {
@@ -336,8 +336,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// A term of a pattern. A triple term with variables is taken apart: a variable of its own
-    /// stands for it, and its parts are bound, or checked, where that has a value.
+    /// A term of a pattern. A triple term with variables is taken apart: a new variable stands for
+    /// it, and its parts are bound, or checked, once that variable has a value.
     fn position(&mut self, term: &TermPattern, group: &mut Group) -> Position {
         match term {
             TermPattern::Term(term) => Position::Constant(self.constants.add(term)),
@@ -389,7 +389,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A condition as the list of what must be true.
+    /// A condition as a list of conjuncts.
     fn conjuncts(
         &mut self,
         condition: &Expression,
@@ -476,7 +476,7 @@ fn constant_regex(arguments: &[Expression]) -> Option<Regex> {
 
 /// Whether a pattern inside `GRAPH ?g` may read the graph that `?g` is bound to, instead of being
 /// evaluated again in each graph: all its parts are joined with a triple pattern, which binds `?g`,
-/// and none can tell.
+/// and none can observe the difference.
 fn reads_bound_graph(pattern: &Pattern) -> bool {
     match pattern {
         Pattern::Bgp(patterns) => !patterns.is_empty(),
@@ -507,7 +507,7 @@ fn reads_bound_graph(pattern: &Pattern) -> bool {
     }
 }
 
-/// Whether an expression holds EXISTS: its pattern would be compiled once more.
+/// Whether an expression contains EXISTS: its pattern would be compiled a second time.
 fn has_exists(expression: &Expression) -> bool {
     use Expression as E;
     match expression {

@@ -1,13 +1,12 @@
-//! What can go wrong with a query, in words for the person who wrote it. Every limit names itself
-//! and says how to raise it.
+//! The errors of a query, worded for its author. Every limit names itself and says how to raise it.
 
 use std::time::Duration;
 
-/// Why a query or an update has no answer.
+/// The reason why a query or an update has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// It ran longer than it may.
+    /// The query ran longer than the limit.
     #[error(
         "The query was stopped after {} ms, the limit on query time. Make it more selective, or raise the limit (query_time)",
         .limit.as_millis()
@@ -16,7 +15,7 @@ pub enum QueryError {
         /// The limit that was reached.
         limit: Duration,
     },
-    /// Its answer has more rows than it may have.
+    /// The answer has more rows than the limit.
     #[error(
         "The answer has more than {limit} rows, the limit on result rows. Add a LIMIT, or raise the limit (result_rows)"
     )]
@@ -24,13 +23,13 @@ pub enum QueryError {
         /// The limit that was reached.
         limit: u64,
     },
-    /// A step of it makes more rows than rows have numbers.
+    /// A step makes more rows than row numbers can address.
     #[error(
         "A step of the query makes more than {} rows, the most that an intermediate result may have. Make it more selective",
         u32::MAX - 1
     )]
     TableRows,
-    /// Its intermediate results need more memory than they may.
+    /// Intermediate results need more memory than the limit.
     #[error(
         "The intermediate results of the query need more than {limit} bytes, the limit on query memory. Make it more selective, or raise the limit (query_memory_bytes; total_query_memory_bytes is shared out among all that may run at once)"
     )]
@@ -38,24 +37,25 @@ pub enum QueryError {
         /// The limit that was reached.
         limit: u64,
     },
-    /// It was tried where only a light query may run, and is none. Nothing is wrong with it.
+    /// A query that is not light was tried where only a light one may run. Nothing is wrong with
+    /// it.
     #[error("The query is not light enough to be answered at once; execute it without a budget")]
     OverBudget,
     /// The values given do not fit the query's parameters.
     #[error("{message}")]
     Parameters {
-        /// What does not fit, and what would.
+        /// The mismatch, and the values that would fit.
         message: String,
     },
-    /// It was cancelled.
+    /// The query was cancelled.
     #[error("The query was cancelled")]
     Cancelled,
-    /// It held its snapshot for longer than a pin may last.
+    /// The query held its snapshot for longer than a pin may last.
     #[error(
         "The query held its snapshot for longer than a pin may last. Make it more selective, or raise the limit (pin_time)"
     )]
     PinExpired,
-    /// It asks for something remote, and that is not allowed.
+    /// The query needs the network, and that is not allowed.
     #[error(
         "{what} needs the network, which is switched off. Start with --allow-remote to allow it"
     )]
@@ -68,19 +68,19 @@ pub enum QueryError {
     Remote {
         /// SERVICE or LOAD, with its IRI.
         what: String,
-        /// What the other side said.
+        /// The error message of the other side.
         message: String,
     },
-    /// The update cannot be done to the data as they are.
+    /// The update cannot be applied to the current data.
     #[error("{message}")]
     Refused {
-        /// What was refused and why.
+        /// The refused change and the reason.
         message: String,
     },
     /// The evaluator reported something that no query should cause.
     #[error("The query could not be evaluated: {message}")]
     Evaluation {
-        /// What it reported.
+        /// The evaluator's message.
         message: String,
     },
 }

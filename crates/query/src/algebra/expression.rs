@@ -8,7 +8,7 @@ use regex::Regex;
 use rustc_hash::FxHashMap;
 use somersault_lang::{Arithmetic, Comparison, Function, VarId};
 
-/// A constant: its place in [`Constants`].
+/// A constant, as an index into [`Constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConstantId(pub(crate) u32);
 
@@ -19,11 +19,11 @@ impl ConstantId {
 }
 
 /// The constants of a query, each once. Ids are looked up at each execution. The term of a
-/// parameter only holds its place: nothing may depend on it but texts for people.
+/// parameter is a placeholder: nothing may depend on it except texts for people.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Constants {
     pub(crate) terms: Vec<Term>,
-    /// Where each stands: VALUES may bring a hundred thousand.
+    /// The index of each constant: VALUES may bring a hundred thousand.
     places: FxHashMap<Term, ConstantId>,
 }
 
@@ -64,13 +64,13 @@ pub(crate) enum Expr {
     /// REGEX with a constant pattern.
     Matches(Box<Expr>, Regex),
     Call(Function, Vec<Expr>),
-    /// Something that equal values have in common (`equality.rs`).
+    /// A key that equal values share (`equality.rs`).
     EqualityKey(VarId),
     /// Whether the pattern's statement in a row arrived since the last execution (`incremental`).
     IsFresh(QuadPattern),
 }
 
-/// EXISTS: its pattern, and its place in the table of what each row has.
+/// EXISTS: its pattern, and its index in the table of results per row.
 #[derive(Debug)]
 pub(crate) struct Exists {
     pub(crate) at: usize,
@@ -102,7 +102,7 @@ impl Expr {
         few.into_iter().flatten().chain(list)
     }
 
-    /// How deeply expressions, and patterns in EXISTS, are nested in it.
+    /// The nesting depth of its expressions, including patterns in EXISTS.
     pub(crate) fn depth(&self) -> usize {
         let below = match self {
             Expr::Exists(exists) => exists.node.depth(),
@@ -127,7 +127,7 @@ impl Expr {
         }
     }
 
-    /// Whether it has another value each time it is evaluated: then it must be evaluated once per
+    /// Whether it has a different value at each evaluation: then it must be evaluated once per
     /// solution of just the pattern that it stands on.
     pub(crate) fn is_volatile(&self) -> bool {
         use Function::{BNode, Rand, StrUuid, Uuid};
@@ -137,7 +137,7 @@ impl Expr {
         }
     }
 
-    /// The EXISTS that it holds, not those inside their patterns.
+    /// The EXISTS in it, except those nested in their patterns.
     pub(crate) fn exists(&self) -> Vec<&Exists> {
         match self {
             Expr::Exists(exists) => vec![exists],

@@ -1,7 +1,7 @@
-//! Flattening: how operators are put together into one group of patterns, blocks, binds, filters
-//! and tails. The one thing to know before changing it: a part is lifted into the group around it
-//! only where it would see the same variables there (SPARQL's scoping is bottom-up); otherwise it
-//! stays a block of its own.
+//! Flattening combines operators into one group of patterns, blocks, binds, filters and tails. The
+//! one thing to know before changing it: a part is lifted into the group around it only where it
+//! would see the same variables there (SPARQL's scoping is bottom-up); otherwise it stays a block
+//! of its own.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{Group, Node, Operator, Tail};
@@ -25,7 +25,7 @@ pub(crate) fn group_node(group: Group) -> Node {
     }
 }
 
-/// A node as a group; what is none becomes the one block of a group.
+/// A node as a group; a node that is not one becomes the only block of a group.
 pub(crate) fn into_group(node: Node) -> Group {
     match node.operator {
         Operator::Group(group) => group,
@@ -59,8 +59,8 @@ pub(crate) fn union(nodes: Vec<Node>) -> Node {
     }
 }
 
-/// The join of nodes as one flat group. A member's filters, binds and tails are lifted into it
-/// where what they read is bound by the member itself, or by no other member.
+/// The join of nodes as one flat group. A member's filters, binds and tails are lifted into it if
+/// the variables that they read are bound by the member itself, or by no other member.
 pub(crate) fn join(nodes: Vec<Node>) -> Group {
     let others: Vec<VarSet> = (0..nodes.len())
         .map(|at| {

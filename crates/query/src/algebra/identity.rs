@@ -1,7 +1,7 @@
-//! Equalities that say no more than that two terms are the same: what they tie to a constant, or to
-//! another variable, is written into the patterns, so that they are looked up instead of filtered.
-//! The one thing to know before changing it: `=` compares values, and only where one side is no
-//! literal, as a subject or predicate never is, equal and the same are one thing.
+//! Equalities that only say that two terms are the same: the constant or the other variable is
+//! written into the patterns, so that terms are looked up instead of filtered. The one thing to
+//! know before changing it: `=` compares values. It means the same as `sameTerm` only where one
+//! side is not a literal, as a subject or predicate never is.
 
 use crate::algebra::expression::{ConstantId, Expr};
 use crate::algebra::logical::{
@@ -11,7 +11,7 @@ use crate::algebra::varset::VarSet;
 use somersault_lang::{Comparison, VarId};
 use std::sync::Arc;
 
-/// What a variable is the same as.
+/// The constant or variable that a variable is the same as.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Same {
     Constant(ConstantId),
@@ -34,7 +34,7 @@ impl Same {
     }
 }
 
-/// An equality of a variable with something, and whether it is of terms and not of values.
+/// An equality of a variable with a term, and whether it compares terms instead of values.
 #[derive(Clone, Copy)]
 struct Equality {
     variable: VarId,
@@ -43,7 +43,7 @@ struct Equality {
 }
 
 impl Equality {
-    /// The ways in which an expression can be read as one.
+    /// The equalities that an expression can be read as.
     fn of(expr: &Expr) -> impl Iterator<Item = Equality> {
         let sides = match expr {
             Expr::Compare(Comparison::Equal, a, b) => Some((a, b, false)),
@@ -71,7 +71,7 @@ impl Equality {
 }
 
 /// Writes equalities of terms into the patterns of a query; `needed` are the variables of its
-/// answer. Adds the constants that came to be predicates.
+/// answer. Adds the constants that became predicates to `predicates`.
 pub(crate) fn substitute(root: &mut Node, needed: &VarSet, predicates: &mut Vec<ConstantId>) {
     match &mut root.operator {
         Operator::Group(group) => in_group(group, needed, predicates),
@@ -116,7 +116,7 @@ pub(crate) fn substitute(root: &mut Node, needed: &VarSet, predicates: &mut Vec<
     }
 }
 
-/// Writes the equalities of a group into its patterns, and looks for more inside of it.
+/// Writes the equalities of a group into its patterns, and then those of the groups inside it.
 fn in_group(group: &mut Group, needed: &VarSet, predicates: &mut Vec<ConstantId>) {
     while let Some((filter, equality)) = written_into(group) {
         group.filters.remove(filter);
@@ -159,7 +159,7 @@ fn in_group(group: &mut Group, needed: &VarSet, predicates: &mut Vec<ConstantId>
     }
 }
 
-/// A filter of a group that can be written into its patterns.
+/// A filter of a group that can be written into the group's patterns.
 fn written_into(group: &Group) -> Option<(usize, Equality)> {
     let patterns = &group.patterns;
     let fits = |equality: &Equality| {
@@ -216,7 +216,7 @@ fn in_optional(
     }
 }
 
-/// Writes what a variable is the same as in its place.
+/// Replaces a variable by the term that it is the same as.
 fn replace(patterns: &mut Vec<QuadPattern>, equality: Equality) {
     let new = equality.other.position();
     for pattern in patterns.iter_mut() {
@@ -240,14 +240,14 @@ fn occurs(patterns: &[QuadPattern], variable: VarId) -> bool {
         .any(|pattern| pattern.variables().contains(variable))
 }
 
-/// Whether patterns bind a variable, and none of them as the name of its graph.
+/// Whether patterns bind a variable, and none of them uses it as the name of its graph.
 fn is_replaceable(patterns: &[QuadPattern], variable: VarId) -> bool {
     let names =
         |pattern: &QuadPattern| pattern.graph == GraphPosition::Named(Position::Variable(variable));
     occurs(patterns, variable) && !patterns.iter().any(names)
 }
 
-/// Whether a variable stands where no literal can be.
+/// Whether a variable is in a position where no literal can be.
 fn is_resource(patterns: &[QuadPattern], variable: VarId) -> bool {
     let here = Position::Variable(variable);
     patterns
@@ -255,7 +255,7 @@ fn is_resource(patterns: &[QuadPattern], variable: VarId) -> bool {
         .any(|pattern| pattern.subject == here || pattern.predicate == here)
 }
 
-/// The variables that any part of a group but its patterns mentions.
+/// The variables that any part of a group except its patterns mentions.
 fn mentioned_beside_patterns(group: &Group) -> VarSet {
     let mut set = VarSet::new();
     group
@@ -289,7 +289,7 @@ fn mentioned_in(group: &Group) -> VarSet {
     patterns.fold(mentioned_beside_patterns(group), |set, one| set.union(&one))
 }
 
-/// The variables that anything in a group but one of its tails may bind.
+/// The variables that any part of a group except one of its tails may bind.
 fn bound_beside_tail(group: &Group, tail: usize) -> VarSet {
     let mut set = group.core_possible();
     for (at, other) in group.tails.iter().enumerate() {
@@ -345,7 +345,7 @@ mod tests {
         let text =
             "SELECT * { ?a <http://x/p> ?b OPTIONAL { ?c <http://x/q> ?d FILTER(?d = ?a) } }";
         assert!(!compiled(text).contains("Compare"));
-        // Of two literals more than the same may be equal.
+        // Two literals may be equal without being the same.
         let text =
             "SELECT * { ?a <http://x/p> ?b OPTIONAL { ?c <http://x/q> ?d FILTER(?d = ?b) } }";
         assert!(compiled(text).contains("Compare"));

@@ -1,8 +1,8 @@
-//! The algebra of a query in the form that planning wants: joins are flat groups of patterns,
+//! The algebra of a query in the form that planning needs: joins are flat groups of patterns,
 //! blocks, filters, binds, and a tail of OPTIONAL and MINUS. The one thing to know before changing
-//! it: everything is flattened only where SPARQL's bottom-up scoping gives the same answer, and
-//! the conditions for that are in `compile.rs`. What a plan refers to is counted (`Arc`), so that
-//! plans outlive the planning and are shared between executions.
+//! it: parts are flattened only where SPARQL's bottom-up scoping gives the same answer;
+//! `compile.rs` has the conditions for that. Parts that a plan refers to are counted (`Arc`), so
+//! that plans outlive the planning and are shared between executions.
 
 use crate::algebra::expression::{ConstantId, Expr};
 use crate::algebra::varset::VarSet;
@@ -29,13 +29,13 @@ impl Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum GraphPosition {
     Default,
-    /// The named graph that an [`Operator::EachGraph`] around it is at.
+    /// The named graph that the enclosing [`Operator::EachGraph`] is evaluating.
     Current,
     Named(Position),
     /// The statements that arrived in the windows of the default graph since the last execution
     /// (`incremental`).
     FreshDefault,
-    /// The same for the window that is a named graph.
+    /// The same for the window that is this named graph.
     FreshNamed(ConstantId),
 }
 
@@ -106,7 +106,7 @@ pub(crate) enum Path {
 }
 
 impl Path {
-    /// Whether some part of it may be walked any number of times.
+    /// Whether some part of it may be repeated any number of times.
     pub(crate) fn has_closure(&self) -> bool {
         match self {
             Path::Predicate(_) | Path::Negated(_) => false,
@@ -116,7 +116,7 @@ impl Path {
         }
     }
 
-    /// Whether it leads from a vertex to itself without a step.
+    /// Whether it connects a vertex to itself without a step.
     pub(crate) fn is_nullable(&self) -> bool {
         match self {
             Path::Predicate(_) | Path::Negated(_) => false,
@@ -128,7 +128,7 @@ impl Path {
     }
 }
 
-/// What follows a join, in the order of the text.
+/// An operator that follows a join, in the order of the text.
 #[derive(Debug, Clone)]
 pub(crate) enum Tail {
     Optional { node: Node, filters: Vec<Arc<Expr>> },
@@ -152,13 +152,13 @@ impl Tail {
     }
 }
 
-/// The join of all its patterns and blocks, with binds and filters as soon as their variables
-/// have values, then the tails.
+/// The join of all its patterns and blocks, with binds and filters as soon as their variables have
+/// values, followed by the tails.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Group {
     pub(crate) patterns: Vec<QuadPattern>,
     pub(crate) paths: Vec<Arc<PathPattern>>,
-    /// `GRAPH name {}`: whether the named graph is there.
+    /// `GRAPH name {}`: whether the named graph exists.
     pub(crate) graphs: Vec<Position>,
     pub(crate) blocks: Vec<Node>,
     pub(crate) binds: Vec<(VarId, Arc<Expr>)>,
@@ -182,7 +182,7 @@ pub(crate) enum Aggregate {
 }
 
 impl Aggregate {
-    /// Whether it is the same of solutions without repeats.
+    /// Whether the aggregate has the same value over solutions without repeats.
     pub(crate) fn passes_over_repeats(&self) -> bool {
         match self {
             Aggregate::CountSolutions { distinct, .. } => *distinct,
@@ -208,18 +208,18 @@ pub(crate) struct Values {
 /// Rows that are retained between executions (`incremental`), or groups of such rows.
 #[derive(Debug, Clone)]
 pub(crate) struct RetainedScan {
-    /// Which of the tables.
+    /// The number of the retained table.
     pub(crate) number: usize,
     pub(crate) variables: Arc<[VarId]>,
 }
 
-/// SERVICE: what another endpoint answers.
+/// SERVICE: the answer of another endpoint.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) name: Position,
     /// Whether an endpoint that fails counts as one empty solution.
     pub(crate) silent: bool,
-    /// The query that it is sent.
+    /// The text of the query to send.
     pub(crate) text: String,
     /// The variables of its answer, and their names there.
     pub(crate) variables: Vec<(VarId, String)>,
@@ -244,7 +244,7 @@ pub(crate) enum Operator {
         inner: Box<Node>,
         keys: Arc<[(Expr, bool)]>,
     },
-    /// Which variables stay is said by the node's own sets; the parser gave those that do not
+    /// The node's own sets say which variables remain; the parser gave those that do not remain
     /// numbers of their own.
     Project(Box<Node>),
     Distinct(Box<Node>),
@@ -267,12 +267,12 @@ pub(crate) struct Node {
     pub(crate) operator: Operator,
     /// Bound in every solution.
     pub(crate) certain: VarSet,
-    /// Bound in some solution, perhaps.
+    /// Bound in some solutions, perhaps.
     pub(crate) possible: VarSet,
 }
 
 impl Node {
-    /// How deeply operators are nested in it, EXISTS in filters counted.
+    /// The nesting depth of its operators, including EXISTS in filters.
     pub(crate) fn depth(&self) -> usize {
         let deepest = |nodes: &mut dyn Iterator<Item = &Node>| nodes.map(Node::depth).max();
         let below = match &self.operator {
@@ -300,7 +300,7 @@ impl Node {
         1 + below.unwrap_or(0)
     }
 
-    /// Whether a pattern of it reads named graphs; EXISTS in filters are passed over.
+    /// Whether one of its patterns reads named graphs; EXISTS in filters is ignored.
     pub(crate) fn reads_named(&self) -> bool {
         match &self.operator {
             Operator::Group(group) => {
@@ -331,8 +331,8 @@ impl Node {
         }
     }
 
-    /// Every variable that occurs in it and that its solutions could be influenced by, were it
-    /// bound from outside: those it binds, and those its expressions read.
+    /// Every variable in it that could influence its solutions if it were bound from outside: those
+    /// it binds, and those its expressions read.
     pub(crate) fn mentioned(&self) -> VarSet {
         let mut set = self.possible.clone();
         match &self.operator {
@@ -417,7 +417,7 @@ impl Group {
         set
     }
 
-    /// Whether a bind or a filter has another value each time.
+    /// Whether a bind or a filter has a different value at each evaluation.
     pub(crate) fn is_volatile(&self) -> bool {
         self.binds.iter().any(|(_, e)| e.is_volatile())
             || self.filters.iter().any(|f| f.is_volatile())

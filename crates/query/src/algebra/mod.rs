@@ -1,6 +1,6 @@
-//! What a query says, as the planner reads it: patterns, expressions and modifiers over numbered
-//! variables. `compile` makes it of the parser's algebra, `flatten` and `identity` bring it into
-//! the form in which equal queries are equal. Imports no other room.
+//! The meaning of a query, as the planner reads it: patterns, expressions and modifiers over
+//! numbered variables. `compile` builds it from the parser's algebra, `flatten` and `identity`
+//! bring it into the form in which equal queries are equal. Imports no other room.
 
 pub(crate) mod compile;
 pub(crate) mod error;

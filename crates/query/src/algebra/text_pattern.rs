@@ -1,12 +1,12 @@
 //! The patterns of REGEX and REPLACE. A constant one is compiled with its query, any other when its
-//! function is called; both come through here, so that they have the same flags and the same bound.
+//! function is called; both use this function, so that they have the same flags and the same bound.
 
 use regex::{Regex, RegexBuilder};
 
-/// Memory that one compiled pattern may take.
+/// The most bytes that one compiled pattern may take.
 const REGEX_BYTES: usize = 1_000_000;
 
-/// A pattern of REGEX and REPLACE with its flags; `None` if there is no such pattern or flag.
+/// Compiles a pattern of REGEX and REPLACE with its flags; `None` if either is invalid.
 pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Regex> {
     let literal;
     let pattern = if flags.contains('q') {

@@ -1,5 +1,5 @@
 //! Evaluation of expressions over the rows of a table. An operator that only passes a term on keeps
-//! its id, and with it its spelling; a value is computed only where an operator needs one.
+//! its id, and so its spelling; a value is computed only where an operator needs one.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
@@ -20,18 +20,18 @@ use somersault_dictionary::Dictionary;
 use somersault_lang::{Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId, TripleIds};
 
-/// The most bytes of a string that a query computes; doubling strings would fill any memory.
+/// The most bytes of a string that a query may compute; doubling a string would exhaust any memory.
 const LONGEST_STRING: usize = 64 << 20;
 
-/// How many values are remembered. Only short texts are: reading a long one again costs as much as
-/// copying it, and long texts together would be uncounted memory.
+/// The number of values that are remembered. Only short texts are: parsing a long one again costs
+/// as much as copying it, and long texts together would be uncounted memory.
 const REMEMBERED: usize = 1 << 16;
 const REMEMBERED_TEXT: usize = 64;
 
-/// Integers below this are doubles as they are (2^53).
+/// Doubles represent integers below this exactly (2^53).
 const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 
-/// What an expression has come to: a term of the data, or a computed value. `None` beside it is an
+/// The result of an expression: a term of the data, or a computed value. `None` in its place is an
 /// error, or unbound.
 #[derive(Debug, Clone)]
 pub(crate) enum Evaluated {
@@ -63,19 +63,19 @@ pub(crate) struct Evaluation<'a> {
     /// The rows that are kept from one execution to the next.
     pub(crate) maintained: &'a [Table],
     now: EventTime,
-    /// Where the event times of statements are.
+    /// The view that knows the event times of statements.
     pub(crate) view: Option<&'a dyn GraphView>,
     pub(crate) random: Random,
-    /// What EXISTS came to, per EXISTS and row of the table that is evaluated.
+    /// The results of EXISTS, per EXISTS and row of the table that is evaluated.
     pub(crate) exists: Vec<Vec<bool>>,
     values: FxHashMap<TermId, Value>,
-    /// What conditions on one variable came to.
+    /// The results of conditions on one variable.
     pub(crate) memo: Memo,
-    /// A string was given up because it would have been too long.
+    /// Whether a string was abandoned because it would have been too long.
     oversized: bool,
 }
 
-/// What another thread needs to evaluate as this one does.
+/// Everything another thread needs to evaluate as this one does.
 pub(crate) struct EvaluationSeed<'e, 'a> {
     dictionary: &'a Dictionary,
     local: &'e LocalTerms,
@@ -146,7 +146,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The same over a view, of queries that are evaluated together for their cells.
+    /// The same over a view, for queries that are evaluated together with their cells.
     pub(crate) fn over(
         mut self,
         view: &'a dyn GraphView,
@@ -157,7 +157,7 @@ impl<'a> Evaluation<'a> {
         self
     }
 
-    /// What another thread needs to evaluate as this one does.
+    /// Everything another thread needs to evaluate as this one does.
     pub(crate) fn seed(&self) -> EvaluationSeed<'_, 'a> {
         EvaluationSeed {
             dictionary: self.dictionary,
@@ -172,14 +172,14 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Whether a string with this many bytes may be made. One that may not is an error to the
-    /// expression, and ends the query at the next [`Evaluation::held_bytes`].
+    /// Whether a string of this many bytes may be computed. If not, the expression is an error, and
+    /// the query ends at the next [`Evaluation::held_bytes`].
     pub(crate) fn may_have(&mut self, bytes: usize) -> bool {
         self.oversized |= bytes > LONGEST_STRING;
         bytes <= LONGEST_STRING
     }
 
-    /// What the terms that were computed so far take; more than any limit if one was given up.
+    /// The bytes of the terms computed so far; more than any limit if a string was abandoned.
     pub(crate) fn held_bytes(&self) -> usize {
         if self.oversized {
             usize::MAX / 2
@@ -188,7 +188,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The id of what an expression came to.
+    /// The id of an expression's result.
     pub(crate) fn id(&mut self, evaluated: Evaluated) -> TermId {
         match evaluated {
             Evaluated::Id(id) => id,
@@ -249,7 +249,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// OR (`decisive` = true) and AND (false): one decisive operand decides, whatever the errors.
+    /// OR (`decisive` = true) and AND (false): one decisive operand decides, whatever errors others
+    /// have.
     fn logical(&mut self, list: &[Expr], row: Row<'_>, decisive: bool) -> Option<bool> {
         let mut error = false;
         for expr in list {
@@ -287,8 +288,8 @@ impl<'a> Evaluation<'a> {
         arithmetic(*op, &a, &b)
     }
 
-    /// Arithmetic where all operands are numbers. Most of what a filter over many rows computes is:
-    /// what ids hold inline is computed without making values.
+    /// Arithmetic on numbers only, which is most of the computation of a filter over many rows:
+    /// inline ids are computed without decoding values.
     fn number(&mut self, expr: &Expr, row: Row<'_>) -> Computed {
         let id = match expr {
             Expr::Constant(constant) => self.constants[constant.index()],
@@ -309,7 +310,7 @@ impl<'a> Evaluation<'a> {
         number.map_or(Computed::Wider, Computed::Number)
     }
 
-    /// The number of a literal that is too long for an id, if it is one.
+    /// The number of a literal that is too long for an inline id, if it is a number.
     fn known_number(&mut self, id: TermId) -> Option<Number> {
         if !matches!(id.tag(), Tag::Literal | Tag::Local) {
             return None;
@@ -374,7 +375,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// Whether what a pattern is in a row came since the last execution.
+    /// Whether the pattern's statement in a row arrived since the last execution.
     fn is_fresh(&self, pattern: &QuadPattern, row: Row<'_>) -> Option<bool> {
         let id = |position: Position| match position {
             Position::Constant(constant) => Some(self.constants[constant.index()]),

@@ -1,7 +1,6 @@
-//! Conditions over many rows at once: comparisons on ids where the ids hold the values, texts as
-//! they lie in the dictionary, and whatever depends on one variable alone once for each of its
-//! values. Everything else is evaluated row by row (`evaluate`), which is also the twin of what is
-//! not.
+//! Conditions over many rows at once: comparisons on ids where the ids hold the values, texts in
+//! place in the dictionary, and a condition on one variable once per value of it. All other
+//! conditions are evaluated row by row (`evaluate`), which is also the twin of these.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
@@ -18,22 +17,22 @@ use std::cmp::Ordering;
 const FALSE: Truth = 0;
 const TRUE: Truth = 1;
 const ERROR: Truth = 2;
-/// Not a truth yet: a term without a text, of which the test is evaluated as any other condition.
+/// Not a truth yet: the term has no text, and the test must be evaluated as any other condition.
 const NO_TEXT: Truth = 3;
 
-/// Rows that are looked at at once.
+/// Rows that are tested at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
-/// Texts that are tested between two looks at the limits: a text may be long.
+/// Texts tested between two limit checks: a text may be long.
 const TEXTS_AT_ONCE: usize = 64;
 /// From this many rows on values are expected to repeat.
 const WORTH_REMEMBERING: usize = 16;
 /// With at most this many terms, IN is only a few comparisons.
 const FEW: usize = 8;
-/// How many values of a variable are remembered for a condition.
+/// Values of a variable that are remembered per condition.
 const REMEMBERED: usize = 1 << 16;
 
-/// What conditions on one variable came to, by the condition's place in memory (which stays the
-/// same as long as an execution lasts) and by the value.
+/// The results of conditions on one variable, by the condition's address (which is stable during an
+/// execution) and by the value.
 pub(crate) type Memo = FxHashMap<usize, FxHashMap<TermId, Truth>>;
 
 fn truth(value: Option<bool>) -> Truth {
@@ -72,7 +71,7 @@ impl<'f, 'a> Filter<'f, 'a> {
         Ok(())
     }
 
-    /// What a condition comes to in each of some rows.
+    /// The truth of a condition in each of some rows.
     fn truths(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
         let table = self.table;
         match expr {
@@ -120,8 +119,8 @@ impl<'f, 'a> Filter<'f, 'a> {
         truths
     }
 
-    /// OR (`decisive` = true) and AND (false): what one operand decides the others are not asked
-    /// about.
+    /// OR (`decisive` = true) and AND (false): a row that one operand decides is not tested by the
+    /// others.
     fn logical(
         &mut self,
         list: &[Expr],
@@ -212,7 +211,7 @@ impl<'f, 'a> Filter<'f, 'a> {
         Ok(truth(self.evaluation.compare_values(op, a, b)))
     }
 
-    /// A condition that has no form on ids.
+    /// Evaluates a condition that has no form on ids.
     fn each(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
         let table = self.table;
         let test = TextTest::of(self.evaluation, expr);
@@ -222,7 +221,7 @@ impl<'f, 'a> Filter<'f, 'a> {
         }
     }
 
-    /// A test of texts; terms without such a text are asked as of any other condition.
+    /// A test of texts; terms without such a text are tested as in any other condition.
     fn texts(
         &mut self,
         expr: &Expr,
@@ -256,7 +255,8 @@ impl<'f, 'a> Filter<'f, 'a> {
         Ok(result)
     }
 
-    /// Any condition: of many rows, and for one variable, once per value, and otherwise per row.
+    /// Evaluates any condition: once per value, if it has one variable and there are many rows, and
+    /// otherwise once per row.
     fn by_value(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
         let table = self.table;
         let mut result = self.workspace.truths();
@@ -288,7 +288,7 @@ impl<'f, 'a> Filter<'f, 'a> {
         Ok(result)
     }
 
-    /// What a condition comes to in one row.
+    /// The truth of a condition in one row.
     fn test(&mut self, expr: &Expr, row: u32) -> Result<Truth, QueryError> {
         self.limiter.tick()?;
         let row = Row {
@@ -326,14 +326,14 @@ fn ids<'t>(e: &Evaluation<'_>, expr: &Expr, table: &'t Table) -> Option<Ids<'t>>
     }
 }
 
-/// Compares two terms by their ids, where that can be done without making values of them.
+/// Compares two terms by their ids, if that is possible without decoding their values.
 #[inline]
 fn compare_ids(e: &Evaluation<'_>, op: Comparison, a: TermId, b: TermId) -> Option<Truth> {
     if a.is_unbound() || b.is_unbound() {
         return Some(ERROR);
     }
     let order = match (a.tag(), b.tag()) {
-        // As ids of one kind order, so do their values.
+        // Ids of one kind are in the order of their values.
         (Tag::Integer, Tag::Integer) | (Tag::ShortString, Tag::ShortString) => {
             a.payload().cmp(&b.payload())
         }
@@ -355,7 +355,7 @@ fn compare_ids(e: &Evaluation<'_>, op: Comparison, a: TermId, b: TermId) -> Opti
     Some(Truth::from(holds(op, order)))
 }
 
-/// Whether an order is what an operator asks for.
+/// Whether an order satisfies an operator.
 pub(crate) fn holds(op: Comparison, order: Ordering) -> bool {
     match op {
         Comparison::Equal => order == Ordering::Equal,
@@ -370,7 +370,7 @@ pub(crate) fn holds(op: Comparison, order: Ordering) -> bool {
 const OFFSET_BITS: u64 = 11;
 const FRACTION_BITS: u64 = 2;
 
-/// The order of two inline dateTimes, or dates, that have the same offset, or both one.
+/// The order of two inline dateTimes, or dates, that both have the same offset, or both none.
 fn calendar_order(a: TermId, b: TermId) -> Option<Ordering> {
     let offset = |id: TermId| id.payload() & ((1 << OFFSET_BITS) - 1);
     if a.tag() == Tag::Date {
@@ -380,7 +380,7 @@ fn calendar_order(a: TermId, b: TermId) -> Option<Ordering> {
     ((offset(a) == 0) == (offset(b) == 0)).then(|| instant(a).cmp(&instant(b)))
 }
 
-/// Compares two strings without language where they lie.
+/// Compares two strings without a language in place.
 fn compare_strings(e: &Evaluation<'_>, op: Comparison, a: TermId, b: TermId) -> Option<Truth> {
     let order = with_string(e, a, |a| with_string(e, b, |b| a.cmp(b)))??;
     Some(Truth::from(holds(op, order)))

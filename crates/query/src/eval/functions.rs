@@ -1,5 +1,5 @@
 //! The functions of SPARQL. STR, DATATYPE and TRIPLE keep the spelling and the type of the data
-//! ("01" stays "01", an xsd:long stays one), where spareval normalises both.
+//! ("01" stays "01", an xsd:long stays an xsd:long), where spareval normalises both.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::text_pattern::regex;
@@ -99,7 +99,7 @@ fn part_of_triple(function: &Function, value: Value) -> Option<Term> {
     })
 }
 
-/// TRIPLE: its parts as they are; `None` where one cannot stand in its place.
+/// TRIPLE: its parts unchanged; `None` if one is not allowed in its position.
 fn triple_of(e: &mut Evaluation<'_>, arguments: &[Expr], row: Row<'_>) -> Option<Term> {
     let mut part = |argument: &Expr| {
         let evaluated = e.evaluate(argument, row)?;
@@ -167,7 +167,7 @@ fn without_arguments(e: &mut Evaluation<'_>, function: &Function) -> Option<Eval
     Some(value.into())
 }
 
-/// What STR gives (SPARQL 1.1 Query, §17.4.2.5): the text of an IRI or a literal.
+/// STR (SPARQL 1.1 Query, §17.4.2.5): the text of an IRI or a literal.
 pub(crate) fn string_of(e: &mut Evaluation<'_>, evaluated: Evaluated) -> Option<String> {
     let term = match evaluated {
         Evaluated::Id(id) => e.term(id)?,
@@ -260,7 +260,7 @@ fn simple(value: &Value) -> Option<&str> {
     }
 }
 
-/// Strings one after the other; the language stays if all have it.
+/// Concatenates strings; the result has a language if all strings have the same one.
 fn concat(values: Vec<Value>) -> Option<Value> {
     let mut joined = String::new();
     let mut common: Option<Language> = None;
@@ -308,8 +308,8 @@ fn matching(e: &mut Evaluation<'_>, function: &Function, values: &[Value]) -> Op
     Some(string(replaced, language(&values[0])))
 }
 
-/// Every match replaced, with `$N` for a group, `\$` and `\\` for themselves (XPath's fn:replace);
-/// `None` for another use of these, or where the string would become longer than one may be.
+/// Replaces every match, with `$N` for a group, `\$` and `\\` for themselves (XPath's fn:replace);
+/// `None` for any other use of these, or if the result would exceed the limit on strings.
 fn replace(
     e: &mut Evaluation<'_>,
     regex: &Regex,
@@ -358,7 +358,7 @@ fn pieces(replacement: &str, groups: usize) -> Option<Vec<Piece<'_>>> {
             rest = &after[1..];
             continue;
         }
-        // As many digits as name a group; one at least, and a group that is not there is empty.
+        // As many digits as name a group, but at least one; a group that does not exist is empty.
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         let named = (1..=digits.min(4)).rev().find(|length| {
             let number = after[..*length].parse::<usize>();
@@ -501,7 +501,8 @@ fn encode_for_uri(text: &str) -> String {
     encoded
 }
 
-/// `length` characters from the `start`-th on, counted from 1; what lies outside is left out.
+/// `length` characters from the `start`-th on, counted from 1; positions outside the text are
+/// ignored.
 fn substring(text: &str, start: i64, length: Option<i64>) -> Option<&str> {
     let from = start.checked_sub(1)?;
     let to = match length {

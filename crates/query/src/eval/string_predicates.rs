@@ -1,5 +1,5 @@
-//! REGEX, CONTAINS, STRSTARTS and STRENDS with a constant, of a variable or its STR: asked of the
-//! texts of a whole column as they lie in the dictionary, whose memory is asked for ahead.
+//! REGEX, CONTAINS, STRSTARTS and STRENDS with a constant, on a variable or its STR: tested on the
+//! texts of a whole column in place in the dictionary, whose memory is prefetched.
 
 use crate::algebra::expression::Expr;
 use crate::eval::evaluate::Evaluation;
@@ -10,10 +10,10 @@ use somersault_dictionary::{TermKind, TermView};
 use somersault_lang::{Function, VarId};
 use somersault_model::TermId;
 
-/// See the module.
+/// A test of texts against a constant.
 pub(crate) struct TextTest<'e> {
     pub(crate) variable: VarId,
-    /// Of STR: the text of IRIs and of all literals; else that of strings alone.
+    /// With STR: tests the text of IRIs and of all literals; otherwise of strings only.
     of_all: bool,
     test: Test<'e>,
 }
@@ -26,7 +26,7 @@ enum Test<'e> {
 }
 
 impl<'e> TextTest<'e> {
-    /// A condition as such a test; `None` for what is not of this form.
+    /// The condition as a text test; `None` if it does not have this form.
     pub(crate) fn of(e: &mut Evaluation<'_>, expr: &'e Expr) -> Option<TextTest<'e>> {
         let (argument, test) = match expr {
             Expr::Matches(of, regex) => (&**of, Test::Matches(regex)),
@@ -42,7 +42,7 @@ impl<'e> TextTest<'e> {
                     Function::StrEnds => Test::Ends,
                     _ => return None,
                 };
-                // A part without language goes with any.
+                // A part without a language is compatible with any.
                 let Value::String(part) = e.value(e.constants[part.index()])? else {
                     return None;
                 };
@@ -65,7 +65,7 @@ impl<'e> TextTest<'e> {
         })
     }
 
-    /// Asks it of some ids, one after the other; `None` of those that have no text of this kind.
+    /// Tests some ids in turn; `None` for those without a text of this kind.
     pub(crate) fn ask(
         &self,
         e: &Evaluation<'_>,

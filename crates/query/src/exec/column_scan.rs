@@ -1,5 +1,5 @@
-//! Reading by the column: many vertices at a time, in one source or in several, of which what two
-//! hold counts once. Everything comes ascending by row, and by id within a row.
+//! Reading by column: many vertices at a time, from one source or several; a statement in two
+//! sources counts once. Results are ascending by row, and by id within a row.
 
 use crate::context::workspace::Workspace;
 use crate::view::graph_view::{GraphView, Source};
@@ -24,7 +24,7 @@ pub(crate) fn expand(
             *source, predicate, direction, vertices, first_row, wanted, rows, ids,
         );
     }
-    // There may be fewer ids than rows: those of a dead end are not kept.
+    // There may be fewer ids than rows: dead ends are dropped.
     let (first_made, start) = (rows.len(), ids.len());
     let wanted = wanted.saturating_sub(start);
     let (mut done, mut parts) = (vertices.len(), 0);
@@ -44,7 +44,7 @@ pub(crate) fn expand(
         done = done.min(read);
     }
     if parts > 1 {
-        // Of a source that was read further than another, the rest waits for the next call.
+        // If one source was read further than another, its surplus waits for the next call.
         let end = first_row + done as u32;
         let pairs = workspace.pairs();
         let found = rows[first_made..].iter().zip(&ids[start..]);
@@ -98,8 +98,8 @@ pub(crate) fn connected(
     }
 }
 
-/// The direction in which the edges of a predicate are read: from the side with fewer vertices
-/// there are fewer lists to fetch.
+/// The direction in which the edges of a predicate are read: the side with fewer vertices has fewer
+/// lists to fetch.
 fn shorter_side(view: &dyn GraphView, source: Source, predicate: TermId) -> Direction {
     let statistics = view.predicate_statistics(source, predicate);
     if statistics.objects < statistics.subjects {
@@ -110,7 +110,7 @@ fn shorter_side(view: &dyn GraphView, source: Source, predicate: TermId) -> Dire
 }
 
 /// Appends the edges of a predicate to a column of subjects and one of objects, until there are
-/// `wanted` of them; `check` is asked now and then whether to go on.
+/// `wanted` of them; calls `check` now and then to ask whether to continue.
 pub(crate) fn edges<E>(
     view: &dyn GraphView,
     sources: &[Source],
@@ -124,7 +124,7 @@ pub(crate) fn edges<E>(
     for source in sources {
         let direction = shorter_side(view, *source, predicate);
         let before = subjects.len();
-        // Of several sources any edge may be a repeat.
+        // With several sources any edge may be a repeat.
         let most = if sources.len() == 1 {
             wanted
         } else {

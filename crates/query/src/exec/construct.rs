@@ -1,4 +1,4 @@
-//! Templates, filled in for each solution with new blank nodes for each: CONSTRUCT, and what
+//! Templates, instantiated per solution with new blank nodes: CONSTRUCT, and the statements that
 //! updates insert and delete.
 
 use crate::algebra::error::QueryError;
@@ -24,7 +24,7 @@ pub(crate) struct Filler<'f> {
 }
 
 impl Filler<'_> {
-    /// The triple of a template; `None` where something is unbound or of the wrong kind.
+    /// The triple of a template; `None` if a part is unbound or of the wrong kind.
     pub(crate) fn triple(&mut self, template: &TripleTemplate) -> Option<Triple> {
         let subject = match self.term(&template.subject)? {
             Term::NamedNode(node) => NamedOrBlankNode::NamedNode(node),
@@ -76,7 +76,7 @@ impl Filler<'_> {
     }
 }
 
-/// The graph that a template makes of a table, each triple once; a dataset where the template names
+/// The graph that a template makes from a table, each triple once; a dataset if the template names
 /// graphs.
 pub(crate) fn construct(
     template: &[QuadTemplate],
@@ -103,7 +103,7 @@ pub(crate) fn construct(
     Ok(made.into_answer())
 }
 
-/// What a template has made so far.
+/// The output of a template so far.
 pub(crate) struct TemplateOutput {
     quads: Vec<Quad>,
     seen: FxHashSet<Quad>,
@@ -111,7 +111,7 @@ pub(crate) struct TemplateOutput {
 }
 
 impl TemplateOutput {
-    /// Nothing yet, of this template.
+    /// The empty output of a template.
     pub(crate) fn of(template: &[QuadTemplate]) -> TemplateOutput {
         let is_named = |quad: &QuadTemplate| quad.graph != TemplateGraph::Default;
         TemplateOutput {
@@ -125,14 +125,14 @@ impl TemplateOutput {
         self.quads.len()
     }
 
-    /// Adds what one solution makes; the memory that it takes.
+    /// Adds the output of one solution; returns the bytes that it takes.
     pub(crate) fn add(&mut self, template: &[QuadTemplate], filler: &mut Filler<'_>) -> usize {
         let mut bytes = 0;
         for quad in template {
             if let Some(quad) = filler.quad(quad)
                 && !self.seen.contains(&quad)
             {
-                // In both lists, each time with its texts.
+                // Both lists hold the quad, each with its own texts.
                 bytes += 2 * quad_bytes(&quad);
                 self.seen.insert(quad.clone());
                 self.quads.push(quad);

@@ -1,5 +1,5 @@
-//! DESCRIBE: of each resource the statements of the default graph that it is the subject of, and of
-//! the blank nodes that these lead to, theirs.
+//! DESCRIBE: for each resource, the statements of the default graph with it as the subject, and the
+//! same for the blank nodes that these lead to.
 
 use crate::algebra::error::QueryError;
 use crate::context::limiter::Limiter;
@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use somersault_lang::VarId;
 use somersault_model::{Direction, Tag, TermId};
 
-/// The description of everything that some columns hold.
+/// The description of all values of some columns.
 pub(crate) fn describe(
     projection: &[VarId],
     table: &Table,
@@ -29,7 +29,7 @@ pub(crate) fn describe(
             }
         }
     }
-    // The last found is described first otherwise; the order of the rows reads better.
+    // Otherwise the last resource found is described first; the order of the rows reads better.
     open.reverse();
     let view = graphs.view;
     let default = graphs.default_graph();

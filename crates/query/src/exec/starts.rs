@@ -1,6 +1,6 @@
-//! What is cut into morsels: a table, or a list of the store that a plan starts from. Such a list
-//! is not copied into a table first, which one thread would do while the others wait: each part is
-//! read where it lies.
+//! The inputs that are cut into morsels: a table, or a list of the store that a plan starts from.
+//! Such a list is not first copied into a table, which one thread would do while the others wait:
+//! each part is read in place.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Rows that can be taken in parts.
 pub(crate) enum Start<'t> {
     Table(&'t Table),
-    /// The values of one variable, and nothing else.
+    /// The values of one variable only.
     List(VarId, &'t [TermId]),
 }
 
@@ -30,7 +30,7 @@ impl Start<'_> {
         }
     }
 
-    /// Memory of the ids, as [`Table::bytes`] counts it.
+    /// The bytes of the ids, as [`Table::bytes`] counts them.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Start::Table(table) => table.bytes(),
@@ -50,7 +50,7 @@ impl Start<'_> {
         }
     }
 
-    /// No row, in the place of these.
+    /// An empty table with the same columns.
     pub(crate) fn empty(&self) -> Table {
         match self {
             Start::Table(table) => Table::empty_like(table),
@@ -59,7 +59,7 @@ impl Start<'_> {
     }
 }
 
-/// The end of a pattern from which a list is read, and what the list is of.
+/// The end of a pattern from which a list is read, the list's direction, and its variable.
 fn list_of(pattern: &QuadPattern) -> Option<(Position, Direction, VarId)> {
     if matches!(pattern.graph, GraphPosition::Named(Position::Variable(_))) {
         return None;
@@ -72,8 +72,8 @@ fn list_of(pattern: &QuadPattern) -> Option<(Position, Direction, VarId)> {
 }
 
 impl Runner<'_, '_> {
-    /// Runs steps of which the first reads one long list, from the one empty solution; `None` where
-    /// that is not what they do.
+    /// Runs steps of which the first reads one long list, from the one empty solution; `None` if
+    /// the steps do not have this form.
     pub(crate) fn run_from_list(
         &mut self,
         steps: &[Step],

@@ -1,6 +1,6 @@
-//! An order of all terms that is the same in a run and its replay: it decides where values are
-//! equal and one has to be chosen (S6). The one thing to know before changing it: the sequence of
-//! an id is of one run, as is whether a dictionary knows a term, so that neither may decide.
+//! An order of all terms that is the same in a run and its replay: it decides which of several
+//! equal values is chosen (S6). The one thing to know before changing it: the sequence of an id
+//! differs between runs, as does whether a dictionary knows a term, so neither may decide.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
@@ -34,7 +34,8 @@ pub(crate) fn compare_rows(e: &Evaluation<'_>, table: &Table, a: u32, b: u32) ->
         .unwrap_or(Ordering::Equal)
 }
 
-/// The rows in the order of their terms: what is drawn for each is the same in every run then.
+/// The rows in the order of their terms, so that every run draws the same random value for each
+/// row.
 pub(crate) fn in_order(
     e: &Evaluation<'_>,
     limiter: &mut Limiter<'_>,
@@ -53,12 +54,12 @@ pub(crate) fn in_order(
     Ok(table.gather(&order, &all, workspace))
 }
 
-/// Whether of two results of equal value the first is written in the way that comes first.
+/// Whether, of two results of equal value, the spelling of the first comes first.
 pub(crate) fn is_before(a: &Evaluated, b: &Evaluated, e: &Evaluation<'_>) -> bool {
     use Value as V;
     match (a, b) {
         (Evaluated::Id(a), Evaluated::Id(b)) if a == b => false,
-        // Computed values of these kinds are written in one way each.
+        // Computed values of these kinds have one spelling each.
         (Evaluated::Value(V::Integer(_)), Evaluated::Value(V::Integer(_)))
         | (Evaluated::Value(V::Decimal(_)), Evaluated::Value(V::Decimal(_)))
         | (Evaluated::Value(V::Double(_)), Evaluated::Value(V::Double(_)))
@@ -73,8 +74,8 @@ pub(crate) fn is_before(a: &Evaluated, b: &Evaluated, e: &Evaluation<'_>) -> boo
     }
 }
 
-/// What of an id is the same in all runs: everything of an inline one, kind and virtual shard of
-/// others.
+/// The part of an id that is the same in all runs: an inline id entirely, of others the kind and
+/// the virtual shard.
 fn place(e: &Evaluation<'_>, id: TermId) -> u64 {
     let of_term = |tag, hash| TermId::in_dictionary(tag, VirtualShard::of_hash(hash), 0).raw();
     if id.tag() == Tag::Local {
@@ -114,7 +115,7 @@ mod tests {
         );
         terms.extend((0..50).map(|n| Triple::new(name(n), name(1), name(2)).into()));
         let mut orders = Vec::new();
-        // Learnt in this order, in the other, and of every third nothing.
+        // Learnt in this order, in reverse, and in the third run not at all.
         for run in 0..3 {
             let dictionary = Dictionary::new();
             let mut known: Vec<&Term> = terms.iter().collect();

@@ -47,7 +47,7 @@ pub(crate) fn cast_of(name: &NamedNode) -> Option<Cast> {
 /// The constructor functions of XSD types (SPARQL 1.1, section 17.5).
 pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
     let spelled = match value {
-        // The whitespace around a form is no part of it (F&O 3.1, section 19.2).
+        // The whitespace around a form does not belong to it (F&O 3.1, section 19.2).
         Value::String(text) => Some(text.trim_matches([' ', '\t', '\n', '\r'])),
         _ => None,
     };
@@ -104,7 +104,7 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
     })
 }
 
-/// A value as an `xsd:integer` (F&O 3.1, section 19.1.3): what is behind the point is cut off.
+/// Casts a value to `xsd:integer` (F&O 3.1, section 19.1.3): the fraction is truncated.
 fn integer(value: &Value, spelled: Option<&str>) -> Option<Value> {
     Some(match (value, spelled) {
         (_, Some(text)) => lexical::integer(text, "integer")?,
@@ -117,7 +117,7 @@ fn integer(value: &Value, spelled: Option<&str>) -> Option<Value> {
     })
 }
 
-/// A value as an `xsd:decimal` (F&O 3.1, section 19.1.3).
+/// Casts a value to `xsd:decimal` (F&O 3.1, section 19.1.3).
 fn decimal(value: &Value, spelled: Option<&str>) -> Option<Value> {
     Some(match (value, spelled) {
         (_, Some(text)) => lexical::decimal(text)?,
@@ -131,7 +131,7 @@ fn decimal(value: &Value, spelled: Option<&str>) -> Option<Value> {
     })
 }
 
-/// A value as a string (F&O 3.1, section 19.1.2.2).
+/// Casts a value to a string (F&O 3.1, section 19.1.2.2).
 fn string(value: &Value) -> Option<String> {
     match value {
         Value::Double(number) => {

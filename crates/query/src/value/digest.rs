@@ -6,7 +6,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use somersault_lang::Function;
 
-/// What a hash function makes of a text; `None` for a function that is none.
+/// The digest of a text by a hash function; `None` for any other function.
 pub(crate) fn digest(function: &Function, text: &str) -> Option<String> {
     Some(match function {
         Function::Md5 => hexadecimal(&Md5::digest(text)),

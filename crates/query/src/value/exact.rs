@@ -58,7 +58,7 @@ impl Exact {
         }
     }
 
-    /// A finite double, as it is exactly; an integer without what is behind its point.
+    /// The exact value of a finite double; as an integer, without its fraction.
     pub(crate) fn of_double(value: f64, is_integer: bool) -> Option<Exact> {
         let value = if is_integer { value.trunc() } else { value };
         if !value.is_finite() {
@@ -87,8 +87,8 @@ impl Exact {
         Some(exact)
     }
 
-    /// The value of a lexical form of `xsd:integer` or `xsd:decimal`; `None` for what is no such
-    /// form and for what has too many digits.
+    /// The value of a lexical form of `xsd:integer` or `xsd:decimal`; `None` for any other text and
+    /// for too many digits.
     pub(crate) fn parse(text: &str, is_integer: bool) -> Option<Exact> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         let (whole, part) = match digits.split_once('.') {
@@ -118,7 +118,7 @@ impl Exact {
         })
     }
 
-    /// Without zeros at the end of what is behind the point.
+    /// Removes the trailing zeros of the fraction.
     fn reduced(mut self) -> Exact {
         let ten = BigInt::from(10);
         while self.scale > 0 && (&self.mantissa % &ten).sign() == Sign::NoSign {
@@ -128,7 +128,7 @@ impl Exact {
         self
     }
 
-    /// The value in the narrowest form that it fits; `None` if it has too many digits.
+    /// The value in the narrowest type that holds it; `None` if it has too many digits.
     pub(crate) fn into_value(self) -> Option<Value> {
         let exact = self.reduced();
         if exact.is_integer {
@@ -150,22 +150,22 @@ impl Exact {
         self.mantissa.magnitude().to_string()
     }
 
-    /// Whether it is an `xsd:integer`, and not an `xsd:decimal`.
+    /// Whether the number is an `xsd:integer`, and not an `xsd:decimal`.
     pub(crate) fn is_integer(&self) -> bool {
         self.is_integer
     }
 
-    /// Whether it is below zero.
+    /// Whether the number is below zero.
     pub(crate) fn is_negative(&self) -> bool {
         self.mantissa.sign() == Sign::Minus
     }
 
-    /// The bytes of its digits, roughly.
+    /// The approximate bytes of its digits.
     pub(crate) fn bytes(&self) -> usize {
         (self.mantissa.bits() / 8) as usize + 8
     }
 
-    /// The whole number that it is, if 128 bits hold it.
+    /// The value if it is a whole number that fits 128 bits.
     pub(crate) fn to_i128(&self) -> Option<i128> {
         (self.scale == 0).then(|| i128::try_from(&self.mantissa).ok())?
     }
@@ -184,7 +184,7 @@ impl Exact {
         }
     }
 
-    /// The number with its other sign.
+    /// The number with the opposite sign.
     pub(crate) fn negated(&self) -> Exact {
         Exact {
             mantissa: -&self.mantissa,
@@ -192,7 +192,7 @@ impl Exact {
         }
     }
 
-    /// Without its sign.
+    /// The number without its sign.
     pub(crate) fn absolute(&self) -> Exact {
         if self.is_negative() {
             self.negated()
@@ -226,7 +226,7 @@ impl Exact {
         i128::try_from(scaled.floor_of_plus(1).mantissa).ok()
     }
 
-    /// What is before the point, as an `xsd:integer`.
+    /// The number without its fraction, as an `xsd:integer`.
     pub(crate) fn truncated(&self) -> Exact {
         Exact::integer(&self.mantissa / power_of_ten(self.scale))
     }
@@ -239,8 +239,8 @@ impl Exact {
         }
     }
 
-    /// `self op other` (F&O 3.1, section 4.2); a quotient has eighteen digits after its point, or
-    /// as many as the longer of the two.
+    /// `self op other` (F&O 3.1, section 4.2). A quotient has eighteen digits after its point, or
+    /// the scale of the longer operand if that is more.
     pub(crate) fn arithmetic(&self, op: Arithmetic, other: &Exact) -> Option<Value> {
         let result = match op {
             Arithmetic::Add => self.plus(other),
@@ -327,7 +327,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4096) })]
 
-        /// The narrow types and these say the same wherever the narrow ones say anything.
+        /// The narrow types and these agree wherever the narrow ones have a result.
         #[test]
         fn narrow_arithmetic_is_exact_arithmetic((a, op, b) in (number(), op(), number())) {
             let (left, right) = (Exact::of(&a).expect("exact"), Exact::of(&b).expect("exact"));
@@ -336,7 +336,7 @@ mod tests {
             prop_assert_eq!(Some(left.compare(&right)), a.compare(&b));
         }
 
-        /// What is written is read back.
+        /// A parsed text equals the number it was written from.
         #[test]
         fn digits_come_back(units in any::<i128>(), shift in 0u32..40, is_integer in any::<bool>()) {
             let scale = if is_integer { 0 } else { shift };
@@ -346,7 +346,7 @@ mod tests {
             prop_assert_eq!(exact.reduced(), again);
         }
 
-        /// A double is what its mantissa and exponent say.
+        /// A double has the value of its mantissa and exponent.
         #[test]
         fn doubles_are_exact(value in any::<f64>()) {
             match Exact::of_double(value, false) {

@@ -1,7 +1,7 @@
-//! The order of numbers by what they are exactly, whatever their types. The one thing to know
-//! before changing it: it is total, which `<` is not: that promotes to float or double, which
-//! rounds, so that two integers may equal a double and not each other, and what is the least of the
-//! three would depend on the order of comparing (S6).
+//! The order of numbers by their exact values, whatever their types. The one thing to know before
+//! changing it: it is total, which `<` is not. `<` promotes to float or double, which rounds: two
+//! integers may equal a double and not each other, and the least of the three would depend on the
+//! order of comparisons (S6).
 
 use crate::value::exact::Exact;
 use crate::value::exact_sum;
@@ -9,10 +9,10 @@ use crate::value::running_sum::{ONE, units_of};
 use crate::value::term_value::Value;
 use std::cmp::Ordering;
 
-/// No integer and no decimal of the narrow types is so large (2^68).
+/// Every integer and decimal of the narrow types is smaller (2^68).
 const BEYOND: f64 = (1u128 << 68) as f64;
 
-/// Compares two numbers; `None` if one of them is none.
+/// Compares two numbers; `None` if either is not a number.
 #[inline]
 pub(crate) fn order(a: &Value, b: &Value) -> Option<Ordering> {
     use Value::{Decimal, Double, Float, Integer, Wide};
@@ -62,7 +62,7 @@ fn units(value: &Value) -> Option<i128> {
 /// Compares an integer or a decimal with a double.
 fn against(exact: &Value, double: f64) -> Option<Ordering> {
     let (is_negative, whole, part) = match exact {
-        // The most frequent, and nothing is to be divided.
+        // The most frequent case, and it needs no division.
         Value::Integer(value) => {
             let value = i64::from(*value);
             (value < 0, u128::from(value.unsigned_abs()), 0)
@@ -84,20 +84,20 @@ fn against(exact: &Value, double: f64) -> Option<Ordering> {
     })
 }
 
-/// Compares what a number is before and behind its point, the latter in units, with a double that
-/// is not negative.
+/// Compares a number, split into its parts before and behind the point, the latter in units, with a
+/// double that is not negative.
 fn magnitudes((whole, part): (u128, u128), double: f64) -> Ordering {
     if double >= BEYOND {
         return Ordering::Less;
     }
-    // What is behind the point of a double is a double, too.
+    // The fraction of a double is a double, too.
     (whole.cmp(&(double.trunc() as u128))).then_with(|| parts(part, double.fract()))
 }
 
-/// Compares what is behind the points: units, and a double below 1.
+/// Compares fractions: units, and a double below 1.
 fn parts(units: u128, double: f64) -> Ordering {
     let (mantissa, exponent) = exact_sum::split(double);
-    // units / 10^18 against mantissa / 2^places, both sides times both.
+    // Compares units / 10^18 with mantissa / 2^places, both multiplied by both denominators.
     let places = exponent.unsigned_abs();
     let right = u128::from(mantissa) * ONE as u128;
     if units == 0 || places > units.leading_zeros() {
@@ -130,7 +130,7 @@ mod tests {
         Value::Float(value.into())
     }
 
-    /// In ascending order, those of a line equal.
+    /// Lines in ascending order; the values of a line are equal.
     fn ladder() -> Vec<Vec<Value>> {
         vec![
             vec![double(f64::NEG_INFINITY), float(f32::NEG_INFINITY)],
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(order(&integer(1), &Value::from(true)), None);
     }
 
-    /// Numbers of all types, many of which are near each other.
+    /// Numbers of all types, many of them close to each other.
     fn number() -> impl Strategy<Value = Value> {
         let near = |power: i32| (-3i64..4).prop_map(move |n| 2i64.pow(power as u32) + n);
         let whole = prop_oneof![-3i64..4, near(24), near(53), near(62), any::<i64>()].boxed();
@@ -226,13 +226,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(8192) })]
 
-        /// Also where one is not a number: that has a place of its own.
+        /// Values that are not numbers are in the order too.
         #[test]
         fn the_order_of_values_is_total((a, b, c) in (number(), number(), number())) {
             prop_assert_eq!(a.order(&a), Ordering::Equal);
             prop_assert_eq!(a.order(&b), b.order(&a).reverse());
             let mut sorted = [&a, &b, &c];
-            // Of three that go round in a ring, two steps down are not one.
+            // If three values formed a cycle, neighbours would be in order but the ends would not.
             sorted.sort_by(|a, b| a.order(b));
             let [least, middle, most] = sorted;
             prop_assert!(least.order(middle).is_le() && middle.order(most).is_le());
@@ -240,8 +240,8 @@ mod tests {
             prop_assert_eq!(least.order(most), lower.min(upper), "{:?}", sorted);
         }
 
-        /// Rounding may make equal what differs, and never turns it round. (Decimals are rounded
-        /// twice on their way.)
+        /// Rounding may make different numbers equal, but never reverses their order. (Decimals are
+        /// rounded twice on their way.)
         #[test]
         fn promotion_only_loses((a, b) in (number(), number())) {
             let is_decimal = |value: &Value| matches!(value, Value::Decimal(_));
@@ -253,7 +253,7 @@ mod tests {
             }
         }
 
-        /// A decimal is between the doubles beside the one that its digits are read as.
+        /// A decimal lies between the neighbours of the double that its digits parse to.
         #[test]
         fn a_decimal_is_next_to_its_double(units in prop_oneof![any::<i128>(), -1000i128..1000, -ONE..ONE]) {
             let decimal = Decimal::from_be_bytes(units.to_be_bytes());

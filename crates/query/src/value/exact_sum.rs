@@ -1,6 +1,6 @@
-//! Sums of doubles that are exact until they are rounded once, at the end (S6): the order in which
-//! rows arrive never shows in a sum. A superaccumulator: a fixed-point number wide enough for every
-//! double, in limbs of 32 bits that are kept in 64, so that carries are rare.
+//! Sums of doubles that are exact until they are rounded once, at the end (S6): a sum never depends
+//! on the order in which rows arrive. A superaccumulator: a fixed-point number wide enough for
+//! every double, in limbs of 32 bits that are kept in 64, so that carries are rare.
 
 /// Lowest bit position: subnormal doubles end at 2^-1074.
 const BIAS: i32 = 1074;
@@ -14,15 +14,15 @@ const ADDITIONS_PER_CARRY: u32 = 1 << 30;
 pub(crate) struct ExactSum {
     limbs: Box<[i64; LIMBS]>,
     pending: u32,
-    /// The IEEE sum of everything that is not finite, once there was such a value.
+    /// The IEEE sum of all values that are not finite, once there was one.
     special: Option<f64>,
 }
 
 impl ExactSum {
-    /// Memory beside its own.
+    /// Heap bytes.
     pub(crate) const BYTES: usize = LIMBS * size_of::<i64>();
 
-    /// The sum of nothing.
+    /// The empty sum.
     pub(crate) fn new() -> ExactSum {
         ExactSum {
             limbs: Box::new([0; LIMBS]),
@@ -56,7 +56,7 @@ impl ExactSum {
         }
     }
 
-    /// Brings every limb but the highest into 0..2^32.
+    /// Normalises every limb but the highest to 0..2^32.
     fn carry(&mut self) {
         let mut carry = 0i64;
         for limb in &mut self.limbs[..LIMBS - 1] {
@@ -116,8 +116,8 @@ impl ExactSum {
     }
 }
 
-/// What a finite double is without its sign: a mantissa of 53 bits, and the power of two that it is
-/// multiplied by.
+/// Splits the absolute value of a finite double into a mantissa of 53 bits, and the power of two
+/// that it is multiplied by.
 #[inline]
 pub(crate) fn split(value: f64) -> (u64, i32) {
     let bits = value.to_bits();

@@ -1,6 +1,6 @@
 //! Lexical forms of the numeric types of XML Schema 1.1. The one thing to know before changing it:
-//! a literal whose form is not in its type's space is no number, and its effective boolean value is
-//! false (SPARQL 1.1, section 17.2.2); Rust's own parsers accept more than XML Schema does.
+//! a literal whose form is not in its type's space is not a number, and its effective boolean value
+//! is false (SPARQL 1.1, section 17.2.2). Rust's own parsers accept more than XML Schema does.
 
 use crate::value::exact::Exact;
 use crate::value::term_value::Value;
@@ -69,15 +69,15 @@ pub(crate) fn float(text: &str) -> Option<Float> {
     is_floating(text).then(|| text.parse().ok())?
 }
 
-/// Whether a text that Rust reads as a number uses the words of XML Schema alone: Rust also takes
+/// Whether a text that Rust parses as a number uses only the words of XML Schema: Rust also accepts
 /// `Infinity`, `inf` and `nan`.
 fn is_floating(text: &str) -> bool {
     matches!(text, "INF" | "+INF" | "-INF" | "NaN")
         || (text.bytes()).all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'))
 }
 
-/// How a double is cast to a string (F&O 3.1, section 19.1.2.2): in digits where it is near 1, and
-/// otherwise as XML Schema's canonical form. `display` spells the same value without an exponent,
+/// Casts a double to a string (F&O 3.1, section 19.1.2.2): as digits where it is near 1, and
+/// otherwise in XML Schema's canonical form. `display` spells the same value without an exponent,
 /// in the fewest digits, and `scientific` with one, as Rust does.
 pub(crate) fn floating_text(value: f64, display: &str, scientific: &str) -> String {
     let magnitude = value.abs();

@@ -70,7 +70,7 @@ fn product(a: &Value, factor: &Value) -> Option<Value> {
     })
 }
 
-/// A duration by a number or by another duration (F&O 8.4.4, 8.4.5, 8.4.9, 8.4.10).
+/// A duration divided by a number or by another duration (F&O 8.4.4, 8.4.5, 8.4.9, 8.4.10).
 fn ratio(a: &Value, b: &Value) -> Option<Value> {
     Some(match (a, b) {
         (Value::YearMonthDuration(a), Value::YearMonthDuration(b)) => {
@@ -96,7 +96,7 @@ fn ratio(a: &Value, b: &Value) -> Option<Value> {
     })
 }
 
-/// The integer nearest to a quotient; the greater of two that are as near (fn:round).
+/// The integer nearest to a quotient; of two equally near, the greater (fn:round).
 fn nearest(dividend: BigInt, divisor: BigInt) -> BigInt {
     let (dividend, divisor) = match divisor < BigInt::ZERO {
         true => (-dividend, -divisor),
@@ -125,7 +125,7 @@ pub(crate) fn day_time_part(duration: Duration) -> DayTimeDuration {
     DayTimeDuration::new(Decimal::from_be_bytes(units.to_be_bytes()))
 }
 
-/// What a duration has beside its months, in units of 10^-18 seconds.
+/// A duration without its months, in units of 10^-18 seconds.
 fn days_and_seconds(duration: Duration) -> i128 {
     let days = i128::from(duration.days());
     let hours = days * 24 + i128::from(duration.hours());
@@ -137,7 +137,7 @@ fn months(months: BigInt) -> Option<YearMonthDuration> {
     Some(YearMonthDuration::new(i64::try_from(months).ok()?))
 }
 
-/// A duration of this many units of 10^-18 seconds.
+/// A duration of `units` units of 10^-18 seconds.
 fn seconds(units: BigInt) -> Option<DayTimeDuration> {
     let units = i128::try_from(units).ok()?;
     Some(DayTimeDuration::new(Decimal::from_be_bytes(
@@ -173,7 +173,7 @@ fn day_time(value: &Value) -> Option<DayTimeDuration> {
     DayTimeDuration::try_from(duration(value)?).ok()
 }
 
-/// The duration with its other sign.
+/// The duration with the opposite sign.
 pub(crate) fn negated(value: &Value) -> Option<Value> {
     Some(match value {
         Value::Duration(value) => Value::Duration(value.checked_neg()?),
@@ -184,7 +184,7 @@ pub(crate) fn negated(value: &Value) -> Option<Value> {
 }
 
 /// The order of two durations (F&O 8.2 for those of one kind, XML Schema 1.1 part 2, section
-/// 3.3.6.2 for others); `None` where it depends on the months that they stand for.
+/// 3.3.6.2 for others); `None` where it depends on the length of their months.
 pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::YearMonthDuration(a), Value::YearMonthDuration(b)) => Some(a.cmp(b)),
@@ -196,7 +196,7 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
 /// Seconds in the mean month of the Gregorian calendar.
 const MONTH_SECONDS: i128 = 2_629_746;
 
-/// A total order of durations that goes on from [`compare`]: by the mean length of their months.
+/// A total order of durations that extends [`compare`]: by the mean length of their months.
 pub(crate) fn order(a: &Value, b: &Value) -> Option<Ordering> {
     let key = |value: &Value| {
         let duration = duration(value)?;
@@ -208,8 +208,8 @@ pub(crate) fn order(a: &Value, b: &Value) -> Option<Ordering> {
     Some(key(a)?.cmp(&key(b)?))
 }
 
-/// YEAR, MONTH, DAY, HOURS, MINUTES, SECONDS, TIMEZONE, TZ (SPARQL 1.1, section 17.4.5), of dates
-/// and times as well.
+/// YEAR, MONTH, DAY, HOURS, MINUTES, SECONDS, TIMEZONE, TZ (SPARQL 1.1, section 17.4.5), also of
+/// dates and times.
 pub(crate) fn part(function: &Function, value: &Value) -> Option<Value> {
     use Function as F;
     use Value as V;
@@ -238,7 +238,7 @@ pub(crate) fn part(function: &Function, value: &Value) -> Option<Value> {
     Some(V::Integer(part))
 }
 
-/// The zone of a date or a time, if it has one; `None` for what is neither.
+/// The zone of a date or a time, if it has one; `None` for any other value.
 fn offset(value: &Value) -> Option<Option<TimezoneOffset>> {
     Some(match value {
         Value::DateTime(time) => time.timezone_offset(),
@@ -248,7 +248,7 @@ fn offset(value: &Value) -> Option<Option<TimezoneOffset>> {
     })
 }
 
-/// A date or time in another zone (F&O 9.6); `None` for what is neither.
+/// A date or time in another zone (F&O 9.6); `None` for any other value.
 pub(crate) fn in_zone(value: &Value, zone: TimezoneOffset) -> Option<Value> {
     let zone = Some(zone);
     Some(match value {

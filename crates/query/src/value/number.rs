@@ -1,6 +1,6 @@
-//! Numbers as arithmetic over many rows wants them: small, copied, and without 128-bit divisions. A
-//! decimal is a mantissa of 64 bits and a scale; whatever does not fit is [`Computed::Wider`], and
-//! is left to [`Value`]'s arithmetic, which has the whole range and is the twin of this one.
+//! Numbers for arithmetic over many rows: small, copied, and without 128-bit divisions. A decimal
+//! is a mantissa of 64 bits and a scale. Anything that does not fit is [`Computed::Wider`] and is
+//! left to [`Value`]'s arithmetic, which has the whole range and is the twin of this one.
 
 use crate::value::term_value::Value;
 use oxsdatatypes::Decimal;
@@ -10,9 +10,9 @@ use somersault_model::inline::{self, Numeric};
 use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Sub};
 
-/// How many digits after the point `xsd:decimal` has here, as in [`Decimal`].
+/// Digits after the point of `xsd:decimal`, as in [`Decimal`].
 const MOST_DIGITS: u8 = 18;
-/// Integers up to this are doubles as they are (2^53).
+/// Doubles represent integers up to this exactly (2^53).
 const EXACT: u64 = 1 << 53;
 
 /// A number: as narrow as SPARQL's promotion of types leaves it (SPARQL 1.1, section 17.3).
@@ -31,13 +31,13 @@ pub(crate) struct Small {
     scale: u8,
 }
 
-/// What arithmetic on numbers comes to.
+/// The result of arithmetic on numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Computed {
     Number(Number),
     /// An error: an operand is unbound.
     Error,
-    /// It is to be computed from values.
+    /// The operation must be computed on values.
     Wider,
 }
 
@@ -55,8 +55,7 @@ impl Number {
         })
     }
 
-    /// The number that a value is; `None` for what is none, and for decimals, which may have more
-    /// digits.
+    /// The number of a value; `None` for non-numbers, and for decimals, which may have more digits.
     pub(crate) fn of_value(value: &Value) -> Option<Number> {
         Some(match value {
             Value::Integer(value) => Number::Integer((*value).into()),
@@ -98,7 +97,7 @@ impl Number {
         use Number::{Decimal, Double, Float, Integer};
         match (self, other) {
             (Integer(a), Integer(b)) => Some(a.cmp(&b)),
-            // What is the same is equal, NaN too.
+            // Identical values are equal, NaN too.
             (Double(a), Double(b)) if a.to_bits() == b.to_bits() => Some(Ordering::Equal),
             (Float(a), Float(b)) if a.to_bits() == b.to_bits() => Some(Ordering::Equal),
             (Double(a), b) => a.partial_cmp(&b.to_f64()),
@@ -111,7 +110,7 @@ impl Number {
         }
     }
 
-    /// Whether it is the float or double that is no number.
+    /// Whether the number is the float or double NaN.
     #[inline]
     pub(crate) fn is_nan(self) -> bool {
         match self {
@@ -131,7 +130,7 @@ impl Number {
         }
     }
 
-    /// The float that a number is promoted to; no double ever is.
+    /// The number promoted to float; doubles are never promoted to float.
     #[inline]
     fn to_f32(self) -> f32 {
         match self {
@@ -154,7 +153,7 @@ fn integers(op: Arithmetic, a: i64, b: i64) -> Computed {
     })
 }
 
-/// Of floats or doubles, none of whose operations fails.
+/// Arithmetic on floats or doubles; no operation fails.
 #[inline]
 fn floating<F>(op: Arithmetic, a: F, b: F) -> F
 where
@@ -177,8 +176,8 @@ impl Small {
     fn arithmetic(self, op: Arithmetic, other: Small) -> Computed {
         let (a, b) = (self, other);
         let scale = a.scale.max(b.scale);
-        // 64 bits, and at most 18 digits more, are less than 10^37 each: neither their sum
-        // overflows, nor their product.
+        // 64 bits, and at most 18 digits more, are less than 10^37 each: neither their sum nor
+        // their product overflows.
         match op {
             Arithmetic::Add => Small::of(a.scaled_to(scale) + b.scaled_to(scale), scale),
             Arithmetic::Subtract => Small::of(a.scaled_to(scale) - b.scaled_to(scale), scale),
@@ -190,7 +189,7 @@ impl Small {
         }
     }
 
-    /// The decimal with this many digits after the point, if a decimal can have that many.
+    /// The decimal with `scale` digits after the point, if a decimal can have that many.
     #[inline]
     fn of(mut mantissa: i128, mut scale: u8) -> Computed {
         while scale > MOST_DIGITS {
@@ -217,8 +216,8 @@ impl Small {
         self.scaled_to(scale).cmp(&other.scaled_to(scale))
     }
 
-    /// The nearest double, as long as all digits are in it; and what [`Decimal`] gives for those
-    /// that have more.
+    /// The nearest double where all digits fit into it; for longer numbers the result of
+    /// [`Decimal`].
     #[inline]
     fn to_f64(self) -> f64 {
         let Small {
@@ -281,7 +280,7 @@ mod tests {
         prop::sample::select(vec![Add, Subtract, Multiply, Divide])
     }
 
-    /// Whether two values are the same, of whatever bits a NaN consists.
+    /// Whether two values are the same; all NaNs are, whatever their bits.
     fn is_same(a: &Value, b: &Value) -> bool {
         match (a, b) {
             (Value::Double(a), Value::Double(b)) if a.is_nan() => b.is_nan(),

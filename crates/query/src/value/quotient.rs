@@ -1,5 +1,5 @@
 //! Division of decimals (F&O 3.1, section 4.2.4): exact to the last of the eighteen digits that a
-//! decimal has after its point; what is behind them is cut off.
+//! decimal has after its point; further digits are truncated.
 
 use crate::value::running_sum::{ONE, units_of};
 use num_bigint::BigInt;

@@ -1,5 +1,5 @@
-//! Random values that are not: RAND, UUID, STRUUID and BNODE are keyed by (query, close) and drawn
-//! in the order of the rows, so that a run can be repeated (S6).
+//! Repeatable random values: RAND, UUID, STRUUID and BNODE are keyed by (query, close) and drawn in
+//! the order of the rows, so that a run can be repeated (S6).
 
 use oxrdf::BlankNode;
 use somersault_model::{EventTime, QueryUid};
@@ -24,7 +24,7 @@ impl Random {
         mix(self.key ^ self.drawn)
     }
 
-    /// At least 0, below 1.
+    /// A number that is at least 0 and below 1.
     pub(crate) fn double(&mut self) -> f64 {
         (self.draw() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -50,7 +50,7 @@ impl Random {
         BlankNode::new_from_unique_id(id)
     }
 
-    /// The blank node of a name: the same one for the same name in the same row.
+    /// The blank node of a name: the same for the same name in the same row.
     pub(crate) fn named_blank_node(&self, name: &str, row: u64) -> BlankNode {
         let key = mix(self.key ^ mix(!row));
         let (mut high, mut low) = (key, mix(!key));

@@ -1,6 +1,6 @@
 //! Running sums, from which values can be taken back. The one thing to know before changing it: a
-//! sum is exact until it is rounded once, at its end, so that neither the order of its values shows
-//! in it (S6), nor what was in it for a while and has been taken back.
+//! sum is exact until it is rounded once, at its end. So it depends neither on the order of its
+//! values (S6), nor on values that were added and taken back.
 
 use crate::value::exact::Exact;
 use crate::value::exact_sum::ExactSum;
@@ -43,8 +43,8 @@ impl ExactTotal {
     }
 }
 
-/// A sum of decimals in units of 10^-18, which is what a [`Decimal`] counts: its low 128 bits, and
-/// how often they wrapped.
+/// A sum of decimals in units of 10^-18, as [`Decimal`] counts: its low 128 bits, and the number of
+/// times they wrapped.
 #[derive(Default, Clone)]
 struct WideSum {
     low: i128,
@@ -83,7 +83,7 @@ impl WideSum {
         Exact::decimal(BigInt::from(self.low) + (BigInt::from(self.wraps) << 128))
     }
 
-    /// `None` if it is more than a decimal of 128 bits can be.
+    /// `None` if the sum does not fit a decimal of 128 bits.
     fn value(&self) -> Option<Decimal> {
         (self.wraps == 0).then(|| Decimal::from_be_bytes(self.low.to_be_bytes()))
     }
@@ -96,7 +96,7 @@ impl Sum {
         self.count += 1;
     }
 
-    /// `None` if it is no number.
+    /// `None` if the value is not a number.
     pub(crate) fn add(&mut self, value: &Value) -> Option<()> {
         match value {
             Value::Integer(value) => {
@@ -131,8 +131,8 @@ impl Sum {
         Some(())
     }
 
-    /// Takes back what was added once. Whether that could be done: what is not finite leaves no
-    /// trace of the others.
+    /// Takes back a value that was added once. Returns whether that was possible: a value that is
+    /// not finite leaves no trace of the others.
     #[must_use]
     pub(crate) fn take(&mut self, value: &Value) -> bool {
         match value {
@@ -174,8 +174,7 @@ impl Sum {
         true
     }
 
-    /// What was not rounded: an integer unless there was a decimal; `None` if it has too many
-    /// digits.
+    /// The unrounded sum: an integer unless there was a decimal; `None` if it has too many digits.
     fn exact(&self) -> Option<Value> {
         if self.wide.is_none() {
             match &self.decimals {
@@ -224,7 +223,7 @@ impl Sum {
         })
     }
 
-    /// The average of what was added; 0 of nothing.
+    /// The average of the values added; 0 if there are none.
     pub(crate) fn average(&self) -> Option<Value> {
         let count = Integer::from(self.count);
         if self.count == 0 {
@@ -240,7 +239,7 @@ impl Sum {
         })
     }
 
-    /// Memory beside its own.
+    /// Heap bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let wide = self.wide.as_ref().map_or(0, |wide| wide.sum.bytes());
         wide + self.inexact.as_ref().map_or(0, |_| ExactSum::BYTES)
@@ -307,7 +306,7 @@ mod tests {
                 "\"{text}\"^^<http://www.w3.org/2001/XMLSchema#{name}>"
             ))
         };
-        // What the narrow types do not hold is wide, and neither rounded nor lost.
+        // A sum that exceeds the narrow types is wide, and neither rounded nor lost.
         assert_eq!(
             sum(&[max.clone(), integer(1)]),
             of_type("9223372036854775808", "integer")
@@ -347,7 +346,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2048) })]
 
-        /// What was in a sum for a while leaves no trace, neither in its value nor in its type.
+        /// A value that was added and taken back leaves no trace, neither in the sum nor in its
+        /// type.
         #[test]
         fn what_is_taken_back_was_never_there(
             numbers in proptest::collection::vec((number(), any::<bool>()), 0..12),

@@ -36,7 +36,7 @@ pub(crate) enum Value {
     Boolean(bool),
     Integer(Integer),
     Decimal(Decimal),
-    /// An integer or a decimal with more digits than the two types above have.
+    /// An integer or a decimal with more digits than `Integer` and `Decimal` hold.
     Wide(Box<Exact>),
     Float(Float),
     Double(Double),
@@ -57,14 +57,14 @@ pub(crate) enum Value {
 pub(crate) enum Operands {
     Integer(Integer, Integer),
     Decimal(Decimal, Decimal),
-    /// Integers and decimals, one of which at least is wide.
+    /// Integers and decimals, at least one of them wide.
     Exact(Box<(Exact, Exact)>),
     Float(Float, Float),
     Double(Double, Double),
 }
 
 impl Value {
-    /// The bytes of the texts that it holds, roughly.
+    /// The approximate bytes of the texts that the value holds.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
             Value::NamedNode(node) => node.as_str().len(),
@@ -219,7 +219,7 @@ impl Value {
         }
     }
 
-    /// Whether it is a literal.
+    /// Whether the value is a literal.
     pub(crate) fn is_literal(&self) -> bool {
         !matches!(
             self,
@@ -256,7 +256,7 @@ impl Value {
         )
     }
 
-    /// Whether both are the same term up to spelling; what `sameTerm` means for computed values.
+    /// Whether both values are the same term up to spelling: `sameTerm` for computed values.
     pub(crate) fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::NamedNode(a), Value::NamedNode(b)) => a == b,
@@ -301,7 +301,7 @@ impl Value {
         }
     }
 
-    /// Promotes two numbers to one type; `None` if one is no number.
+    /// Promotes two numbers to one type; `None` if either is not a number.
     pub(crate) fn operands(&self, other: &Value) -> Option<Operands> {
         use Value::{Decimal as De, Double as Do, Float as Fl, Integer as In};
         Some(match (self, other) {
@@ -360,7 +360,7 @@ impl Value {
                     && Value::of_term(a.object.clone())
                         .equals(&Value::of_term(b.object.clone()))?,
             ),
-            // With a time zone on one side only they may be equal or not.
+            // If only one side has a time zone, they may or may not be equal.
             (Value::DateTime(a), Value::DateTime(b)) => {
                 a.partial_cmp(b).map(|o| o == Ordering::Equal)
             }
@@ -371,14 +371,14 @@ impl Value {
                 Some(moments::duration(a) == moments::duration(b))
             }
             (Value::Other { .. }, Value::Other { .. }) => self.same(other).then_some(true),
-            // A value of an unknown type may equal any other literal; it never equals what is none.
+            // A value of an unknown type may equal any other literal, but never a non-literal.
             (Value::Other { .. }, b) if b.is_typed() => None,
             (a, Value::Other { .. }) if a.is_typed() => None,
             _ => Some(self.same(other)),
         }
     }
 
-    /// Whether it is a literal without a language tag.
+    /// Whether the value is a literal without a language tag.
     fn is_typed(&self) -> bool {
         self.is_literal() && !matches!(self, Value::LangString { .. })
     }
@@ -430,9 +430,9 @@ impl Value {
     }
 
     /// The order of ORDER BY, MIN and MAX (SPARQL 1.1, section 15.1): blank nodes, IRIs, literals,
-    /// triple terms. It goes on from `<` where that says nothing, so that what comes first does not
-    /// depend on the order of comparing (S6): numbers by what they are exactly, literals of unlike
-    /// kinds by their kind, times without a zone as if they were in UTC, and what is left by
+    /// triple terms. Where `<` decides nothing, it continues, so that the first value does not
+    /// depend on the order of comparisons (S6): numbers by their exact values, literals of
+    /// different kinds by kind, times without a zone as if they were in UTC, and all others by
     /// spelling.
     pub(crate) fn order(&self, other: &Value) -> Ordering {
         self.kind()
@@ -448,7 +448,7 @@ impl Value {
             })
     }
 
-    /// Whether it is the float or double that is no number.
+    /// Whether the value is the float or double NaN.
     pub(crate) fn is_nan(&self) -> bool {
         match self {
             Value::Float(value) => value.is_nan(),
@@ -457,7 +457,8 @@ impl Value {
         }
     }
 
-    /// Kinds whose values have an order among themselves, in the order of the kinds.
+    /// A number per kind of values that are ordered among themselves, ascending in the order of
+    /// kinds.
     fn kind(&self) -> u8 {
         match self {
             Value::BlankNode(_) => 0,
@@ -480,7 +481,7 @@ impl Value {
         }
     }
 
-    /// A time that has no zone, in UTC; everything else as it is.
+    /// A time without a zone, as UTC; every other value unchanged.
     fn with_zone(&self) -> Cow<'_, Value> {
         let offset = match self {
             Value::DateTime(time) => time.timezone_offset(),

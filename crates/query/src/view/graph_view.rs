@@ -12,24 +12,24 @@ use somersault_store::{Ends, Pace, PredicateStatistics};
 pub enum Source {
     /// A stored graph, by its name ([`TermId::DEFAULT_GRAPH`] for the stored default graph).
     Stored(TermId),
-    /// A window: its place in the view's list of window versions.
+    /// A window, as an index into the view's list of window versions.
     Window(usize),
 }
 
 /// The named graphs of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedGraphs {
-    /// All stored named graphs that hold something.
+    /// All stored named graphs that are not empty.
     AllStored,
-    /// These, each with the source that it reads.
+    /// The listed graphs, each with the source that it reads.
     List(Vec<(TermId, Source)>),
-    /// These, and all stored named graphs that hold something and have no name of these: a query
-    /// whose windows are no dataset clause.
+    /// The listed graphs, and all other stored named graphs that are not empty: for a query whose
+    /// windows are not a dataset clause.
     ListAndStored(Vec<(TermId, Source)>),
 }
 
 impl NamedGraphs {
-    /// Those that are listed.
+    /// The listed graphs.
     pub fn listed(&self) -> &[(TermId, Source)] {
         match self {
             NamedGraphs::AllStored => &[],
@@ -37,18 +37,18 @@ impl NamedGraphs {
         }
     }
 
-    /// Whether the stored ones are among them without being listed.
+    /// Whether all stored named graphs are included without being listed.
     pub fn has_stored(&self) -> bool {
         !matches!(self, NamedGraphs::List(_))
     }
 }
 
-/// What the parts of a query range over (docs/language.md).
+/// The graphs that the parts of a query read (docs/language.md).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
     /// The default graph is the set union of these: a triple in two of them counts once.
     pub default: Vec<Source>,
-    /// What `GRAPH` reads.
+    /// The graphs that `GRAPH` reads.
     pub named: NamedGraphs,
 }
 
@@ -62,8 +62,8 @@ impl Dataset {
         }
     }
 
-    /// The dataset that a dataset clause over stored graphs asks for. Graphs that no statement
-    /// ever named hold nothing, and are left out.
+    /// The dataset that a dataset clause over stored graphs asks for. Graphs that no statement has
+    /// ever named are empty, and are left out.
     pub fn of_clause(clause: &DatasetClause, dictionary: &Dictionary) -> Dataset {
         if !clause.present {
             return Dataset::stored();
@@ -106,20 +106,20 @@ impl Dataset {
     }
 }
 
-/// Everything that exploration needs to read, per source. [`crate::SnapshotView`] is the real one;
-/// the tests have a naive one over ordered sets.
+/// Everything that exploration needs to read, per source. [`crate::SnapshotView`] is the production
+/// implementation; the tests have a naive one over ordered sets.
 pub trait GraphView: Sync {
-    /// Where the terms are.
+    /// The dictionary that holds the terms.
     fn dictionary(&self) -> &Dictionary;
 
-    /// What the query ranges over.
+    /// The dataset of the query.
     fn dataset(&self) -> &Dataset;
 
-    /// The stored named graphs that hold something, ascending.
+    /// The stored named graphs that are not empty, ascending.
     fn stored_graphs(&self) -> Vec<TermId>;
 
     /// The objects (`Out`) or subjects (`In`) that `predicate` connects `vertex` to; ascending,
-    /// without repeats. `scratch` is overwritten where the list has to be put together.
+    /// without repeats. Overwrites `scratch` where the list has to be merged.
     fn neighbours<'a>(
         &'a self,
         source: Source,
@@ -141,9 +141,9 @@ pub trait GraphView: Sync {
     /// Whether the source holds the triple.
     fn contains(&self, source: Source, triple: TripleIds) -> bool;
 
-    /// For each vertex in order: appends its neighbours to `ids` and, as often, `first_row` + the
-    /// vertex's place to `rows`. Stops after the vertex with which `ids` has reached `wanted`; how
-    /// many vertices were done.
+    /// For each vertex in order, appends its neighbours to `ids` and, for each of them, `first_row`
+    /// + the vertex's index to `rows`. Stops after the vertex with which `ids` reaches `wanted`;
+    /// returns the number of vertices done.
     #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
     fn expand(
         &self,
@@ -160,7 +160,7 @@ pub trait GraphView: Sync {
         expand_singly(self, key, vertices, first_row, wanted, rows, ids)
     }
 
-    /// Appends `first_row` + place to `rows` for every place at which an edge leads from the
+    /// Appends `first_row` + index to `rows` for every index at which an edge leads from the
     /// subject to the object. At least one end is a column; columns have the same length.
     fn connected(
         &self,
@@ -181,8 +181,8 @@ pub trait GraphView: Sync {
         );
     }
 
-    /// Appends the edges of a predicate, vertices ascending as in [`GraphView::vertices_with`], for
-    /// as long as the pace says. Both columns have the same length.
+    /// Appends the edges of a predicate, vertices ascending as in [`GraphView::vertices_with`],
+    /// until the pace says to stop. Both columns have the same length.
     fn edges(
         &self,
         source: Source,
@@ -218,32 +218,33 @@ pub trait GraphView: Sync {
     /// The predicates of the source, ascending.
     fn predicates(&self, source: Source) -> Vec<TermId>;
 
-    /// How many statements, subjects and objects a predicate has.
+    /// The numbers of statements, subjects and objects of a predicate.
     fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics;
 
-    /// How many statements the source holds; of a window at least as many as it holds, which serves
-    /// estimates.
+    /// The number of statements in the source. For a window it is an upper bound, which suffices
+    /// for estimates.
     fn statement_count(&self, source: Source) -> u64;
 
-    /// What came to a window since the last execution of a query whose rows are kept, as a source
-    /// of its own; `None` where there is no such execution, and for a stored graph.
+    /// The statements that a window received since the last execution of a query whose rows are
+    /// kept, as a source of its own; `None` if there is no such execution, and for a stored graph.
     fn fresh(&self, _source: Source) -> Option<Source> {
         None
     }
 
-    /// The event time of the newest such statement in the windows; `None` where no window holds it.
+    /// The event time of the newest statement with this triple in the windows; `None` if no window
+    /// holds one.
     fn event_time(&self, _triple: TripleIds) -> Option<EventTime> {
         None
     }
 
-    /// Whether what was read so far was right: a pin that was held for too long is taken away (S9).
+    /// Whether everything read so far was valid: a pin that is held for too long is revoked (S9).
     fn is_valid(&self) -> bool {
         true
     }
 }
 
-/// [`GraphView::expand`], a vertex at a time: what columns cannot be read at once with, and the
-/// twin of what can.
+/// [`GraphView::expand`], a vertex at a time: for sources that cannot read whole columns, and the
+/// twin of those that can.
 pub(crate) fn expand_singly<V: GraphView + ?Sized>(
     view: &V,
     (source, predicate, direction): (Source, TermId, Direction),

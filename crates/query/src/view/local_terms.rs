@@ -26,7 +26,7 @@ impl LocalTerms {
         {
             return id;
         }
-        // First here: a term that got a local id keeps it, even if the dictionary learns it
+        // Look here first: a term with a local id keeps it, even if the dictionary learns the term
         // meanwhile.
         if let Some(id) = self.ids.get(&term) {
             return *id;
@@ -66,7 +66,7 @@ impl LocalTerms {
         }
     }
 
-    /// How many there are.
+    /// The number of local terms.
     pub(crate) fn len(&self) -> usize {
         self.terms.len()
     }
@@ -76,18 +76,18 @@ impl LocalTerms {
         self.terms[first..].to_vec()
     }
 
-    /// Terms found in the dictionary are held as long as this value, or the value that takes over
-    /// its hold.
+    /// The terms found in the dictionary. They are held as long as this value, or the value that
+    /// takes over its hold, lives.
     pub(crate) fn held(&self) -> &Held {
         &self.held
     }
 
-    /// Holds what another execution found, whose ids come here.
+    /// Holds the terms that another execution found and whose ids are used here.
     pub(crate) fn hold(&mut self, held: &Held) {
         self.held.extend(held);
     }
 
-    /// Their approximate memory.
+    /// The approximate bytes of the local terms.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.held.bytes()
     }
@@ -97,7 +97,7 @@ impl LocalTerms {
     }
 }
 
-/// The approximate memory of a triple.
+/// The approximate bytes of a triple.
 pub(crate) fn triple_bytes(triple: &Triple) -> usize {
     let subject = match &triple.subject {
         NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
@@ -106,7 +106,7 @@ pub(crate) fn triple_bytes(triple: &Triple) -> usize {
     size_of::<Triple>() + subject + triple.predicate.as_str().len() + length(&triple.object)
 }
 
-/// The approximate memory of a quad.
+/// The approximate bytes of a quad.
 pub(crate) fn quad_bytes(quad: &Quad) -> usize {
     let subject = match &quad.subject {
         NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
@@ -119,7 +119,7 @@ pub(crate) fn quad_bytes(quad: &Quad) -> usize {
     size_of::<Quad>() + subject + quad.predicate.as_str().len() + length(&quad.object) + graph
 }
 
-/// The bytes of a term's text, roughly.
+/// The approximate bytes of a term's text.
 fn length(term: &Term) -> usize {
     match term {
         Term::NamedNode(node) => node.as_str().len(),

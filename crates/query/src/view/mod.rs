@@ -1,5 +1,5 @@
-//! What a query reads: the `GraphView` trait, a snapshot with its windows, an overlay of own
-//! writes, and terms of one execution alone. Imports `algebra`.
+//! The data that a query reads: the `GraphView` trait, a snapshot with its windows, an overlay of
+//! own writes, and terms of one execution alone. Imports `algebra`.
 
 pub(crate) mod graph_view;
 pub(crate) mod local_terms;

@@ -1,6 +1,6 @@
-//! The own writes of an update that has several operations (S14): what it inserted and deleted so
-//! far, beside the snapshot that it is evaluated on. Only net changes are kept: a statement that
-//! was inserted and deleted again is not here.
+//! An update's own writes between its operations (S14): the statements it has inserted and deleted
+//! so far, beside the snapshot that it is evaluated on. The overlay keeps only net changes: a
+//! statement that was inserted and deleted again is not in it.
 
 use rustc_hash::FxHashMap;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
@@ -11,14 +11,15 @@ use std::collections::hash_map::Entry;
 /// from the list of a class one by one, in any order.
 #[derive(Debug, Default)]
 pub(crate) struct ListChange {
-    /// What came: not in the snapshot's list.
+    /// Inserted ids; none is in the snapshot's list.
     inserted: BTreeSet<TermId>,
-    /// What went: all of it in the snapshot's list.
+    /// Deleted ids; all are in the snapshot's list.
     deleted: BTreeSet<TermId>,
 }
 
 impl ListChange {
-    /// `base`, the snapshot's list, with the changes applied, into `out`; ascending.
+    /// Applies the changes to `base`, the snapshot's list, and writes the result to `out`;
+    /// ascending.
     pub(crate) fn merge(&self, base: &[TermId], out: &mut Vec<TermId>) {
         out.clear();
         let mut inserted = self.inserted.iter().copied().peekable();
@@ -34,7 +35,7 @@ impl ListChange {
         out.extend(inserted);
     }
 
-    /// By how much the list can be longer than the snapshot's.
+    /// An upper bound of the ids that the list has more than the snapshot's.
     pub(crate) fn growth(&self) -> usize {
         self.inserted.len()
     }
@@ -60,7 +61,7 @@ impl GraphChanges {
         self.lists.get(&(vertex, predicate, direction))
     }
 
-    /// Whether the triple holds, if this graph's changes say anything about it.
+    /// Whether the triple holds; `None` if this graph's changes do not mention it.
     pub(crate) fn contains(&self, triple: TripleIds) -> Option<bool> {
         let change = self.neighbours(triple.subject, triple.predicate, Direction::Out)?;
         if change.inserted.contains(&triple.object) {
@@ -100,7 +101,7 @@ impl GraphChanges {
         self.deleted
     }
 
-    /// The changes of a list; `bytes` grows by what is new.
+    /// The changes of a list; increases `bytes` by the memory of new entries.
     fn list(
         &mut self,
         vertex: TermId,
@@ -125,19 +126,18 @@ impl GraphChanges {
     }
 }
 
-/// What a list takes that has not been touched before, beside its ids: its place in the map, which
-/// is half empty at worst, and its first allocation.
+/// Bytes of the first change to a list, beside its ids: its entry in the map, which is half empty
+/// at worst, and its first allocation.
 const LIST_BYTES: usize = 192;
-/// What a vertex takes whose predicates have not been touched before: a map's place and a set's
-/// node.
+/// Bytes of the first change to a vertex's predicates: an entry of a map and a node of a set.
 const VERTEX_BYTES: usize = 176;
-/// What one more id in a list or set takes, which is half empty at worst.
+/// Bytes of one more id in a list or set, which is half empty at worst.
 const ID_BYTES: usize = 16;
 
 /// The net changes of all graphs.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
-    /// Graphs of which nothing in the snapshot counts any more.
+    /// Graphs whose statements in the snapshot no longer count.
     cleared: BTreeSet<TermId>,
     graphs: FxHashMap<TermId, GraphChanges>,
     bytes: usize,
@@ -148,7 +148,7 @@ impl Overlay {
         self.graphs.get(&graph)
     }
 
-    /// Empties a graph: its statements in the snapshot, and what was written to it.
+    /// Clears a graph: its statements in the snapshot, and the own writes to it.
     pub(crate) fn clear(&mut self, graph: TermId) {
         self.graphs.remove(&graph);
         if self.cleared.insert(graph) {
@@ -156,12 +156,12 @@ impl Overlay {
         }
     }
 
-    /// Whether the snapshot's statements of a graph are gone.
+    /// Whether a graph's statements in the snapshot were cleared.
     pub(crate) fn is_cleared(&self, graph: TermId) -> bool {
         self.cleared.contains(&graph)
     }
 
-    /// The graphs that were emptied.
+    /// The graphs that were cleared.
     pub(crate) fn cleared(&self) -> impl Iterator<Item = TermId> + '_ {
         self.cleared.iter().copied()
     }
@@ -170,7 +170,7 @@ impl Overlay {
         self.graphs.keys().copied()
     }
 
-    /// What the changes take, roughly; what was taken back is not given back.
+    /// The approximate bytes of the changes; undone changes are not subtracted.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -251,7 +251,7 @@ mod tests {
         TripleIds::new(id(subject), id(100), id(object)).in_graph(TermId::DEFAULT_GRAPH)
     }
 
-    /// The neighbours of a vertex in a set of statements; a dull way to read.
+    /// The neighbours of a vertex in a set of statements, read naively.
     fn neighbours(quads: &BTreeSet<QuadIds>, vertex: TermId, direction: Direction) -> Vec<TermId> {
         let all = quads.iter().flat_map(|quad| ends(*quad));
         let found = all.filter(|(from, way, _)| (*from, *way) == (vertex, direction));

@@ -1,6 +1,6 @@
 //! The view of the real store: a pinned snapshot, the window versions of a firing, and the overlay
-//! of an update's own writes (S14). Reads go straight to the store unless the overlay has changed
-//! the key that is read.
+//! of an update's own writes (S14). A read goes straight to the store unless the overlay has
+//! changed its key.
 
 use crate::view::graph_view::{
     Dataset, GraphView, Source, connected_singly, edges_singly, expand_singly,
@@ -11,19 +11,19 @@ use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds, inline}
 use somersault_store::{Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
 use std::sync::{Arc, LazyLock};
 
-/// A graph without a statement: no graph is named by a literal.
+/// The name of an empty graph: no graph is named by a literal.
 static NO_GRAPH: LazyLock<TermId> =
     LazyLock::new(|| inline::integer(0).expect("small integers are inline"));
 
-/// What a query on the real store reads.
+/// The data that a query on the real store reads.
 pub struct SnapshotView {
     snapshot: Snapshot,
-    /// Those that the dataset numbers; behind them, where there are any, what came to each since an
-    /// earlier execution.
+    /// The windows that the dataset numbers, followed, where set, by the statements that each
+    /// received since an earlier execution.
     windows: Vec<Arc<WindowVersion>>,
     dataset: Arc<Dataset>,
     overlay: Option<Overlay>,
-    /// How many windows there are before what came to them, if that is there.
+    /// The number of windows before the fresh ones, if there are fresh ones.
     fresh_from: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl SnapshotView {
     /// [`Source::Window`] number.
     ///
     /// # Panics
-    /// Where the dataset names a window that is not there.
+    /// If the dataset names a window that is not in the list.
     pub fn new(
         snapshot: Snapshot,
         windows: Vec<Arc<WindowVersion>>,
@@ -54,17 +54,17 @@ impl SnapshotView {
         }
     }
 
-    /// The windows, without what came to them.
+    /// The windows, without their fresh parts.
     pub(crate) fn windows(&self) -> &[Arc<WindowVersion>] {
         &self.windows[..self.fresh_from.unwrap_or(self.windows.len())]
     }
 
-    /// What came to a window.
+    /// The statements that a window received since an earlier execution.
     pub(crate) fn fresh_of(&self, window: usize) -> Option<&WindowVersion> {
         Some(&self.windows[self.fresh_from? + window])
     }
 
-    /// Adds what came to each of the windows since an earlier execution, or forgets that.
+    /// Sets, or removes, the statements that each window received since an earlier execution.
     pub(crate) fn set_fresh(&mut self, fresh: Option<Vec<Arc<WindowVersion>>>) {
         let own = self.windows().len();
         self.windows.truncate(own);
@@ -85,12 +85,12 @@ impl SnapshotView {
         self.overlay.get_or_insert_with(Overlay::default)
     }
 
-    /// What the overlay takes, roughly.
+    /// The approximate bytes of the overlay.
     pub(crate) fn overlay_bytes(&self) -> usize {
         self.overlay.as_ref().map_or(0, Overlay::bytes)
     }
 
-    /// Whether the overlay says anything about a graph.
+    /// Whether the overlay changes a graph.
     pub(crate) fn is_changed(&self, graph: TermId) -> bool {
         self.changes(Source::Stored(graph)).is_some()
     }
@@ -105,8 +105,8 @@ impl SnapshotView {
         self.snapshot.contains(QuadIds { graph, ..quad })
     }
 
-    /// The graph of the snapshot that the overlay's changes of a graph are changes of: itself, or
-    /// an empty one where it was cleared.
+    /// The graph of the snapshot that the overlay's changes of a graph apply to: the graph itself,
+    /// or an empty one where it was cleared.
     fn base(&self, graph: TermId) -> TermId {
         match &self.overlay {
             Some(overlay) if overlay.is_cleared(graph) => *NO_GRAPH,
@@ -361,7 +361,7 @@ impl GraphView for SnapshotView {
         all.sort_unstable();
         all.dedup();
         let mut list = Vec::new();
-        // Only a vertex that the overlay touched can have lost its last edge.
+        // Only a vertex that the overlay changed can have lost its last edge.
         all.retain(|vertex| {
             !own.contains(vertex)
                 || !self
@@ -395,7 +395,8 @@ impl GraphView for SnapshotView {
     fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics {
         match source {
             Source::Window(at) => self.windows[at].predicate_statistics(predicate),
-            // The overlay of one update is small beside the graph; it is not worth counting here.
+            // The overlay of one update is small compared with the graph; counting it is not worth
+            // the time.
             Source::Stored(graph) => {
                 let graph = self.base(graph);
                 self.snapshot.predicate_statistics(graph, predicate)

@@ -1,5 +1,5 @@
-//! Reading a graph of the query, which may be several sources at once: their lists are merged, and
-//! what is in two of them counts once.
+//! Reading a graph of the query, which may consist of several sources: their lists are merged, and
+//! a statement in two of them counts once.
 
 use crate::algebra::logical::GraphPosition;
 use crate::view::graph_view::{GraphView, Source};
@@ -42,7 +42,7 @@ impl<'a> Graphs<'a> {
         })
     }
 
-    /// Sets what [`GraphPosition::Current`] reads; returns what it read before.
+    /// Sets the source that [`GraphPosition::Current`] reads; returns the previous one.
     pub(crate) fn set_current(&self, source: Option<Source>) -> Option<Source> {
         self.current.replace(source)
     }
@@ -65,7 +65,7 @@ impl<'a> Graphs<'a> {
     }
 
     /// All sources that a pattern in this graph may read; while nothing runs yet, the current graph
-    /// may be any.
+    /// may be any of them.
     pub(crate) fn reads(
         &self,
         graph: GraphPosition,
@@ -87,7 +87,7 @@ impl<'a> Graphs<'a> {
         }
     }
 
-    /// What came to these sources since the last execution.
+    /// The statements that these sources received since the last execution.
     fn fresh(&self, sources: &[Source]) -> Reads<'_> {
         let mut fresh = sources.iter().filter_map(|s| self.view.fresh(*s));
         match (fresh.next(), fresh.next()) {
@@ -129,7 +129,7 @@ impl std::ops::Deref for Reads<'_> {
     }
 }
 
-/// Buffers for reading; reused from row to row.
+/// Buffers for reading, reused for each row.
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) list: Vec<TermId>,
@@ -137,7 +137,7 @@ pub(crate) struct Scratch {
     pub(crate) vertices: Vec<TermId>,
     /// The vertices of several sources together.
     pub(crate) all_vertices: Vec<TermId>,
-    /// The predicates of the vertex before.
+    /// The predicates of the previous vertex.
     pub(crate) before: Vec<TermId>,
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn vertices_with<'s>(
     merged
 }
 
-/// An upper bound of how many [`vertices_with`] finds, but for what an update has just written.
+/// An upper bound of the length of [`vertices_with`], except for the update's own recent writes.
 pub(crate) fn vertices_at_most(
     view: &dyn GraphView,
     sources: &[Source],

@@ -2,8 +2,8 @@
 //! by which recovery knows what need not be executed again (S9, S12).
 //!
 //! Before changing anything here: one record may make a million firings due, all with one SN
-//! (windows of a number of statements, amendments). So nothing may walk over the firings of an SN
-//! for each of them, the SN is pinned once, and they are handed out in portions.
+//! (windows of a number of statements, amendments). So no code may walk over the firings of an SN
+//! for each of them. The SN is pinned once, and its firings are handed out in portions.
 
 mod answered;
 
@@ -23,15 +23,16 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// This many firings may be under way, and so many more per query, before inputs of their streams
-/// have to wait. No more are handed out at once.
+/// This many firings, and `UNDER_WAY_PER_QUERY` more per query, may be under way before inputs of
+/// their streams have to wait. No more are handed out at once.
 const UNDER_WAY: usize = 32;
 const UNDER_WAY_PER_QUERY: usize = 4;
 
 /// Where one record makes many firings due, inputs of their streams wait when more than this many
-/// are under way.
+/// firings are under way.
 const MOST_UNDER_WAY: usize = 65_536;
-/// Or when they became due with more than this many SNs, each of which is pinned.
+/// They also wait when the firings became due with more than this many SNs, each of which is
+/// pinned.
 const SNS_UNDER_WAY: usize = 4;
 /// Late statements wait for the next amendment while more amended firings than this are under way.
 const AMENDED_UNDER_WAY: usize = 64;
@@ -44,12 +45,12 @@ pub(super) struct Derived {
     derives: Derives,
 }
 
-/// What an SN's firings have in common, as long as one of them is not handed out.
+/// Data that an SN's firings share, as long as one of them is not handed out.
 struct DueSn {
-    /// It keeps the SN, however long they wait.
+    /// Keeps the SN pinned, however long they wait.
     snapshot: Snapshot,
     windows: Option<Arc<DueWindows>>,
-    /// So many are not handed out.
+    /// The number of firings that are not handed out.
     firings: usize,
 }
 
@@ -67,12 +68,12 @@ struct UnderWay {
     sns: BTreeMap<Sn, usize>,
 }
 
-/// Firings that wait to be handed out: those of one query in order, the queries in turn, so that a
-/// query with thousands of them delays the others by one firing each.
+/// Firings that wait to be handed out: those of one query in order, the queries in turn. So a query
+/// with thousands of them delays each other query by one firing at a time.
 #[derive(Default)]
 struct Turns {
     of: HashMap<QueryUid, VecDeque<Released>>,
-    /// The queries that have some, the next one first.
+    /// The queries that have waiting firings, the next one first.
     turn: VecDeque<QueryUid>,
 }
 
@@ -107,25 +108,26 @@ pub(crate) struct Firings {
     kept: usize,
     /// The SNs of firings that are due and not handed out.
     due: BTreeMap<Sn, DueSn>,
-    /// Firings that are to be handed out.
+    /// Firings that are ready to be handed out.
     released: Turns,
-    /// Firings that the host has and has not answered.
+    /// The number of firings that the host has and has not answered.
     handed_out: usize,
-    /// Firings that are due and not yet answered, cancelled ones excepted.
+    /// The number of firings that are due and not yet answered, cancelled ones excluded.
     outstanding: usize,
     /// The same for each query.
     under_way: HashMap<QueryUid, UnderWay>,
-    /// Those among them that amend a close.
+    /// The number of firings among them that amend a close.
     amended: usize,
-    /// Firings that could not be pinned; nothing will answer them.
+    /// Firings that could not be pinned; the host never answers them.
     unpinned: Vec<FiringKey>,
     /// Which queries derive streams.
     deriving: HashSet<QueryUid>,
-    /// Of firings whose statements are not in their stream yet: for which input they are under way.
+    /// For firings whose statements are not in their stream yet: the input for which they are under
+    /// way.
     underived: HashMap<FiringKey, u64>,
-    /// How many of them there are for each input.
+    /// The number of such firings for each input.
     waited_for: BTreeMap<u64, usize>,
-    /// Per query: firings that have been answered and are kept or were since the last mark.
+    /// Per query: the answered firings that are kept, or were since the last mark.
     answered: HashMap<QueryUid, AnsweredFirings>,
 }
 
@@ -156,7 +158,7 @@ impl Firings {
         UNDER_WAY + UNDER_WAY_PER_QUERY * self.answered.len()
     }
 
-    /// Whether more firings are under way than may be; whose they are decides which inputs wait.
+    /// Whether too many firings are under way. The inputs of their queries' streams then wait.
     pub(crate) fn backlogged(&self) -> bool {
         self.outstanding > self.limit()
     }
@@ -178,12 +180,12 @@ impl Firings {
         queries.iter().filter_map(|query| self.under_way.get(query))
     }
 
-    /// Whether so many amended firings are under way that further amendments are joined first.
+    /// Whether so many amended firings are under way that later amendments are joined.
     pub(crate) fn joins_amendments(&self) -> bool {
         self.amended > AMENDED_UNDER_WAY
     }
 
-    /// One firing more is due and not answered.
+    /// Counts a firing that became due.
     fn comes_under_way(&mut self, key: FiringKey, sn: Sn) {
         self.outstanding += 1;
         self.amended += usize::from(key.revision > 0);
@@ -192,7 +194,7 @@ impl Firings {
         *of_query.sns.entry(sn).or_default() += 1;
     }
 
-    /// One firing less is.
+    /// Counts a firing that was answered or cancelled.
     fn leaves(&mut self, key: FiringKey, sn: Option<Sn>) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.amended -= usize::from(key.revision > 0).min(self.amended);
@@ -219,8 +221,8 @@ impl Firings {
         self.waited_for.keys().next().copied()
     }
 
-    /// The statements of a firing are in their stream, or never will be. The input that it was
-    /// under way for.
+    /// The statements of a firing are in their stream, or never will be. Returns the input that it
+    /// was under way for.
     pub(crate) fn derived(&mut self, key: &FiringKey) -> Option<u64> {
         let input = self.underived.remove(key)?;
         if let Some(count) = self.waited_for.get_mut(&input) {
@@ -244,7 +246,7 @@ impl Firings {
         self.deriving.remove(&query);
     }
 
-    /// Pins the firing's SN. It became due by this input.
+    /// Pins the SN of a firing that became due by this input.
     pub(crate) fn due(
         &mut self,
         store: &Arc<Store>,
@@ -276,7 +278,7 @@ impl Firings {
         }
     }
 
-    /// A firing's SN is stable: hands it to the host, or has it wait until others are answered.
+    /// Hands a firing whose SN is stable to the host, or queues it until others are answered.
     pub(crate) fn fire(&mut self, shared: &Shared, firing: Firing, acknowledged: Option<Instant>) {
         self.released.push(Released {
             firing,
@@ -286,7 +288,7 @@ impl Firings {
         self.hand_out(shared);
     }
 
-    /// Hands out what has its turn.
+    /// Hands out the firings whose turn it is.
     fn hand_out(&mut self, shared: &Shared) {
         while let Some(released) = self.next_in_turn() {
             let Released {
@@ -295,12 +297,12 @@ impl Firings {
                 at,
             } = released;
             let Some(due) = self.due.get(&firing.sn) else {
-                // It could not be pinned when it became due.
+                // The firing could not be pinned when it became due.
                 self.handed_out -= 1;
                 continue;
             };
             let made = due.windows.clone();
-            // Its SN is pinned already, so that this does not fail.
+            // The SN is pinned already, so this does not fail.
             let pinned = shared.store.pin(due.snapshot.sn());
             self.leave_due(firing.sn);
             let snapshot = match pinned {
@@ -323,7 +325,7 @@ impl Firings {
         }
     }
 
-    /// The next firing to be handed out, unless as many are as may be.
+    /// The next firing to hand out, unless the limit is reached.
     fn next_in_turn(&mut self) -> Option<Released> {
         if self.handed_out >= self.limit() {
             return None;
@@ -333,7 +335,7 @@ impl Firings {
         Some(released)
     }
 
-    /// One firing of an SN less is to be handed out.
+    /// Counts one firing of an SN as handed out or cancelled. Returns whether the SN had any left.
     fn leave_due(&mut self, sn: Sn) -> bool {
         let Entry::Occupied(mut due) = self.due.entry(sn) else {
             return false;
@@ -352,14 +354,14 @@ impl Firings {
         }
     }
 
-    /// The host has answered a firing.
+    /// Counts a firing that the host has answered.
     fn answered(&mut self, key: FiringKey, sn: Option<Sn>) {
         self.leaves(key, sn);
         self.handed_out = self.handed_out.saturating_sub(1);
     }
 
-    /// Takes note of an answer that has gone wherever it was to go; the mark that should be logged,
-    /// if it is time.
+    /// Counts a firing whose answer has been delivered. Returns the mark to log, if it is time for
+    /// one.
     fn on_delivered(&mut self, key: FiringKey, sn: Option<Sn>) -> Option<DeliveredRecord> {
         let answered = self.answered.get_mut(&key.query)?;
         let (close, sn) = answered.add(key.close, sn?, self.kept)?;
@@ -380,11 +382,11 @@ impl Sequencer {
         self.firings.answered(key, sn);
         self.firings.hand_out(&shared);
         match derived {
-            // Its statements come first: a mark says that they are in the log.
+            // The firing's statements come first: a mark says that they are in the log.
             Some(derives) => self.derived.push_back(Derived { key, sn, derives }),
             None => self.on_delivered(key, sn),
         }
-        // Retired slices and counts only; nothing is injected.
+        // The outputs hold only retired slices and counts; nothing is injected.
         let carried_out = self.carry_out(outputs, shared.log.end());
         debug_assert!(carried_out.is_ok());
     }
@@ -398,18 +400,18 @@ impl Sequencer {
         }
     }
 
-    /// Takes the statements of firings that derive streams: each is an input like any other. Not
-    /// while an input is being taken, nor while the log is being replayed, which holds most of them
-    /// already.
+    /// Takes the statements of firings that derive streams, each as an input like any other. Call
+    /// it neither while an input is being taken nor while the log is being replayed, which holds
+    /// most of them already.
     pub(super) fn take_derived(&mut self) {
         while let Some(derived) = self.derived.pop_front() {
             let Derived { key, sn, derives } = derived;
             let Derives::Statements(statements) = derives else {
-                // Not sooner: those before it have their statements in the log by now.
+                // Not sooner: by now the earlier firings have their statements in the log.
                 self.on_delivered(key, sn);
                 continue;
             };
-            // What this makes due is due for the same input as the firing was.
+            // Firings that this makes due belong to the same input as this firing.
             let input = self.firings.underived.get(&key).copied();
             self.input = input.unwrap_or(self.inputs);
             let taken = self.take(Input::Derived {
@@ -425,9 +427,9 @@ impl Sequencer {
         self.input = self.inputs;
     }
 
-    /// The statements of a firing could not be logged. While the log takes records the stream goes
-    /// on without them, as after a firing that failed; else the firing is executed again after a
-    /// restart.
+    /// Handles a firing whose statements could not be logged. While the log takes records, the
+    /// stream goes on without them, as after a firing that failed; else the firing is executed
+    /// again after a restart.
     fn on_unwritten(&mut self, key: FiringKey, sn: Option<Sn>, error: &RuntimeError) {
         tracing::error!(
             "the statements of a firing of {} for the close {} were not logged, and its stream goes on without them: {error}",
@@ -439,7 +441,7 @@ impl Sequencer {
             key,
             statements: Vec::new(),
         };
-        // An amended firing that fails leaves what there is of its close.
+        // An amended firing that fails leaves the statements of its close as they are.
         let goes_on = self.shared.failure().is_none() && key.revision == 0;
         if goes_on && self.take(empty).is_ok() {
             self.on_delivered(key, sn);
@@ -448,8 +450,7 @@ impl Sequencer {
         }
     }
 
-    /// Lets go of firings that could not be pinned: they are as if they had failed, and hold no
-    /// slices.
+    /// Gives up firings that could not be pinned: they count as failed, and hold no slices.
     pub(super) fn give_up_unpinned(&mut self) {
         for key in std::mem::take(&mut self.firings.unpinned) {
             let mut outputs = Vec::new();
@@ -460,7 +461,7 @@ impl Sequencer {
             } else {
                 self.firings.derived(&key);
             }
-            // Retired slices and counts only; nothing is injected.
+            // The outputs hold only retired slices and counts; nothing is injected.
             let carried_out = self.carry_out(outputs, self.shared.log.end());
             debug_assert!(carried_out.is_ok());
         }

@@ -9,7 +9,7 @@ use somersault_stream::{BatchChange, Inject};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Knows the batch intervals of the streams.
+/// Turns an SN into shard work; holds the batch intervals of the streams.
 #[derive(Default)]
 pub(crate) struct Injection {
     intervals: HashMap<StreamUid, Millis>,
@@ -24,7 +24,7 @@ impl Injection {
         self.intervals.remove(&stream);
     }
 
-    /// Hands all of an SN to the shards, with the windows that its firings read, and seals it.
+    /// Hands an SN to the shards, with the windows that its firings read, and seals it.
     pub(crate) fn inject(
         &self,
         inject: Inject,
@@ -55,9 +55,9 @@ impl Injection {
             ((it.stream, it.batch, it.lease), statements, kind)
         });
         for ((stream, batch, lease), statements, kind) in closed.chain(amended) {
-            // A batch has one home for good, so that what amends it comes after it.
+            // A batch always has the same home shard, so an amendment comes after the batch.
             let home = home_shard(stream, batch, placement);
-            // The last batches of a stream that was dropped meanwhile: no window can ask for them.
+            // The last batches of a stream that has been dropped: no window can ask for them.
             let Some(interval) = self.intervals.get(&stream) else {
                 continue;
             };
@@ -82,7 +82,8 @@ impl Injection {
     }
 }
 
-/// Which shard builds a slice: another one for each batch, so that one heavy stream keeps all busy.
+/// The shard that builds a slice. It differs from batch to batch, so that one heavy stream keeps
+/// all shards busy.
 fn home_shard(stream: StreamUid, batch: BatchNumber, placement: Placement) -> ShardId {
     let mixed = (batch.0 as u64)
         .wrapping_add(u64::from(stream.0) << 32)

@@ -1,10 +1,10 @@
-//! Pushes, as far as their caller's thread goes: statements become ids and the bytes that the log
-//! keeps, so that the sequencer looks at no term.
+//! The part of a push that runs on its caller's thread: statements become ids and the bytes that
+//! the log keeps, so that the sequencer looks at no term.
 //!
-//! Before changing anything here: terms become known only after the coordinator was asked whether
-//! it would take the push. What it says is asked again when the push's turn comes, and that counts:
-//! also for which statements are timing ones, whose terms are only mentioned under the push's
-//! lease. What turns out to be absorbed is made permanent then.
+//! Before changing anything here: terms are interned only after the coordinator has said that it
+//! would take the push. It judges again when the push has its turn, and that verdict counts, also
+//! for which statements are timing ones: their terms are only mentioned under the push's lease.
+//! Terms of statements that are then absorbed are made permanent.
 
 use super::{Done, Driver};
 use crate::error::RuntimeError;
@@ -16,16 +16,16 @@ use somersault_model::{EventTime, QuadIds, TermId};
 use somersault_stream::{Input, PushHead, ReadPush, StreamTerms, Timing};
 use std::collections::HashMap;
 
-/// So many statements are numbered together.
+/// The number of statements that are numbered together.
 const TOGETHER: usize = 32;
 
 impl Driver {
-    /// Takes a push and returns when its record is durable. The times are those of the statements,
-    /// which are given twice because the times are looked at first.
+    /// Takes a push and returns when its record is durable. `times` are those of the statements,
+    /// given separately because the times are looked at first.
     ///
     /// # Errors
-    /// It is refused, or the log has failed. A [`somersault_stream::Refusal::Late`] does not know
-    /// the statement's text: see [`somersault_stream::Refusal::about`].
+    /// The push is refused, or the log has failed. A [`somersault_stream::Refusal::Late`] does not
+    /// hold the statement's text: see [`somersault_stream::Refusal::about`].
     pub fn push<'q>(
         &self,
         head: PushHead,
@@ -33,7 +33,7 @@ impl Driver {
         statements: impl Iterator<Item = QuadRef<'q>>,
     ) -> Result<Done, RuntimeError> {
         let received_ms = self.now_ms();
-        // A repeat goes on too: only the sequencer knows whether what was taken before is durable.
+        // A repeat goes on too: only the sequencer knows whether the first push is durable.
         let terms = {
             let coordinator = self.shared.coordinator.lock();
             coordinator.judge_push(&head, received_ms, times.clone())?;
@@ -76,7 +76,7 @@ impl Driver {
 struct Numberer<'i, 'd, 'q> {
     interner: &'i mut Interner<'d>,
     timing: &'i Timing,
-    /// For the terms of timing statements; None where there are none.
+    /// For the terms of timing statements; None if there are none.
     mentions: Option<&'i mut Mentions<'d>>,
     builder: NumberedBuilder,
     /// The terms that wait for the push's scope, with the ids that stand for them.
@@ -119,7 +119,7 @@ impl<'i, 'd, 'q> Numberer<'i, 'd, 'q> {
         Ok(self.builder.finish())
     }
 
-    /// Numbers the statements at hand.
+    /// Numbers the collected statements.
     fn number_together(&mut self) -> Result<(), LogError> {
         self.ids.clear();
         match (self.timing, &mut self.mentions) {
@@ -156,8 +156,8 @@ impl<'i, 'd, 'q> Numberer<'i, 'd, 'q> {
         Ok(())
     }
 
-    /// The ids of the terms at hand, where the predicate of each statement says of which kind it
-    /// is.
+    /// Interns the collected terms where the predicate of each statement says whether it is a
+    /// timing one.
     fn intern_both_kinds(&mut self) {
         let Some(mentions) = &mut self.mentions else {
             return;
@@ -211,7 +211,7 @@ fn graph_term(graph: GraphNameRef<'_>) -> Option<TermRef<'_>> {
     }
 }
 
-/// Whether the term is, or may hold, a blank node: those are named after the push's place in the
+/// Whether the term is, or may hold, a blank node: those are named after the push's position in the
 /// log, which is not known yet.
 #[inline]
 fn is_scoped(term: TermRef<'_>) -> bool {

@@ -7,7 +7,7 @@ use crate::error::RuntimeError;
 use somersault_log::{Record, Recovered};
 
 impl Sequencer {
-    /// Applies all records that the log holds, then makes the cuts that the crash left undone.
+    /// Applies all records of the log, then makes the cuts that the crash left undone.
     pub(super) fn recover(&mut self, recovered: Option<Recovered>) -> Result<(), RuntimeError> {
         let Some(recovered) = recovered else {
             return Ok(());
@@ -22,13 +22,14 @@ impl Sequencer {
                 self.wait_until(|sequencer| sequencer.stability.unstable() == 0)?;
             }
             self.apply(&record, position)?;
-            // Shards and firings are as far behind as live inputs would let them be.
+            // Shards and firings may lag as far behind as with live inputs.
             self.wait_until(|sequencer| !sequencer.backlogged())?;
         }
-        // Closes that are left are cut in slices while the engine answers.
+        // The remaining closes are cut in slices while the engine answers.
         self.cut_due()?;
         self.cut_all()?;
-        // What the log does not hold of derived streams; each may make further closes due.
+        // Waits for statements of derived streams that the log does not hold; each may make further
+        // closes due.
         while self.firings.oldest_underived().is_some() {
             self.wait_until(|sequencer| {
                 !sequencer.derived.is_empty() || sequencer.firings.oldest_underived().is_none()
@@ -36,7 +37,7 @@ impl Sequencer {
             self.take_derived();
             self.cut_all()?;
         }
-        // Whoever asks first sees all that was acknowledged; firings may still be under way.
+        // The first reader sees all that was acknowledged; firings may still be under way.
         self.wait_until(|sequencer| sequencer.stability.unstable() == 0)
     }
 }

@@ -1,4 +1,4 @@
-//! What can be asked of the sequencer, and what it answers.
+//! Requests to the sequencer, and their answers.
 
 use crate::error::RuntimeError;
 use crossbeam_channel::{Receiver, Sender};
@@ -19,7 +19,7 @@ pub(crate) enum Want {
     Stable,
 }
 
-/// What became of an input.
+/// The outcome of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was logged.
@@ -31,14 +31,14 @@ pub enum Outcome {
     },
     /// A stream begins again.
     Reset {
-        /// How many statements that windows might still have seen are gone.
+        /// How many statements that windows might still have seen were dropped.
         dropped: u64,
     },
-    /// What a command was resolved to.
+    /// The result that a command resolved to.
     Command(Resolved),
-    /// What became of each of the queries that were registered together.
+    /// The outcome of each query that was registered together with others.
     Several(Vec<Result<Taken, Refusal>>),
-    /// It had been done before.
+    /// The same input was taken before.
     Repeat(Repeat),
     /// It changes nothing.
     Nothing,
@@ -47,9 +47,10 @@ pub enum Outcome {
 /// The answer to an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// What became of it.
+    /// The outcome of the input.
     pub outcome: Outcome,
-    /// The newest SN that was cut when it was taken; it is stable if that was asked for.
+    /// The newest SN that was cut when the input was taken; it is stable if the caller asked for
+    /// that.
     pub sn: Sn,
 }
 
@@ -57,21 +58,21 @@ pub struct Done {
 pub struct PendingInput(pub(super) Receiver<Result<Done, RuntimeError>>);
 
 impl PendingInput {
-    /// Waits until its record is durable.
+    /// Waits until the input's record is durable.
     ///
     /// # Errors
-    /// It is refused, or the log has failed.
+    /// The input is refused, or the log has failed.
     pub fn wait(self) -> Result<Done, RuntimeError> {
         self.0.recv().map_err(|_| RuntimeError::Stopped)?
     }
 }
 
-/// What an update comes to.
+/// The effects of an update.
 #[derive(Debug)]
 pub enum Change {
-    /// Statements that go and come.
+    /// Statements to delete and to insert.
     Effects(Effects),
-    /// Statements that come, too many for a record: they are in a segment of their own.
+    /// Statements to insert, too many for a record: they are in a segment of their own.
     Load {
         /// The segment, finished.
         segment: LoadSegment,
@@ -91,16 +92,16 @@ impl From<Effects> for Change {
 /// Evaluates an update on the pinned newest snapshot; `None` calls it off.
 pub type UpdateJob = Box<dyn FnOnce(Snapshot) -> Option<Change> + Send>;
 
-/// What became of an update.
+/// The outcome of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateResult {
     /// The SN that it was evaluated at.
     pub evaluated_at: Sn,
     /// The SN in which its effects are visible; the same if there are none.
     pub sn: Sn,
-    /// Statements that were put in.
+    /// Statements that were inserted.
     pub inserted: u64,
-    /// Statements that were taken out.
+    /// Statements that were deleted.
     pub deleted: u64,
     /// Whether the job called it off.
     pub called_off: bool,

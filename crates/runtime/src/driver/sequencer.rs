@@ -1,5 +1,5 @@
-//! The sequencer's loop: one thread, one order. Everything that changes the engine's state passes
-//! through `take` (`take.rs`); everything that time brings, through `on_timers` (`timers.rs`).
+//! The sequencer's loop: one thread, one order. Every change of the engine's state passes through
+//! `take` (`take.rs`); all timed work, through `on_timers` (`timers.rs`).
 
 use super::closes::{CatchingUp, HeldInput, Reply};
 use super::firings::{Derived, Firings};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// So many SNs may be cut and not stable before inputs have to wait.
+/// This many SNs may be cut and not stable before inputs have to wait.
 const UNSTABLE_LIMIT: usize = 256;
-/// So many requests are taken before stability is looked at again.
+/// This many requests are taken before stability is checked again.
 const REQUESTS_IN_A_ROW: usize = 64;
 
 pub(crate) struct Sequencer {
@@ -30,7 +30,7 @@ pub(crate) struct Sequencer {
     pub(super) injection: Injection,
     pub(super) stability: Stability,
     pub(super) firings: Firings,
-    /// What firings have given for derived streams, and is not taken yet.
+    /// Answers of firings for derived streams, not yet taken.
     pub(super) derived: VecDeque<Derived>,
     /// Whether closes that are due wait for their cut.
     pub(super) behind: bool,
@@ -42,16 +42,16 @@ pub(crate) struct Sequencer {
     pub(super) catching_up: Vec<CatchingUp>,
     /// How many inputs have been taken, answers of firings not counted.
     pub(super) inputs: u64,
-    /// The one that is being taken, or that led to what is.
+    /// The number of the input that is being taken, or that led to the one being taken.
     pub(super) input: u64,
-    /// Something waits for a cut since then.
+    /// When something first waited for the next cut.
     pub(super) pending_since: Option<Instant>,
     pub(super) next_tick: Instant,
     pub(super) next_expiry: Instant,
     quiescing: Vec<Sender<Result<(), RuntimeError>>>,
     pub(super) stopping: Option<(Instant, Vec<Sender<()>>)>,
     reported_failure: bool,
-    /// ARRIVAL TIME streams of which was said that the clock is behind them.
+    /// ARRIVAL TIME streams for which a warning said that the clock is behind them.
     pub(super) ahead_of_clock: BTreeSet<String>,
 }
 
@@ -113,7 +113,7 @@ impl Sequencer {
                 recv(self.channels.woken) -> _ => {}
                 recv(requests) -> request => match request {
                     Ok(request) => self.on_requests(request),
-                    // The last handle is gone.
+                    // The last handle was dropped.
                     Err(_) => break,
                 },
                 default(wait) => {}
@@ -127,8 +127,8 @@ impl Sequencer {
         }
     }
 
-    /// Everything that needs no new message: shards without threads, what has become stable,
-    /// timers. Whether it should be called again at once.
+    /// Does everything that needs no new message: shards without threads, SNs that have become
+    /// stable, timers. Returns whether to call it again at once.
     pub(super) fn advance(&mut self) -> bool {
         let busy = self.fabric.drive();
         while let Ok(fired) = self.channels.fired.try_recv() {
@@ -205,7 +205,7 @@ impl Sequencer {
         failure.map_or(Ok(()), |error| Err(error.not_taken()))
     }
 
-    /// An error as the request is told for which the log had ended at `before`.
+    /// Converts an error for a request that found the log's end at `before`.
     pub(super) fn for_request(&self, error: RuntimeError, before: Position) -> RuntimeError {
         if self.shared.log.end() > before {
             error.unproven()
@@ -288,9 +288,9 @@ impl Sequencer {
         self.is_drained() && !waits && self.held.is_empty() && self.catching_up.is_empty()
     }
 
-    /// Who waits for a snapshot waits until the streams that are derived from what it holds have
-    /// caught up, and sees what they hold by then: that makes a replay exact, and a source that
-    /// says how far it is as slow as what follows from it.
+    /// A caller that waits for a snapshot waits until the streams derived from its content have
+    /// caught up, and sees their content by then. That makes a replay exact, and it makes a source
+    /// that sends advances as slow as the queries that follow from it.
     fn settle_derivations(&mut self) {
         let oldest = self.firings.oldest_underived();
         if self.behind || !self.stability.has_underived(oldest) {
@@ -322,7 +322,7 @@ impl Sequencer {
         let Some((until, _)) = &self.stopping else {
             return false;
         };
-        // Closes that wait for their cut are cut after the restart.
+        // Remaining closes are cut after the restart.
         self.is_drained() || self.shared.failure().is_some() || Instant::now() >= *until
     }
 

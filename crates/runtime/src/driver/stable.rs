@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Who is answered when an SN is stable.
+/// A caller to answer when an SN is stable.
 pub(crate) enum Waiter {
     Input {
         sn: Sn,
-        /// Its record: an input that no cut was made for is answered when it is durable all the
-        /// same.
+        /// The position of its record: an input without a cut is still answered only when the
+        /// record is durable.
         position: Position,
-        /// Its number among the inputs: streams derived from what it brought have yet to catch up.
-        /// 0 once they have.
+        /// Its number among the inputs while streams derived from it have yet to catch up; 0 once
+        /// they have.
         input: u64,
         done: Done,
         reply: Sender<Result<Done, RuntimeError>>,
@@ -46,7 +46,7 @@ impl Waiter {
     }
 
     fn answer(self) {
-        // Nobody listening any more is no error.
+        // A caller that no longer waits is no error.
         match self {
             Waiter::Input { done, reply, .. } => drop(reply.send(Ok(done))),
             Waiter::Update { result, reply } => drop(reply.send(Ok(result))),
@@ -65,11 +65,11 @@ impl Waiter {
 /// A cut on its way to being stable.
 struct Cut {
     sn: Sn,
-    /// Its plan record.
+    /// The position of its plan record.
     plan: Position,
-    /// The newest input record in it: what its firings waited for last.
+    /// The newest input record in it, the last one that its firings waited for.
     input: Position,
-    /// When `input` became durable; `None` also for what recovery replays.
+    /// When `input` became durable; `None` also for records that recovery replays.
     acknowledged: Option<Instant>,
     /// The time of its newest record.
     time_ms: i64,
@@ -80,14 +80,14 @@ enum Retirement {
     Stream(StreamUid),
 }
 
-/// Cuts that are not yet stable, and what waits for them.
+/// Cuts that are not yet stable, and the callers and retirements that wait for them.
 #[derive(Default)]
 pub(crate) struct Stability {
     cuts: VecDeque<Cut>,
-    /// Those that have just become stable, while their firings are released.
+    /// The cuts that have just become stable, while their firings are released.
     released: Vec<(Sn, Option<Instant>)>,
     waiters: Vec<Waiter>,
-    /// Slices that may go once all SNs that were cut before are applied.
+    /// Slices to retire once all SNs that were cut before are applied.
     retirements: VecDeque<(Sn, Retirement)>,
     last_input: Position,
     time_ms: i64,
@@ -98,7 +98,7 @@ impl Stability {
         self.cuts.len()
     }
 
-    /// Takes note of when the newest input came.
+    /// Records when the newest input came.
     pub(crate) fn on_record(&mut self, record: &Record, position: Position) {
         let received_ms = match record {
             Record::Push(push) => push.received_ms,
@@ -113,7 +113,7 @@ impl Stability {
         self.time_ms = self.time_ms.max(received_ms);
     }
 
-    /// An SN has been handed to the shards.
+    /// Adds an SN that has been handed to the shards.
     pub(crate) fn cut(&mut self, sn: Sn, plan: Position) {
         debug_assert!(self.cuts.back().is_none_or(|last| last.sn < sn));
         self.cuts.push_back(Cut {
@@ -125,14 +125,13 @@ impl Stability {
         });
     }
 
-    /// When the records that this SN needed were acknowledged, if it is one that has just become
-    /// stable.
+    /// When the records that this SN needed were acknowledged, if the SN has just become stable.
     pub(crate) fn acknowledged(&self, sn: Sn) -> Option<Instant> {
         let found = self.released.iter().find(|(released, _)| *released == sn);
         found.and_then(|(_, acknowledged)| *acknowledged)
     }
 
-    /// Whether somebody waits for derived streams that have caught up: nothing is under way for
+    /// Whether a waiter waits for derived streams that have caught up: nothing is under way for
     /// inputs before `oldest`.
     pub(crate) fn has_underived(&self, oldest: Option<u64>) -> bool {
         self.waiters.iter().any(|waiter| match waiter {
@@ -143,7 +142,7 @@ impl Stability {
         })
     }
 
-    /// Those who wait for such streams see them as of this SN.
+    /// Lets the waiters for such streams see them as of `newest`.
     pub(crate) fn derived(&mut self, oldest: Option<u64>, newest: Sn) {
         for waiter in &mut self.waiters {
             if let Waiter::Input {
@@ -173,14 +172,14 @@ impl Stability {
             .push_back((after, Retirement::Stream(stream)));
     }
 
-    /// Nothing becomes stable any more: everybody who waits is told.
+    /// Tells all waiters that nothing becomes stable any more.
     pub(crate) fn give_up(&mut self, error: &RuntimeError) {
         for waiter in self.waiters.drain(..) {
             waiter.refuse(error);
         }
     }
 
-    /// Takes note of when positions became durable; both sides ascend.
+    /// Records when positions became durable; both sides ascend.
     fn acknowledge(&mut self, durable_at: impl Iterator<Item = (Position, Instant)>) {
         let mut cuts = self
             .cuts
@@ -195,7 +194,8 @@ impl Stability {
         }
     }
 
-    /// Moves cuts that are applied and durable out of the queue; the newest of them, with its time.
+    /// Removes the cuts that are applied and durable from the queue. Returns the newest of them,
+    /// with its time.
     fn settle(&mut self, applied: Sn, durable: Position) -> Option<(Sn, i64)> {
         self.released.clear();
         let mut newest = None;

@@ -1,6 +1,6 @@
-//! The way of an input on the sequencer: admitted, logged, applied, and what the coordinator then
-//! asks for carried out. Nothing is applied that is not in the log; once it is in the log, whatever
-//! cannot be applied ends the engine.
+//! The way of an input on the sequencer: it is admitted, logged and applied, and the coordinator's
+//! outputs are carried out. Only records in the log are applied; a logged record that cannot be
+//! applied ends the engine.
 
 use super::requests::Outcome;
 use super::sequencer::Sequencer;
@@ -72,7 +72,7 @@ impl Sequencer {
         Ok((outcome, position))
     }
 
-    /// How many statements a stream holds that is to begin again.
+    /// How many statements a stream holds that is about to be reset.
     fn held_by_reset(&self, record: &Record) -> u64 {
         match record {
             Record::Command(CommandRecord {
@@ -83,7 +83,7 @@ impl Sequencer {
         }
     }
 
-    /// Whoever lists what a command made waits until it is durable.
+    /// Notes a command, so that lists that show its effect wait until it is durable.
     fn note_command(&self, record: &Record, position: Position) {
         if matches!(record, Record::Command(_)) {
             let newest = &self.shared.newest_command;
@@ -102,7 +102,7 @@ impl Sequencer {
         }
     }
 
-    /// Applies a record that is in the log and carries out what that brings.
+    /// Applies a record that is in the log, and carries out the outputs.
     pub(super) fn apply(
         &mut self,
         record: &Record,
@@ -113,7 +113,7 @@ impl Sequencer {
             let shared = Arc::clone(&self.shared);
             let mut coordinator = shared.coordinator.lock();
             let applied = coordinator.apply(record, &shared.resolver, &mut outputs);
-            // While the registry is locked: a name that is found in it is known to the host.
+            // Done while the registry is locked: the host knows every name that is found in it.
             let is_of_queries = |output: &mut Output| matches!(output, Output::Query(_));
             for output in outputs.extract_if(.., is_of_queries) {
                 if let Output::Query(event) = output {
@@ -136,7 +136,7 @@ impl Sequencer {
         self.shared.coordinator.lock().last_cut()
     }
 
-    /// Carries out what the coordinator asks for, in its order.
+    /// Carries out the coordinator's outputs, in order.
     pub(super) fn carry_out(
         &mut self,
         outputs: Vec<Output>,
@@ -186,7 +186,7 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Tells the host, and the firings, what has happened to registered queries.
+    /// Tells the host and the firings about changes of registered queries.
     fn tell_host(&mut self, event: QueryEvent) {
         match &event.change {
             QueryChange::Formed { derives, .. } => {

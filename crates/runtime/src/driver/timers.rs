@@ -1,19 +1,18 @@
-//! What time brings, looked at between inputs: logged advances of streams that have none of their
-//! own, cuts that freshness asks for, pins that were held for too long, and memory that nobody
-//! reads any more.
+//! Timed work between inputs: logged advances of streams that have no time of their own, cuts for
+//! freshness, pins that were held for too long, and memory that is no longer read.
 
 use super::sequencer::Sequencer;
 use crate::error::RuntimeError;
 use somersault_model::Millis;
 use std::time::{Duration, Instant};
 
-/// How often idle and arrival-time streams are looked at.
+/// How often idle and ARRIVAL TIME streams are checked.
 const TICK: Duration = Duration::from_millis(20);
-/// How often pins are looked at, and what only they kept.
+/// How often pins are checked, and the memory that only pins kept.
 const EXPIRY: Duration = Duration::from_secs(1);
-/// How far an ARRIVAL TIME stream may be ahead of the clock before that is worth a word.
+/// How far an ARRIVAL TIME stream may be ahead of the clock before a warning is logged.
 pub(super) const CLOCK_SLACK: Millis = Millis(10_000);
-/// So many terms that have gone are looked at then, where nothing comes that pays for it.
+/// The number of reclaimable terms checked at each tick, where no new terms pay for it.
 const RECLAIMED_AT_A_TICK: usize = 1024;
 
 impl Sequencer {
@@ -23,8 +22,8 @@ impl Sequencer {
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             self.shared.store.dictionary().tidy(RECLAIMED_AT_A_TICK);
-            // Time waits for shards as inputs do: what is cut and not stable must not grow without
-            // end.
+            // Time waits for shards as inputs do: the number of SNs that are cut and not stable
+            // must stay bounded.
             let goes_on = self.shared.clock.ticks() && !self.shards_are_behind();
             if goes_on && self.refuse_if_failed().is_ok() {
                 let now_ms = self.shared.clock.now_ms();
@@ -65,7 +64,7 @@ impl Sequencer {
         }
     }
 
-    /// Says once of each ARRIVAL TIME stream that the clock is behind it.
+    /// Warns once for each ARRIVAL TIME stream that the clock is behind.
     fn warn_of_clock(&mut self) {
         if !self.shared.clock.ticks() {
             return;
@@ -84,8 +83,8 @@ impl Sequencer {
         self.ahead_of_clock = ahead.into_iter().map(|(stream, _)| stream).collect();
     }
 
-    /// Has the shards free what large loads have replaced, once nobody reads it: where nothing more
-    /// is written, no SN would come to do it.
+    /// Lets the shards free what large loads have replaced, once it is no longer read. Without
+    /// further writes, no SN would do it.
     fn free_superseded(&mut self) {
         if self.shared.store.superseded() > 0
             && let Err(error) = self.fabric.tidy()
@@ -94,14 +93,14 @@ impl Sequencer {
         }
     }
 
-    /// How long nothing is due.
+    /// The time until the next timer is due.
     pub(super) fn until_timer(&self) -> Duration {
         let now = Instant::now();
         let mut next = self.next_expiry;
         if self.shared.clock.ticks() {
             next = next.min(self.next_tick);
         }
-        // Where no cut is made any more, waiting for one would be turning round and round.
+        // Where no more cuts are made, waiting for one would spin.
         if let Some(since) = self.pending_since
             && !self.behind
             && self.refuse_if_failed().is_ok()

@@ -1,5 +1,5 @@
-//! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15). That is why
-//! the sequencer takes no input while one is evaluated; acknowledgements and firings go on
+//! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15). So the
+//! sequencer takes no input while an update is evaluated; acknowledgements and firings go on
 //! meanwhile.
 
 use super::requests::{Change, UpdateJob, UpdateResult};
@@ -29,7 +29,7 @@ impl Sequencer {
             .map_err(|error| self.for_request(error, before))
     }
 
-    /// Logs what an update does to the snapshot that it was evaluated at, and cuts.
+    /// Logs the effects of an update on the snapshot that it was evaluated at, and cuts.
     fn take_change(
         &mut self,
         change: Option<Change>,

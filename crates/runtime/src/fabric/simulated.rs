@@ -1,6 +1,6 @@
 //! The seeded, single-threaded fabric: each step applies the next item of a shard drawn at random,
 //! so that shards run ahead of each other in every way that threads could. The same seed gives the
-//! same order. What it proves: answers depend on no interleaving of shards (CL-1).
+//! same order. Tests use it to show that answers depend on no interleaving of shards (CL-1).
 
 use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
 use somersault_model::{ShardId, Sn};
@@ -11,14 +11,14 @@ use std::time::Duration;
 /// How many items one call of `drive` applies at most.
 const STEPS_PER_DRIVE: usize = 8;
 
-/// See the module.
+/// The seeded, single-threaded fabric.
 pub struct SimFabric {
     apply: Arc<dyn Apply>,
     on_applied: OnApplied,
     random: SplitMix64,
-    /// Per shard: what is not applied yet. A sealed SN is an item without work.
+    /// Per shard: the items that are not applied yet. A sealed SN is an item without work.
     queues: Vec<VecDeque<(Sn, Option<ShardWork>)>>,
-    /// Per shard: all SNs up to here are applied.
+    /// Per shard: the SN up to which all are applied.
     applied: Vec<Sn>,
     stopped: bool,
 }
@@ -50,7 +50,7 @@ impl SimFabric {
         Ok(())
     }
 
-    /// Applies one item of a random shard; false if there is none.
+    /// Applies one item of a random shard; returns `false` if there is none.
     fn step(&mut self) -> bool {
         let waiting: Vec<usize> = (0..self.queues.len())
             .filter(|shard| !self.queues[*shard].is_empty())

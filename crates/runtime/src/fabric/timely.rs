@@ -4,8 +4,8 @@
 //! bounded amount per activation; workers park, and every hand-over must unpark the one that it is
 //! for.
 //!
-//! Work is handed over by pointer. Nothing of it can leave the process; the cluster's exchange will
-//! need a container of its own.
+//! Work is handed over by pointer and cannot leave the process; the cluster's exchange will need a
+//! container of its own.
 
 use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
 use ::timely::communication::WorkerGuards;
@@ -32,7 +32,7 @@ use std::time::Duration;
 /// How many hand-overs the source takes, and how many items an injector applies, per activation.
 const PER_ACTIVATION: usize = 64;
 
-/// What the driver hands to the source operator.
+/// A hand-over from the driver to the source operator.
 enum Hand {
     Work(Sn, ShardId, ShardWork),
     Seal(Sn),
@@ -56,12 +56,13 @@ impl<'de> Deserialize<'de> for Parcel {
     }
 }
 
-/// What the driver's side and the workers share.
+/// The state that the driver's side and the workers share.
 struct Shared {
     /// The frontier of the injection dataflow: all SNs below are applied by every shard.
     frontier: AtomicU64,
     ended: AtomicBool,
-    /// How often tidying up was asked for; each worker does it when the number has changed.
+    /// How many rounds of tidying were requested; each worker tidies up when the number has
+    /// changed.
     tidy_rounds: AtomicU64,
     failure: Mutex<Option<FabricError>>,
     threads: Mutex<Vec<Thread>>,
@@ -99,7 +100,7 @@ impl Shared {
     }
 }
 
-/// See the module.
+/// The fabric on timely dataflow, with one worker thread per shard.
 pub struct TimelyFabric {
     shards: u16,
     hands: Sender<Hand>,
@@ -112,7 +113,7 @@ impl TimelyFabric {
     /// Starts one worker per shard; the shards have applied everything up to `from`.
     ///
     /// # Errors
-    /// [`FabricError::Start`] if threads cannot be had.
+    /// [`FabricError::Start`] if the threads cannot be started.
     pub fn start(
         shards: u16,
         from: Sn,
@@ -239,7 +240,8 @@ fn run_worker(
 ) {
     let reports = worker.index() == 0;
     let shard = ShardId(worker.index() as u16);
-    // Of tidying the round, of settling the frontier: nothing is applied before it passes 1.
+    // The last round of tidying, and the last frontier settled: nothing is applied before it passes
+    // 1.
     let (mut tidied, mut settled) = (0, 1);
     while !shared.ended() {
         worker.step_or_park(None);
@@ -305,11 +307,11 @@ fn build(
                         let shard = parcel.shard;
                         let sn = Sn(*time.time());
                         let work = AssertUnwindSafe(|| apply.apply(shard, sn, parcel.work));
-                        // Caught here, timely itself stays in order and the generation ends
-                        // cleanly.
+                        // The panic is caught here, so timely itself stays in order and the
+                        // generation ends cleanly.
                         if let Err(payload) = catch_unwind(work) {
                             shared.fail(shard.0, payload.as_ref());
-                            // The frontier must never pass what was not applied (VT-1).
+                            // The frontier must never pass work that was not applied (VT-1).
                             std::mem::forget(time);
                             return;
                         }

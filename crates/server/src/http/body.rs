@@ -1,5 +1,5 @@
-//! Reading a request's body: never more than the limit, never more in all than the budget, never
-//! for longer than a client keeps sending, and only in the encodings that are understood.
+//! Reads a request's body: at most the limit's bytes, at most the budget over all requests, only
+//! while the client keeps sending, and only in encodings that the server understands.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The grain in which the budget counts, so that its semaphore's permits suffice for any budget.
+/// Bytes per permit of the budget's semaphore, so that its permits suffice for any budget.
 const GRAIN: u64 = 4096;
-/// What is still read, and thrown away, of a body that is refused for its size: a client that is
-/// cut off in the middle of sending often never looks at the answer.
+/// Bytes that the server still reads and discards from a body that it refuses for its size. A
+/// client that is cut off while it sends often never looks at the answer.
 const LINGER_BYTES: u64 = 16 << 20;
 const LINGER: Duration = Duration::from_secs(3);
 
-/// The bytes that request bodies may occupy together.
+/// The budget of bytes that all request bodies may occupy together.
 #[derive(Debug)]
 pub(crate) struct Budget(Arc<Semaphore>);
 
@@ -38,7 +38,7 @@ impl Budget {
     }
 }
 
-/// A body in memory; its share of the budget is free again when it is dropped.
+/// A body in memory. Dropping it returns its share of the budget.
 #[derive(Debug)]
 pub(crate) struct BodyBytes {
     bytes: Vec<u8>,
@@ -53,10 +53,10 @@ impl Deref for BodyBytes {
 }
 
 impl BodyBytes {
-    /// The body as text, without a byte order mark.
+    /// Returns the body as text, without a byte order mark.
     ///
     /// # Errors
-    /// 400 with the place of the first byte that is not UTF-8.
+    /// 400 with the position of the first byte that is not UTF-8.
     pub(crate) fn text(&self) -> ApiResult<&str> {
         let text = std::str::from_utf8(&self.bytes);
         text.map(crate::http::text::without_mark).map_err(|error| {
@@ -71,7 +71,7 @@ impl BodyBytes {
 ///
 /// # Errors
 /// 413 over the limit, 415 for a `Content-Encoding`, 408 when the client stops sending, 400 when it
-/// hangs up, 503 when the budget is used up.
+/// disconnects, 503 when the budget is used up.
 pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> ApiResult<BodyBytes> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
@@ -160,10 +160,11 @@ fn too_large(limit: u64, declared: Option<u64>) -> ApiError {
     .detail("limit_bytes", limit)
 }
 
-/// The media type of a body: `type/subtype` in lower case, or `None` where the request has none.
+/// Returns the media type of a body, `type/subtype` in lower case, or `None` if the request has
+/// none.
 ///
 /// # Errors
-/// 415 where the type names a charset that is not UTF-8, 400 where there are two types.
+/// 415 if the type names a charset other than UTF-8, 400 if there are two types.
 pub(crate) fn media_type(headers: &HeaderMap) -> ApiResult<Option<String>> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let Some(value) = values.next() else {
@@ -196,7 +197,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> ApiResult<Option<String>> {
     Ok((!essence.is_empty()).then_some(essence))
 }
 
-/// 415: the body's media type is not one that the route reads.
+/// Returns a 415: the route does not read the body's media type.
 pub(crate) fn unsupported(given: Option<&str>, supported: &[&str]) -> ApiError {
     let found = match given {
         None => "The request has a body but no Content-Type.".to_owned(),

@@ -1,9 +1,9 @@
-//! The connections that are open at one time, and which of them makes way for a new one.
+//! The connections that are open at one time, and the choice of the one that makes way for another.
 //!
-//! The one thing to know before changing it: a connection may be closed only while it idles, and
-//! whether it does is known to the thread that serves it. So closing is a request: the accepting
-//! thread marks an idle connection, and the connection ends itself, or serves on what it has begun
-//! meanwhile.
+//! The one thing to know before changing it: a connection may be closed only while it is idle, and
+//! only the thread that serves it knows whether it is. So closing is a request: the accepting
+//! thread marks an idle connection, and the connection closes itself, or serves the request that it
+//! has begun in the meantime.
 
 use axum::Router;
 use axum::body::Body as AnyBody;
@@ -21,31 +21,31 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::task::Id;
 
-/// Connections beyond the limit that are accepted while no other idles: they are told that the
-/// server is full, and `/health` answers them.
+/// Connections that are accepted beyond the limit while no other is idle. Their requests are
+/// refused because the server is full; only `/health` is answered.
 const RESERVED: usize = 64;
 
-/// A request is being handled, or its answer sent.
+/// A request is being handled, or its answer is being sent.
 const BUSY: u8 = 1;
-/// Bytes wait to be taken by the client.
+/// The client has not yet taken all bytes.
 const STALLED: u8 = 2;
-/// The connection is to end.
+/// The connection is about to be closed.
 const EVICTED: u8 = 4;
 
 /// Marks requests on connections beyond the limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reserved;
 
-/// What others may know of a connection.
+/// The state of a connection that other threads see.
 #[derive(Debug)]
 pub(crate) struct Connection {
     is_reserved: bool,
     flags: AtomicU8,
     opened: Instant,
-    /// When it last began to idle, in nanoseconds since it was opened.
+    /// Time at which it last became idle, in nanoseconds since it was opened.
     idle_since: AtomicU64,
     evicted: Notify,
-    /// Whether the body of the request that is handled has not been read to its end.
+    /// Whether the body of the current request has not been read to its end.
     has_unread_body: AtomicBool,
 }
 
@@ -61,12 +61,12 @@ impl Connection {
         }
     }
 
-    /// Whether it is one beyond the limit.
+    /// Whether the connection is beyond the limit.
     pub(crate) fn is_reserved(&self) -> bool {
         self.is_reserved
     }
 
-    /// Whether the client has yet to take bytes that were sent.
+    /// Records whether the client has yet to take bytes that were sent.
     pub(crate) fn set_stalled(&self, is_stalled: bool) {
         if is_stalled {
             self.flags.fetch_or(STALLED, Ordering::AcqRel);
@@ -75,12 +75,12 @@ impl Connection {
         }
     }
 
-    /// Completes when the connection is to make way.
+    /// Completes when the connection must make way for another.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Whether a request is handled, or bytes of an answer wait to be taken.
+    /// Whether a request is being handled, or bytes of an answer wait for the client.
     pub(crate) fn is_in_use(&self) -> bool {
         self.flags.load(Ordering::Acquire) & (BUSY | STALLED) != 0
     }
@@ -94,7 +94,7 @@ impl Connection {
         self.opened + std::time::Duration::from_nanos(self.idle_since.load(Ordering::Relaxed))
     }
 
-    /// Ends the connection if it idles.
+    /// Marks the connection as evicted if it is idle; returns whether it was.
     fn evict(&self) -> bool {
         let order = Ordering::AcqRel;
         let is_idle = (self.flags).compare_exchange(0, EVICTED, order, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Drop for InUse {
     }
 }
 
-/// A request's body, which says when it has been read.
+/// A request's body that records when it has been read to its end.
 struct RequestBody {
     inner: Incoming,
     connection: Arc<Connection>,
@@ -149,7 +149,7 @@ impl Body for RequestBody {
     }
 }
 
-/// An answer's body, which keeps its connection in use.
+/// An answer's body that keeps its connection in use.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     inner: AnyBody,
@@ -176,8 +176,8 @@ impl Body for ResponseBody {
     }
 }
 
-/// One request on a connection, and its answer. Where the request's body was not read, the
-/// connection cannot carry another one, and the answer says so.
+/// Handles one request on a connection and returns its answer. If the request's body was not read,
+/// the connection cannot carry another request, and the answer says so.
 pub(crate) async fn exchange(
     router: TowerToHyperService<Router>,
     connection: Arc<Connection>,
@@ -222,8 +222,8 @@ impl Connections {
         }
     }
 
-    /// A new connection, for which the longest idle one makes way where there are as many as there
-    /// may be. `None` where all of them are in use, the reserved ones too.
+    /// Returns a new connection. At the limit, the connection that has been idle longest is closed
+    /// for it. Returns `None` if all connections are in use, including the reserved ones.
     pub(crate) fn admit(&mut self) -> Option<Arc<Connection>> {
         let has_room = self.regular.len() < self.limit || evict_longest_idle(&mut self.regular);
         if has_room {
@@ -233,14 +233,14 @@ impl Connections {
         has_room.then(|| Arc::new(Connection::new(true)))
     }
 
-    /// Closes the longest idle connection, if there is one.
+    /// Closes the connection that has been idle longest, if any is idle.
     pub(crate) fn make_room(&mut self) {
         if !evict_longest_idle(&mut self.regular) {
             evict_longest_idle(&mut self.reserved);
         }
     }
 
-    /// The task with this id serves a connection.
+    /// Records that the task with this id serves a connection.
     pub(crate) fn opened(&mut self, task: Id, connection: Arc<Connection>) {
         if connection.is_reserved {
             self.reserved.insert(task, connection);
@@ -265,7 +265,7 @@ fn evict_longest_idle(connections: &mut HashMap<Id, Arc<Connection>>) -> bool {
         let Some((&task, _)) = longest else {
             return false;
         };
-        // It may have got a request since.
+        // A request may have arrived since.
         let is_evicted = connections.get(&task).is_some_and(|it| it.evict());
         if is_evicted {
             connections.remove(&task);

@@ -1,15 +1,15 @@
-//! The engine's errors as HTTP statuses. Whatever a client can cause is 4xx and carries the
-//! engine's own sentence; 5xx is for what only the operator can mend.
+//! Maps the engine's errors to HTTP statuses. Errors that a client can cause are 4xx and carry the
+//! engine's own sentence; 5xx is for faults that only the operator can mend.
 
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
 use somersault::{EngineError, LimitKind};
 
-/// How long a source that reached its stream's budget should wait before it tries again.
+/// Seconds that a source which reached its stream's budget should wait before it tries again.
 const BUDGET_PAUSE_S: u32 = 1;
-/// How long a query should wait for others to end.
+/// Seconds that a query should wait for others to end.
 const QUERIES_PAUSE_S: u32 = 1;
-/// How long to leave a server with a full disk alone.
+/// Seconds that a client should wait while the server's disk is full.
 const DISK_PAUSE_S: u32 = 30;
 
 impl From<EngineError> for ApiError {
@@ -20,7 +20,7 @@ impl From<EngineError> for ApiError {
             EngineError::Parse { line, column, .. } => {
                 client(StatusCode::BAD_REQUEST, "syntax").at(line, column)
             }
-            // Line 0 is said of syntaxes that have no lines.
+            // Syntaxes that have no lines report line 0.
             EngineError::Data {
                 line: 0, message, ..
             } => ApiError::bad_request("bad_rdf", message),
@@ -40,7 +40,7 @@ impl From<EngineError> for ApiError {
             EngineError::DiskFailed(_) => {
                 client(StatusCode::SERVICE_UNAVAILABLE, "disk_failed").retry_after(DISK_PAUSE_S)
             }
-            // Nobody reads this: the client is gone.
+            // The client is gone, so this answer is never read.
             EngineError::Cancelled => ApiError::busy(sentence, 1),
             EngineError::Stopped => ApiError::busy(
                 "The server is stopping. Send the request again when it is back.",
@@ -51,8 +51,8 @@ impl From<EngineError> for ApiError {
     }
 }
 
-/// Most limits are reached by the request's doing, so the status is one of 4xx; which limit it was
-/// and how it is raised is in the sentence, and the limit's name in `limit`.
+/// Most limits are reached because of the request itself, so the status is 4xx. The sentence names
+/// the limit and how to raise it; `limit` carries the limit's name.
 fn limit(which: LimitKind, sentence: &str) -> ApiError {
     let (status, code) = match which {
         LimitKind::QueryTime => (StatusCode::UNPROCESSABLE_ENTITY, "query_time"),
@@ -65,7 +65,7 @@ fn limit(which: LimitKind, sentence: &str) -> ApiError {
                 .detail("limit", "stream_budget")
                 .retry_after(BUDGET_PAUSE_S);
         }
-        // The doing of other requests.
+        // Caused by other requests.
         LimitKind::ConcurrentQueries => {
             return ApiError::busy(sentence, QUERIES_PAUSE_S).detail("limit", "concurrent_queries");
         }

@@ -1,21 +1,22 @@
-//! What the entities of an RDF/XML body come to. An entity may stand for many of another, so that a
-//! body of a few hundred bytes can stand for gigabytes, which the parser would make in one piece.
+//! Bounds the size to which the entities of an RDF/XML body expand. An entity may stand for many
+//! copies of another, so a body of a few hundred bytes can stand for gigabytes, which the parser
+//! would expand in one piece.
 
 use crate::http::error::{ApiError, ApiResult};
 use std::collections::HashMap;
 
-/// So many bytes may entities make of each byte of a body: those of OWL files, names of namespaces,
-/// make ten.
+/// Bytes that entities may expand to, per byte of the body. In OWL files, whose entities are names
+/// of namespaces, the factor is ten.
 const BYTES_PER_BYTE: u64 = 16;
-/// So many they may make in any case.
+/// Bytes that entities may expand to in any body.
 const ALWAYS: u64 = 64 << 10;
-/// Names of entities are looked for so far; longer ones are left to the parser.
+/// Longest name of an entity that is looked for; longer ones are left to the parser.
 const LONGEST_NAME: usize = 256;
 
-/// Looks over a body before it is parsed.
+/// Checks a body before it is parsed.
 ///
 /// # Errors
-/// 400 with the place of the entity with which it becomes too much.
+/// 400 with the position of the entity that exceeds the bound.
 pub(crate) fn check(bytes: &[u8]) -> ApiResult<()> {
     let Some(open) = find(bytes, 0, b"<!DOCTYPE") else {
         return Ok(());
@@ -25,8 +26,8 @@ pub(crate) fn check(bytes: &[u8]) -> ApiResult<()> {
     let mut lengths: HashMap<&[u8], u64> = HashMap::new();
     let mut at = open;
     let mut declared_to = open;
-    // An entity is declared before it is used; what is not known yet is left to the parser to
-    // refuse.
+    // An entity is declared before it is used. A reference to an undeclared one is left for the
+    // parser to refuse.
     while let Some(start) = find(bytes, at, b"<!ENTITY") {
         let Some((name, value, end)) = declaration(bytes, start + b"<!ENTITY".len()) else {
             at = start + 1;
@@ -60,7 +61,8 @@ fn find(bytes: &[u8], from: usize, what: &[u8]) -> Option<usize> {
     Some(from + found)
 }
 
-/// `name "value"` behind `<!ENTITY`: the two, and where the value ends.
+/// Parses `name "value"` behind `<!ENTITY`. Returns the name, the value, and the position after the
+/// value.
 fn declaration(bytes: &[u8], from: usize) -> Option<(&[u8], &[u8], usize)> {
     let blank = |at: usize| {
         let length = bytes
@@ -82,7 +84,7 @@ fn declaration(bytes: &[u8], from: usize) -> Option<(&[u8], &[u8], usize)> {
     Some((name, &bytes[open + 1..end], end + 1))
 }
 
-/// The names between `&` and `;`, with their places.
+/// Returns the names between `&` and `;`, with their positions.
 fn references(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     memchr::memchr_iter(b'&', bytes).filter_map(|at| {
         let length = bytes[at..]
@@ -93,7 +95,7 @@ fn references(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// How many bytes the entities in a value make.
+/// Returns the number of bytes to which the entities in a value expand.
 fn expanded(value: &[u8], lengths: &HashMap<&[u8], u64>) -> u64 {
     references(value)
         .filter_map(|(_, name)| lengths.get(name))
@@ -122,7 +124,7 @@ mod tests {
         )
     }
 
-    /// Each stands for ten of the one before.
+    /// Each entity expands to ten of the previous one.
     fn tower(levels: usize) -> String {
         let mut text = "<!ENTITY e0 \"aaaaaaaaaa\">\n".to_owned();
         for level in 1..levels {

@@ -1,6 +1,6 @@
-//! What a client gets when something is wrong: a status, a sentence with the place and the remedy,
-//! and a stable code. Every error that leaves the server is an [`ApiError`]; `finish` turns it into
-//! JSON, or into plain text for a client that prefers that.
+//! Error answers: a status, a sentence that names the place and the remedy, and a stable code.
+//! Every error that leaves the server is an [`ApiError`]; `finish` turns it into JSON, or into
+//! plain text for a client that prefers that.
 
 use crate::http::negotiate::Accept;
 use axum::body::Body;
@@ -20,7 +20,7 @@ pub(crate) struct ApiError {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type ApiResult<T = Response> = Result<T, ApiError>;
 
 impl ApiError {
@@ -46,7 +46,7 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// 503: true for now only; the client may try again after `seconds`.
+    /// Returns a 503 for a temporary condition; the client may try again after `seconds`.
     pub(crate) fn busy(message: impl Into<String>, seconds: u32) -> ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).retry_after(seconds)
     }
@@ -67,7 +67,7 @@ impl ApiError {
         self
     }
 
-    /// The place in the text that the client sent, both counted from 1.
+    /// Adds the position in the client's text, line and column both counted from 1.
     pub(crate) fn at(self, line: u64, column: u64) -> ApiError {
         self.detail("line", line).detail("column", column)
     }
@@ -82,18 +82,18 @@ impl ApiError {
     }
 
     #[cfg(test)]
-    /// The HTTP status this error is answered with.
+    /// Returns the HTTP status of the answer.
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
 
     #[cfg(test)]
-    /// The sentence alone.
+    /// Returns the sentence alone.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// The body as JSON: `{"error": …, "code": …, …}`.
+    /// Returns the body as JSON: `{"error": …, "code": …, …}`.
     pub(crate) fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("error".to_owned(), self.message.clone().into());
@@ -105,7 +105,7 @@ impl ApiError {
     fn to_text(&self) -> String {
         let mut text = self.message.clone();
         if let (Some(line), Some(column)) = (self.details.get("line"), self.details.get("column")) {
-            // The sentences of the parsers name the place themselves; others do not.
+            // The parsers' sentences already name the position; others do not.
             if !text.contains("line ") {
                 text = format!("line {line}, column {column}: {text}");
             }
@@ -167,7 +167,8 @@ pub(crate) fn finish<'a>(
         return response;
     }
     let mut text = error.render(true);
-    // Headers that later stages added (Allow, CORS) stay; the body's own are those of the text.
+    // Keep headers that later stages added (Allow, CORS), but not those that describe the JSON
+    // body.
     for (name, value) in response.headers() {
         if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
             text.headers_mut().insert(name, value.clone());

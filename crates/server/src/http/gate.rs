@@ -1,8 +1,8 @@
-//! The way from async handlers to the engine. Its calls block, so that each runs on a thread of the
-//! blocking pool; light queries alone are answered where they are asked, and heavy ones are asked
-//! for without waiting. Only so many calls of a kind are there at one time. What does not fit is
-//! told so at once (503) instead of piling up; pushes have a lane of their own, so that no amount
-//! of slow queries holds up a source.
+//! The way from async handlers to the engine. The engine's calls block, so each runs on a thread of
+//! the blocking pool. Two kinds of query do not: light ones are answered on the async thread, and
+//! heavy ones are submitted without waiting. The number of calls of each kind is limited. A call
+//! beyond the limit is refused soon (503) instead of piling up. Pushes have a lane of their own, so
+//! that slow queries never hold up a source.
 
 use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Which kind of call waits for which others.
+/// The lane of a call: a call waits only for others in its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// One-shot queries, and reading graphs.
@@ -23,9 +23,9 @@ pub(crate) enum Lane {
     Control,
 }
 
-/// Calls of the last lane are short; this many suffice.
+/// Calls in the control lane are short, so this many suffice.
 const CONTROL_CALLS: usize = 32;
-/// Tokio's pool has 512 threads; the lanes together must leave some.
+/// Tokio's pool has 512 threads; the lanes together must leave some of them free.
 const MOST_CALLS_PER_LANE: usize = 224;
 /// How long a call waits for its turn before it is refused.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -48,10 +48,11 @@ impl Gate {
         }
     }
 
-    /// Runs a blocking call and waits for it. A client that goes away does not interrupt it.
+    /// Runs a blocking call and waits for its result. A client that disconnects does not interrupt
+    /// it.
     ///
     /// # Errors
-    /// 503 when the lane is full; 500 when the call panicked.
+    /// 503 if the lane is full; 500 if the call panicked.
     pub(crate) async fn run<T, W>(&self, lane: Lane, work: W) -> ApiResult<T>
     where
         T: Send + 'static,
@@ -71,11 +72,11 @@ impl Gate {
         })
     }
 
-    /// Makes a call that does not block but has its result given to a [`Reply`] sometime, and waits
-    /// for that.
+    /// Makes a call that does not block and passes its result to a [`Reply`] later. Waits for that
+    /// result.
     ///
     /// # Errors
-    /// 503 when the lane is full, or when the reply is dropped unused; 500 when the work panicked.
+    /// 503 if the lane is full, or if the reply is dropped unused; 500 if the work panicked.
     pub(crate) async fn ask<T>(&self, lane: Lane, call: impl FnOnce(Reply<T>)) -> ApiResult<T> {
         let permit = self.enter(lane).await?;
         let (sender, answer) = oneshot::channel();
@@ -124,14 +125,14 @@ fn stopping() -> ApiError {
     )
 }
 
-/// Where the result of [`Gate::ask`] goes. Holds the call's place in its lane.
+/// Receives the result of [`Gate::ask`], and holds the call's place in its lane.
 pub(crate) struct Reply<T> {
     sender: oneshot::Sender<Option<T>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl<T> Reply<T> {
-    /// Gives the result of `work`, which is not begun when nobody waits for it any more.
+    /// Runs `work` and sends its result. Skips `work` if the caller no longer waits for it.
     pub(crate) fn fulfil(self, work: impl FnOnce() -> T) {
         if !self.sender.is_closed() {
             let result = catch_unwind(AssertUnwindSafe(work)).ok();
@@ -140,7 +141,7 @@ impl<T> Reply<T> {
     }
 }
 
-/// Turns a flag true when it is dropped: because the client hung up, or has its answer.
+/// Sets its flag to true when it is dropped: because the client disconnected, or has its answer.
 #[derive(Debug, Default)]
 pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
 

@@ -1,8 +1,9 @@
-//! Which hosts this server answers for, and which web pages may use it.
+//! Decides which hosts this server answers for, and which web pages may use it.
 //!
 //! The one thing to know before changing it: a browser sends whatever a foreign page asks it to
-//! send. A page of `http://evil.example:7878` whose name is rebound to 127.0.0.1 is same-origin for
-//! the browser, so the `Host` is what gives it away: on loopback only known names are answered.
+//! send. If the name of a page at `http://evil.example:7878` is rebound to 127.0.0.1, the browser
+//! treats the server as the page's own origin. Only the `Host` header reveals it, so on loopback
+//! the server answers known names only.
 
 use crate::config::{Cors, ServerConfig};
 use crate::http::error::{ApiError, ApiResult};
@@ -12,16 +13,16 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The host of a URL, without its port, and the port where one is given.
+/// The host of a URL without its port, and the port if one is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Authority {
-    /// In lower case and without the root's dot; an IPv6 address has its brackets.
+    /// In lower case, without the trailing dot of the DNS root; an IPv6 address keeps its brackets.
     name: String,
     port: Option<u16>,
 }
 
 impl Authority {
-    /// Reads `name`, `name:port`, `[::1]` or `[::1]:port` (RFC 3986, section 3.2, without user and
+    /// Parses `name`, `name:port`, `[::1]` or `[::1]:port` (RFC 3986, section 3.2, without user and
     /// percent-encoding).
     pub(crate) fn parse(text: &str) -> Option<Authority> {
         let name_length = match text.strip_prefix('[') {
@@ -52,8 +53,8 @@ impl Authority {
         Some(Authority { name, port })
     }
 
-    /// Whether the name means this machine wherever it is looked up: `localhost` and the names
-    /// below it (RFC 6761, section 6.3), 127.0.0.0/8 and ::1.
+    /// Whether the name means this machine on every machine: `localhost` and the names below it
+    /// (RFC 6761, section 6.3), 127.0.0.0/8 and ::1.
     fn is_loopback(&self) -> bool {
         if self.name == "localhost" || self.name.ends_with(".localhost") {
             return true;
@@ -80,7 +81,8 @@ struct Origin {
 }
 
 impl Origin {
-    /// Reads an `Origin` header; `null` and the schemes of other applications are none.
+    /// Parses an `Origin` header. Returns `None` for `null` and for the schemes of other
+    /// applications.
     fn parse(text: &str) -> Option<Origin> {
         let (scheme, authority) = text.split_once("://")?;
         let is_https = match scheme.to_ascii_lowercase().as_str() {
@@ -97,7 +99,7 @@ impl Origin {
         })
     }
 
-    /// The origin of a whole URL.
+    /// Returns the origin of a whole URL.
     fn of_url(url: &str) -> Option<Origin> {
         let (scheme, rest) = url.split_once("://")?;
         let authority = rest.split('/').next()?;
@@ -117,19 +119,19 @@ impl Origin {
     }
 }
 
-/// What becomes of a request, seen from where it comes.
+/// The outcome of `Hosts::check` for a request that is let through.
 #[derive(Debug)]
 pub(crate) enum Visitor {
-    /// It is handled.
+    /// The request is handled.
     Welcome,
-    /// It asks whether another request may come (CORS), and may.
+    /// The request asks whether another request is allowed (CORS), and it is.
     Preflight,
 }
 
 /// The hosts and origins of one server.
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    /// Whether hosts that are not known are refused.
+    /// Whether unknown hosts are refused.
     is_restricted: bool,
     is_on_loopback: bool,
     public: Option<Origin>,
@@ -138,10 +140,10 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Those of a server that listens on `address`.
+    /// Builds the hosts and origins of a server that listens on `address`.
     ///
     /// # Errors
-    /// `public_url` is no URL, or an entry of `allowed_hosts` no host.
+    /// If `public_url` is not a URL, or an entry of `allowed_hosts` is not a host.
     pub(crate) fn new(config: &ServerConfig, address: SocketAddr) -> io::Result<Hosts> {
         let wrong = |sentence: String| io::Error::new(io::ErrorKind::InvalidInput, sentence);
         let public = config.public_url.as_deref().map(|url| {
@@ -169,12 +171,12 @@ impl Hosts {
         })
     }
 
-    /// Refuses a request for another host, and one that a page of another origin sends. The `Host`
-    /// of a request that is let through is the host that it asks for.
+    /// Refuses a request for another host, and one that a page of another origin sends. In a
+    /// request that is let through, the `Host` header names the requested host.
     ///
     /// # Errors
-    /// 400 where the request names no host or several, 421 for a host that is not this server's,
-    /// 403 for a page of another origin.
+    /// 400 if the request names no host or several, 421 for a host that is not this server's, 403
+    /// for a page of another origin.
     pub(crate) fn check(&self, request: &mut Request) -> ApiResult<Visitor> {
         let host = host_of(request)?;
         if let Some(host) = &host
@@ -191,7 +193,7 @@ impl Hosts {
         };
         !self.is_restricted
             || host.is_loopback()
-            // An address in the place of a name cannot be rebound.
+            // An IP address, unlike a name, cannot be rebound.
             || (!self.is_on_loopback && host.address().is_some())
             || self.public.as_ref().is_some_and(|public| public.name == host.name)
             || self.allowed.iter().any(is_allowed)
@@ -208,8 +210,9 @@ impl Hosts {
         )
     }
 
-    /// Browsers send `Origin` with what a page of another site makes them send. Forms on such a
-    /// page could change data here without CORS having a say, and a rebound name could read.
+    /// Refuses foreign pages by the `Origin` header, which browsers add to requests that a page of
+    /// another site causes. A form on such a page could change data here without a CORS check, and
+    /// a page under a rebound name could read it.
     fn check_origin(
         &self,
         method: &Method,
@@ -248,7 +251,8 @@ impl Hosts {
         if self.public.as_ref() == Some(origin) {
             return true;
         }
-        // This server speaks HTTP; under another name than a loopback one a proxy may add TLS.
+        // This server speaks HTTP only. Under a name other than a loopback one, a proxy may add
+        // TLS.
         let is_host =
             |host: &Authority| origin.is_at(host) && (!origin.is_https || !host.is_loopback());
         host.is_some_and(is_host) || self.allowed.iter().any(|allowed| origin.is_at(allowed))
@@ -266,9 +270,9 @@ fn foreign(origin: &str) -> ApiError {
     )
 }
 
-/// The host that a request asks for: that of an absolute request target, whose place the `Host`
-/// header then takes (RFC 9112, section 3.2.2), and else that of the `Host` header, which HTTP/1.1
-/// demands.
+/// Returns the host that a request asks for. An absolute request target names it and replaces the
+/// `Host` header (RFC 9112, section 3.2.2). Otherwise the `Host` header names it, which HTTP/1.1
+/// requires.
 fn host_of(request: &mut Request) -> ApiResult<Option<Authority>> {
     let mut lines = request.headers().get_all(header::HOST).iter();
     let (line, second) = (lines.next(), lines.next());

@@ -1,5 +1,5 @@
-//! What happens around every request: faults are caught, errors put into the form that the client
-//! reads, foreign web pages kept out, requests counted.
+//! Wraps every request: catches faults, puts errors into the form that the client reads, refuses
+//! foreign web pages, and counts requests.
 
 use crate::http::connections::Reserved;
 use crate::http::error::{self, ApiError};
@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
-/// What is still needed of a request's headers when it has been handled.
+/// Headers of a request that are still needed after it has been handled.
 struct RequestInfo {
     accept: Vec<HeaderValue>,
     origin: Option<HeaderValue>,

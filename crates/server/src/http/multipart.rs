@@ -1,20 +1,21 @@
 //! `multipart/form-data` bodies of the Graph Store Protocol (its section 5.5): several RDF
-//! documents in one request. The body is already in memory and bounded, so this only has to cut it.
+//! documents in one request. The body is already in memory and bounded, so this file only splits
+//! it.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate;
 
-/// One part: its media type, where it has one, and its bytes.
+/// One part: its media type, if it has one, and its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part<'a> {
     pub(crate) media_type: Option<&'a str>,
     pub(crate) content: &'a [u8],
 }
 
-/// Cuts a body at its boundary (RFC 2046, section 5.1.1).
+/// Splits a body at its boundary (RFC 2046, section 5.1.1).
 ///
 /// # Errors
-/// 400 where the boundary is missing from the header or the body.
+/// 400 if the boundary is missing from the header or the body.
 pub(crate) fn parts<'a>(content_type: &str, body: &'a [u8]) -> ApiResult<Vec<Part<'a>>> {
     let boundary = negotiate::parameter(content_type, "boundary")
         .filter(|boundary| (1..=70).contains(&boundary.len()))
@@ -42,8 +43,8 @@ pub(crate) fn parts<'a>(content_type: &str, body: &'a [u8]) -> ApiResult<Vec<Par
     }
 }
 
-/// Splits at the next delimiter line: what is before its line break, and what is after the
-/// delimiter.
+/// Splits at the next delimiter line. Returns the bytes before its line break, and the bytes after
+/// the delimiter.
 fn after_delimiter<'a>(bytes: &'a [u8], delimiter: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let marker = [b"\n", delimiter].concat();
     let at = find(bytes, &marker)?;
@@ -51,8 +52,7 @@ fn after_delimiter<'a>(bytes: &'a [u8], delimiter: &[u8]) -> Option<(&'a [u8], &
     Some((before, &bytes[at + marker.len()..]))
 }
 
-/// A part begins with the line break that ended its delimiter, then headers, an empty line,
-/// content.
+/// Parses one part: the line break that ended its delimiter, headers, an empty line, content.
 fn part(bytes: &[u8]) -> ApiResult<Part<'_>> {
     let mut media_type = None;
     let mut rest = bytes.strip_prefix(b"\n").unwrap_or(bytes);

@@ -1,6 +1,6 @@
-//! Content negotiation (RFC 9110, section 12): which of the formats there are does the client like
-//! best. An offer's media type is what the answer is labelled with, so an alias such as
-//! `application/json` is an offer of its own, after the format's proper name.
+//! Content negotiation (RFC 9110, section 12): chooses the format that the client likes best. An
+//! answer is labelled with its offer's media type, so an alias such as `application/json` is an
+//! offer of its own, listed after the format's proper name.
 
 use crate::http::error::ApiError;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -17,18 +17,18 @@ pub(crate) struct Accept {
 struct MediaRange {
     main: String,
     sub: String,
-    /// Thousandths, as the grammar of `q` has at most three digits.
+    /// In thousandths: the grammar of `q` has at most three digits.
     quality: u16,
 }
 
 impl Accept {
-    /// All `Accept` lines together. None, or none that can be read, means that everything is
-    /// welcome.
+    /// Reads all `Accept` lines together. If there are none, or none can be read, every format is
+    /// acceptable.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Accept {
         Accept::from_lines(headers.get_all(header::ACCEPT))
     }
 
-    /// The same, of the header's values.
+    /// Like `from_headers`, but reads header values.
     pub(crate) fn from_lines<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Accept {
         let lines = (values.into_iter()).filter_map(|value| value.to_str().ok());
         Accept {
@@ -36,8 +36,8 @@ impl Accept {
         }
     }
 
-    /// How welcome a media type (in lower case, without parameters) is, in thousandths: that of the
-    /// most specific range that covers it.
+    /// Returns how welcome a media type (in lower case, without parameters) is, in thousandths: the
+    /// quality of the most specific range that covers it.
     pub(crate) fn quality(&self, media_type: &str) -> u16 {
         if self.ranges.is_empty() {
             return 1000;
@@ -56,10 +56,10 @@ impl Accept {
             .map_or(0, |range| range.quality)
     }
 
-    /// The best of `offers`, which stand in the server's order of preference.
+    /// Returns the best of `offers`, which are listed in the server's order of preference.
     ///
     /// # Errors
-    /// 406 with the list of what there is.
+    /// 406 with the list of available formats.
     pub(crate) fn choose<F: Copy>(
         &self,
         offers: &[Offer<F>],
@@ -96,8 +96,8 @@ const fn offer<F>(media_type: &'static str, format: F) -> Offer<F> {
 }
 
 impl<F> Offer<F> {
-    /// The `Content-Type` of an answer in this format. Text types say UTF-8, as their default is
-    /// not.
+    /// Returns the `Content-Type` of an answer in this format. Text types name UTF-8, because it is
+    /// not their default.
     pub(crate) fn content_type(&self) -> HeaderValue {
         if self.media_type.starts_with("text/") {
             HeaderValue::from_str(&format!("{}; charset=utf-8", self.media_type))
@@ -112,7 +112,7 @@ const JSON_LD: RdfFormat = RdfFormat::JsonLd {
     profile: JsonLdProfileSet::empty(),
 };
 
-/// What SELECT and ASK come in; the first is what a client gets that does not ask.
+/// Formats of SELECT and ASK answers. The first is the default for clients without a preference.
 pub(crate) const RESULT_OFFERS: &[Offer<QueryResultsFormat>] = &[
     offer("application/sparql-results+json", QueryResultsFormat::Json),
     offer("application/sparql-results+xml", QueryResultsFormat::Xml),
@@ -124,7 +124,7 @@ pub(crate) const RESULT_OFFERS: &[Offer<QueryResultsFormat>] = &[
     offer("text/plain", QueryResultsFormat::Csv),
 ];
 
-/// What CONSTRUCT, DESCRIBE and graphs come in.
+/// Formats of CONSTRUCT and DESCRIBE answers, and of graphs.
 pub(crate) const RDF_OFFERS: &[Offer<RdfFormat>] = &[
     offer("text/turtle", RdfFormat::Turtle),
     offer("application/n-triples", RdfFormat::NTriples),
@@ -138,7 +138,7 @@ pub(crate) const RDF_OFFERS: &[Offer<RdfFormat>] = &[
     offer("text/plain", RdfFormat::NTriples),
 ];
 
-/// What CONSTRUCT with GRAPH in its template comes in.
+/// Formats of the answers of a CONSTRUCT with GRAPH in its template.
 pub(crate) const DATASET_OFFERS: &[Offer<RdfFormat>] = &[
     offer("application/trig", RdfFormat::TriG),
     offer("application/n-quads", RdfFormat::NQuads),
@@ -147,7 +147,7 @@ pub(crate) const DATASET_OFFERS: &[Offer<RdfFormat>] = &[
     offer("text/plain", RdfFormat::NQuads),
 ];
 
-/// What a request's body of RDF may come in.
+/// Formats of RDF in a request's body.
 pub(crate) const RDF_INPUT: &[Offer<RdfFormat>] = &[
     offer("application/n-triples", RdfFormat::NTriples),
     offer("text/turtle", RdfFormat::Turtle),
@@ -158,7 +158,7 @@ pub(crate) const RDF_INPUT: &[Offer<RdfFormat>] = &[
     offer("text/n3", RdfFormat::N3),
 ];
 
-/// What a push may come in, beside timed lines: what streams speak.
+/// Formats of a push's statements, beside timed lines.
 pub(crate) const PUSH_INPUT: &[Offer<RdfFormat>] = &[
     offer("application/n-triples", RdfFormat::NTriples),
     offer("text/turtle", RdfFormat::Turtle),
@@ -167,8 +167,8 @@ pub(crate) const PUSH_INPUT: &[Offer<RdfFormat>] = &[
     offer("application/ld+json", JSON_LD),
 ];
 
-/// The format of a request's body, by its media type without parameters. Only proper names: in a
-/// request `application/json` or `text/plain` says too little to guess from.
+/// Returns the format of a request's body, by its media type without parameters. Accepts proper
+/// names only: in a request, `application/json` or `text/plain` says too little to guess from.
 pub(crate) fn format_of(known: &[Offer<RdfFormat>], essence: &str) -> Option<RdfFormat> {
     known
         .iter()
@@ -176,7 +176,7 @@ pub(crate) fn format_of(known: &[Offer<RdfFormat>], essence: &str) -> Option<Rdf
         .map(|offer| offer.format)
 }
 
-/// `type/subtype` in lower case, without parameters.
+/// Returns `type/subtype` in lower case, without parameters.
 pub(crate) fn essence(media_type: &str) -> String {
     media_type
         .split(';')
@@ -186,7 +186,8 @@ pub(crate) fn essence(media_type: &str) -> String {
         .to_ascii_lowercase()
 }
 
-/// The value of a parameter of a media type, unquoted: `charset` of `text/turtle; charset="utf-8"`.
+/// Returns the value of a media type's parameter, unquoted: `charset` of
+/// `text/turtle; charset="utf-8"`.
 pub(crate) fn parameter<'a>(media_type: &'a str, name: &str) -> Option<&'a str> {
     media_type.split(';').skip(1).find_map(|part| {
         let (key, value) = part.split_once('=')?;
@@ -205,8 +206,8 @@ fn split_list(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// One element of `Accept`. A broken one is left out, as the RFC allows; a broken `q` counts as
-/// none.
+/// Parses one element of `Accept`. A malformed element is left out, as the RFC allows; a malformed
+/// `q` is ignored.
 fn parse_range(element: &str) -> Option<MediaRange> {
     let essence = essence(element);
     let (main, sub) = essence.split_once('/')?;

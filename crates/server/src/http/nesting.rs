@@ -1,22 +1,22 @@
-//! How deeply the RDF in a body is nested (and what its entities come to, `entities`). The parsers
-//! have no limit of their own for triple terms, nor for JSON that a stack would survive, and terms
-//! are dropped recursively: without this check a body of a few hundred kilobytes overflows a
+//! Limits how deeply the RDF in a body is nested (and how far its entities expand, `entities`). The
+//! parsers do not limit triple terms, and do not limit JSON to a depth that a stack survives; terms
+//! are also dropped recursively. Without this check a body of a few hundred kilobytes overflows a
 //! thread's stack, which ends the process.
 
 use crate::http::entities;
 use crate::http::error::{ApiError, ApiResult};
 use oxrdfio::RdfFormat;
 
-/// The log refuses terms that are nested deeper.
+/// The log refuses terms that are nested deeper than this.
 const TRIPLE_TERMS: usize = 64;
 const JSON_LEVELS: usize = 256;
-/// The parser takes quadratic time for what is nested.
+/// Bounds the parser's time, which is quadratic in the depth.
 const XML_LEVELS: usize = 256;
 
-/// Looks over a body before it is parsed.
+/// Checks a body before it is parsed.
 ///
 /// # Errors
-/// 400 with the place where it goes too deep.
+/// 400 with the position where the nesting exceeds the limit.
 pub(crate) fn check(bytes: &[u8], format: RdfFormat) -> ApiResult<()> {
     match format {
         RdfFormat::JsonLd { .. } => json(bytes),
@@ -78,7 +78,7 @@ fn xml(bytes: &[u8]) -> ApiResult<()> {
     Ok(())
 }
 
-/// The place of the `>` that ends a tag; those in quotes do not.
+/// Returns the position of the `>` that ends a tag, skipping those in quotes.
 fn tag_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -93,8 +93,8 @@ fn tag_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// N-Triples, Turtle and their kin: counts `<<(` against `)>>` outside strings, IRIs and comments.
-/// Where the text is malformed the count may be off, but there the parser stops as well.
+/// Checks N-Triples, Turtle and related syntaxes: counts `<<(` against `)>>` outside strings, IRIs
+/// and comments. The count may be wrong after malformed text, but the parser stops there as well.
 fn triple_terms(bytes: &[u8]) -> ApiResult<()> {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -132,7 +132,7 @@ fn triple_terms(bytes: &[u8]) -> ApiResult<()> {
     Ok(())
 }
 
-/// The bytes of an IRI up to its `>`; 0 where this is no IRI.
+/// Returns the length of an IRI up to its `>`, in bytes; 0 if there is no IRI.
 fn iri_length(bytes: &[u8]) -> usize {
     let end = bytes
         .iter()
@@ -141,7 +141,7 @@ fn iri_length(bytes: &[u8]) -> usize {
         .map_or(0, |end| end + 1)
 }
 
-/// The position after the closing quote.
+/// Returns the position after the closing quote.
 fn after_string(bytes: &[u8], mut at: usize, quote: &[u8]) -> usize {
     while at < bytes.len() {
         if bytes[at] == b'\\' {
@@ -211,7 +211,7 @@ mod tests {
             let depth = TRIPLE_TERMS + 2;
             let text: String = (0..depth).map(|_| format!("{TERM}{disguise}")).collect();
             let found = check(text.as_bytes(), RdfFormat::Turtle);
-            // An unescaped closing mark is one; everything that only looks like one is not.
+            // An unescaped closing mark counts; text that only looks like one does not.
             assert_eq!(found.is_err(), disguise != "\\\")>>", "{disguise}");
         }
         let opened_in_text = format!(

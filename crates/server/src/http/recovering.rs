@@ -1,8 +1,8 @@
-//! Answers while an engine is being opened: `/health` says how far that is, and everything else is
-//! 503.
+//! Answers requests while an engine is being opened: `/health` reports the progress, and every
+//! other address answers 503.
 //!
 //! The one thing to know: there is no engine yet, so nothing here knows any data. Every connection
-//! is closed after one answer, so that the next one finds the server proper.
+//! is closed after one answer, so that the client's next one reaches the real server.
 
 use crate::http::error::ApiError;
 use axum::extract::State;
@@ -21,15 +21,15 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// When a client should ask again.
+/// Seconds after which a client should ask again.
 const PAUSE_S: u32 = 5;
-/// How long a request's head may take to come, and how long answers under way may take at the end.
+/// Time limit for a request's head, and for the answers under way when the opening ends.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// More connections than this wait to be accepted.
+/// Connections that are served at one time; further ones wait to be accepted.
 const CONNECTIONS: usize = 256;
 
-/// Answers on `listener` until `opening` completes, and returns what it gives. `/health` says
-/// `recovering` with the part that is done; all other requests are refused with 503.
+/// Answers on `listener` until `opening` completes, and returns its output. `/health` says
+/// `recovering` and how much is done; all other requests are refused with 503.
 pub async fn serve_while_opening<T>(
     listener: &TcpListener,
     progress: Arc<OpenProgress>,

@@ -1,9 +1,10 @@
 //! Connections that wake themselves. A handler that waits for its request's body is woken by the
-//! same task that reads it; a runtime takes that for a yield, puts the task behind the others and
-//! wakes a second thread to help, which finds nothing to do. That costs more than a light query
-//! does, so what wakes itself while it is polled is polled once more on the spot. Once only, so
-//! that what does want to yield still can: the second time the runtime is told. What must give way
-//! the first time has the runtime wake it, with `tokio::task::yield_now`.
+//! same task that reads the body. The runtime takes that for a yield, puts the task behind the
+//! others and wakes a second thread to help, which finds nothing to do. That costs more than a
+//! light query. So a future that wakes itself while it is polled is polled once more at once. It is
+//! repolled only once, so that a future that wants to yield still can: the second time, the wake
+//! reaches the runtime. A future that must yield the first time uses `tokio::task::yield_now`,
+//! which has the runtime wake it.
 
 use futures_util::task::AtomicWaker;
 use std::future::Future;
@@ -12,14 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Nobody polls; a wake goes to the runtime.
+/// The future is not being polled; a wake goes to the runtime.
 const IDLE: u8 = 0;
 /// Set while the future is polled.
 const POLLED: u8 = 1;
 /// Set by a wake.
 const WOKEN: u8 = 2;
 
-/// A future that is polled again at once when it has woken itself.
+/// A future that is polled again at once if it wakes itself while it is polled.
 pub(crate) struct Repoll<F> {
     inner: Pin<Box<F>>,
     state: Arc<State>,
@@ -37,7 +38,8 @@ impl Wake for State {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Whoever polls looks at the flag when it is done; and who was woken before will be polled.
+        // While `POLLED`, the polling thread checks the flag afterwards; while `WOKEN`, a poll is
+        // already due.
         if self.flags.fetch_or(WOKEN, Ordering::AcqRel) == IDLE {
             self.runtime.wake();
         }
@@ -76,7 +78,8 @@ impl<F: Future> Future for Repoll<F> {
                 return Poll::Pending;
             }
         }
-        // It stays marked as woken until the runtime polls it, which it is asked to do here.
+        // The future stays marked as woken until the runtime polls it; this wake asks the runtime
+        // to.
         this.state.flags.swap(WOKEN, Ordering::AcqRel);
         context.waker().wake_by_ref();
         Poll::Pending
@@ -99,8 +102,8 @@ mod tests {
         }
     }
 
-    /// Polls what wakes itself in its first polls; returns how often it was polled and the runtime
-    /// woken.
+    /// Polls a future that wakes itself in its first polls. Returns how often the future was
+    /// polled, how often the runtime was woken, and whether the future is ready.
     fn polled_once(wakes: usize) -> (usize, usize, bool) {
         let mut polls = 0;
         let counted = Arc::new(Count::default());

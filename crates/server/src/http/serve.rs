@@ -1,6 +1,6 @@
 //! Connections: accepting them, guarding them against clients that neither send nor read, and
-//! stopping in an orderly way. Everything about HTTP's content is in the router; this file knows
-//! only sockets.
+//! stopping in an orderly way. The router handles the content of HTTP; this file knows only
+//! sockets.
 
 use crate::config::ServerConfig;
 use crate::http::connections::{Connection, Connections, exchange};
@@ -24,21 +24,22 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Sleep};
 
-/// A request's head may have this many bytes; a longer one is answered 431.
+/// Bytes that a request's head may have; a longer head is answered 431.
 const HEAD_BYTES: usize = 64 * 1024;
-/// And this many header lines.
+/// Header lines that a request's head may have.
 const HEAD_LINES: usize = 100;
-/// How long a client may take for its head on a connection beyond the limit.
+/// Time a client may take for its head on a connection beyond the limit.
 const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// After this time it is looked again whether a full server has room.
+/// Time between checks whether a full server has room.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves `engine` on `listener` until `shutdown` completes, then stops: no more connections, event
-/// streams end, running requests get [`ServerConfig::shutdown_grace`]. The engine is left running.
+/// Serves `engine` on `listener` until `shutdown` completes, then stops: accepts no more
+/// connections, ends event streams, and gives running requests [`ServerConfig::shutdown_grace`].
+/// The engine keeps running.
 ///
 /// # Errors
-/// A host or URL of the configuration is none. While serving, a connection's fault ends that
-/// connection only; the error of the listener when it has become unusable.
+/// If a host or URL of the configuration is invalid, or if the listener becomes unusable. A fault
+/// of one connection ends only that connection.
 pub async fn serve(
     engine: Engine,
     listener: TcpListener,
@@ -65,8 +66,8 @@ pub async fn serve(
         let socket = match accepted {
             Ok((socket, _peer)) => socket,
             Err(error) => {
-                // Out of file descriptors, or a connection that was reset before it was accepted:
-                // neither is a reason to stop serving, and the first needs a moment to pass.
+                // Out of file descriptors, or the connection was reset before it was accepted.
+                // Neither is a reason to stop serving, and the first needs a moment to pass.
                 tracing::warn!(%error, "a connection could not be accepted");
                 open.make_room();
                 tokio::time::sleep(FULL_PAUSE).await;
@@ -80,7 +81,7 @@ pub async fn serve(
             tokio::select! {
                 () = &mut shutdown => break None,
                 Some(ended) = tasks.join_next_with_id() => open.closed(task_of(&ended)),
-                // One of them may idle by then.
+                // A connection may have become idle by then.
                 () = tokio::time::sleep(FULL_PAUSE) => {}
             }
         };
@@ -107,7 +108,7 @@ fn task_of(ended: &Result<(Id, ()), JoinError>) -> Id {
     }
 }
 
-/// One connection from its first byte to its last.
+/// Serves one connection from its first byte to its last.
 async fn serve_connection(
     app: App,
     socket: TcpStream,
@@ -149,8 +150,8 @@ async fn serve_connection(
     }
 }
 
-/// A socket whose writes fail once the other side has taken nothing for a while. A client that
-/// stops reading would otherwise hold its answer, or its place among the subscribers, for ever.
+/// A socket whose writes fail once the other side has taken nothing for a while. Without it, a
+/// client that stops reading would hold its answer, or its place among the subscribers, forever.
 struct Guarded {
     socket: TcpStream,
     patience: Duration,
@@ -238,7 +239,7 @@ impl AsyncWrite for Guarded {
 }
 
 /// A server on a thread of its own, for programs that are not asynchronous: the demo, tests,
-/// embedding. Dropping it stops the server and waits for that.
+/// embedding. Dropping it stops the server and waits until it has stopped.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
@@ -250,7 +251,7 @@ impl Running {
     /// Starts serving on a bound listener, for example `TcpListener::bind("127.0.0.1:0")`.
     ///
     /// # Errors
-    /// When the listener or the server's threads cannot be set up.
+    /// If the listener or the server's threads cannot be set up.
     pub fn start(
         engine: Engine,
         listener: std::net::TcpListener,
@@ -258,7 +259,7 @@ impl Running {
     ) -> io::Result<Running> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        // A worker for each core: light queries are answered by them.
+        // One worker per core, because workers answer light queries themselves.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("somersault-http")
             .enable_all()
@@ -274,8 +275,8 @@ impl Running {
                     })
                     .await
                 });
-                // A call that is still inside the engine cannot be interrupted; it is left to
-                // itself.
+                // A call that is still inside the engine cannot be interrupted, so it is left
+                // running.
                 runtime.shutdown_timeout(Duration::from_secs(1));
                 served
             })?;
@@ -286,12 +287,12 @@ impl Running {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://…` of [`Running::address`], without a slash at the end.
+    /// Returns `http://…` of [`Running::address`], without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -299,7 +300,7 @@ impl Running {
     /// Stops the server and waits until it has stopped.
     ///
     /// # Errors
-    /// What [`serve`] returned.
+    /// The error that [`serve`] returned.
     pub fn stop(mut self) -> io::Result<()> {
         self.join()
     }

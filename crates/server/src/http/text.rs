@@ -1,11 +1,11 @@
-//! The text of URLs: percent-encoding, query strings and forms, read strictly. What cannot be
-//! decoded is refused with its place, never patched up: a stream's name must mean the same to both
+//! The text of URLs: percent-encoding, query strings and forms, read strictly. Text that cannot be
+//! decoded is refused with its position, never repaired: a stream's name must mean the same to both
 //! sides.
 
 use crate::http::error::ApiError;
 use std::fmt::Write as _;
 
-/// Decodes `%XX`. With `plus_is_space` also `+`, as forms and query strings have it.
+/// Decodes `%XX`, and with `plus_is_space` also `+`, as in forms and query strings.
 ///
 /// # Errors
 /// 400 for `%` without two hexadecimal digits, or for bytes that are not UTF-8.
@@ -66,12 +66,12 @@ pub(crate) fn percent_encode(text: &str) -> String {
     encoded
 }
 
-/// The text without a byte order mark before it, which some editors put into files.
+/// Returns the text without a leading byte order mark, which some editors add to files.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// The place after these bytes: line and column, both from 1, the column in characters.
+/// Returns the position after these bytes: line and column, both from 1, the column in characters.
 pub(crate) fn place(before: &[u8]) -> (u64, u64) {
     let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
     let last_line = before.iter().rev().take_while(|byte| **byte != b'\n');
@@ -79,8 +79,8 @@ pub(crate) fn place(before: &[u8]) -> (u64, u64) {
     (line, column)
 }
 
-/// At most 120 characters of what the client sent, for quoting in a sentence, without control
-/// characters.
+/// Returns at most 120 characters of the client's text, without control characters, for quoting in
+/// a sentence.
 pub(crate) fn shorten(text: &str) -> String {
     let clean: String = text
         .chars()
@@ -104,7 +104,7 @@ impl Params {
     /// Reads `a=b&c=d`. A name without `=` has the empty value.
     ///
     /// # Errors
-    /// 400 where an escape or its UTF-8 is broken.
+    /// 400 if an escape or its UTF-8 is malformed.
     pub(crate) fn parse(text: &str) -> Result<Params, ApiError> {
         let pairs = text
             .split('&')
@@ -117,12 +117,12 @@ impl Params {
         Ok(Params { pairs })
     }
 
-    /// Those of a request's URL.
+    /// Reads the parameters of a request's URL.
     pub(crate) fn of(uri: &axum::http::Uri) -> Result<Params, ApiError> {
         Params::parse(uri.query().unwrap_or_default())
     }
 
-    /// These and then those of `other`.
+    /// Appends the parameters of `other`.
     pub(crate) fn extend(&mut self, other: Params) {
         self.pairs.extend(other.pairs);
     }
@@ -138,10 +138,10 @@ impl Params {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The one value of `name`.
+    /// Returns the only value of `name`.
     ///
     /// # Errors
-    /// 400 where it is given more than once.
+    /// 400 if it is given more than once.
     pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let mut values = self.all(name);
         let first = values.next();
@@ -154,10 +154,10 @@ impl Params {
         }
     }
 
-    /// A switch: absent, or present as `name`, `name=true` or `name=false`.
+    /// Reads a switch: absent, or present as `name`, `name=true` or `name=false`.
     ///
     /// # Errors
-    /// 400 for another value.
+    /// 400 for any other value.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, ApiError> {
         match self.one(name)? {
             None => Ok(false),

@@ -1,7 +1,7 @@
 //! Event times in headers: milliseconds since the Unix epoch, or an RFC 3339 date-time.
 
-/// Reads `2023-11-14T22:13:20.5+01:00` as milliseconds since the Unix epoch. Digits after the
-/// milliseconds are refused: event times have no finer grain, and cutting them off would reorder.
+/// Parses `2023-11-14T22:13:20.5+01:00` into milliseconds since the Unix epoch. Digits after the
+/// milliseconds are refused: event times are in milliseconds, and truncating would reorder them.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
@@ -66,8 +66,8 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 1970-01-01 in the proleptic Gregorian calendar, for years from 0 on. Counts from 1
-/// March, so that a leap day is the last of its year.
+/// Returns the days from 1970-01-01 in the proleptic Gregorian calendar, for years from 0 on. Years
+/// count from 1 March, so that a leap day is the last day of its year.
 fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month <= 2 {
         (year - 1, month + 9)

@@ -1,7 +1,7 @@
-//! `PUT /queries:batch`: many continuous queries in one request, a line of JSON each. The body is
-//! read as it comes and registered in parts, so that it may be of any length; each line is taken or
-//! refused for itself, as users of other bulk interfaces expect, and the answer says which were
-//! refused and why.
+//! `PUT /queries:batch`: many continuous queries in one request, one line of JSON each. The body is
+//! read as it arrives and registered in parts, so it may be of any length. Each line is accepted or
+//! refused on its own, as users of other bulk interfaces expect, and the answer lists the refused
+//! lines with the reasons.
 
 use crate::http::body::{self, unsupported};
 use crate::http::error::{ApiError, ApiResult};
@@ -23,14 +23,14 @@ pub(crate) const LINES: &[&str] = &[
     "application/jsonl",
     "application/json",
 ];
-/// So many lines are registered at once.
+/// Lines that are registered at once.
 const LINES_AT_ONCE: usize = 8192;
-/// So many bytes of lines are held until they are registered.
+/// Bytes of lines that are held before they are registered.
 const BYTES_AT_ONCE: usize = 8 << 20;
-/// So many refused lines are told of.
+/// Refused lines that the answer lists.
 const TOLD: usize = 1000;
 
-/// What is read of a line.
+/// Parses a line. The error is the sentence for the client.
 fn query_of(line: &[u8]) -> Result<NewQuery, String> {
     let refuse = |what: &str| {
         format!(
@@ -59,7 +59,7 @@ fn query_of(line: &[u8]) -> Result<NewQuery, String> {
     Ok(NewQuery { name, text })
 }
 
-/// What holds of names in URLs, too.
+/// Checks a name by the same rules as names in URLs.
 fn check_name(name: &str) -> Result<(), &'static str> {
     if name.trim().is_empty() || name.len() > 2048 || name.chars().any(char::is_control) {
         return Err("a name has 1 to 2048 bytes, not only blanks and no control characters");
@@ -67,7 +67,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What has become of the lines so far.
+/// Counts of the lines so far, and the errors to report.
 #[derive(Default)]
 struct Summary {
     lines: u64,
@@ -99,10 +99,10 @@ impl Summary {
     }
 }
 
-/// Lines that are yet to be registered.
+/// Lines that are not yet registered.
 #[derive(Default)]
 struct Waiting {
-    /// Their numbers, from 1, and what they say.
+    /// Line numbers, counted from 1, with the parsed queries.
     queries: Vec<(u64, NewQuery)>,
     bytes: usize,
 }
@@ -155,7 +155,7 @@ pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiRes
     }
 }
 
-/// Why the lines do not go on.
+/// The reason why reading the lines stopped.
 enum BrokenOff {
     Ended(axum::Error),
     Stalled,
@@ -163,7 +163,7 @@ enum BrokenOff {
 }
 
 impl BrokenOff {
-    /// What was registered before stays registered: the answer says how much that is.
+    /// Queries registered before the break stay registered; the answer says how many.
     fn after(self, summary: &Summary) -> ApiError {
         let (status, code, what) = match self {
             BrokenOff::Ended(error) => (
@@ -210,7 +210,7 @@ fn check_headers(headers: &HeaderMap) -> ApiResult<()> {
     }
 }
 
-/// Reads one line; a blank one only counts.
+/// Reads one line; a blank line is only counted.
 fn take(line: &[u8], summary: &mut Summary, waiting: &mut Waiting) {
     summary.lines += 1;
     if line.trim_ascii().is_empty() {
@@ -225,7 +225,7 @@ fn take(line: &[u8], summary: &mut Summary, waiting: &mut Waiting) {
     }
 }
 
-/// Registers what waits.
+/// Registers the waiting lines.
 async fn flush(app: &App, mut summary: Summary, waiting: Waiting) -> ApiResult<(Summary, Waiting)> {
     if waiting.queries.is_empty() {
         return Ok((summary, waiting));

@@ -1,5 +1,5 @@
-//! What is declared under a name, streams and continuous queries: showing, declaring and dropping
-//! are the same for both.
+//! Declarations under a name: streams and continuous queries. Showing, declaring and dropping are
+//! the same for both.
 
 use crate::http::body;
 use crate::http::error::{ApiError, ApiResult};
@@ -14,11 +14,11 @@ use serde_json::Value;
 use somersault::{Engine, EngineError};
 use std::sync::PoisonError;
 
-/// A kind of thing that is declared under a name by a text.
+/// A kind of thing that a text declares under a name.
 pub(crate) trait Declared: 'static {
-    /// What the engine says of one.
+    /// The engine's information about one declaration.
     type Info: Send + 'static;
-    /// What the names follow in paths.
+    /// The path before the name.
     const PATH: &str;
 
     fn one(engine: &Engine, name: &str) -> Result<Self::Info, EngineError>;
@@ -36,13 +36,13 @@ pub(crate) async fn show<D: Declared>(State(app): State<App>, request: Request) 
     Ok(Json(D::json(&info)).into_response())
 }
 
-/// Declares one: 201, or 200 where the same text was declared under this name before.
+/// Declares one. Returns 201, or 200 if the same text was already declared under this name.
 pub(crate) async fn declare<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     declare_new::<D>(app, request).await
 }
 
-/// The same, whatever parameters there are.
+/// Declares one without checking the parameters.
 pub(crate) async fn declare_new<D: Declared>(app: App, request: Request) -> ApiResult {
     let (existed, info) = in_turn(app, request, D::PATH, |engine, name, text| {
         let existed = D::one(engine, name).is_ok();
@@ -57,7 +57,7 @@ pub(crate) async fn declare_new<D: Declared>(app: App, request: Request) -> ApiR
     Ok((status, Json(D::json(&info))).into_response())
 }
 
-/// Does something with the name and the text of a request, one after the other: so that of two
+/// Runs `declare` with the name and the text of a request, one request at a time, so that of two
 /// equal declarations exactly one is the first.
 pub(crate) async fn in_turn<T: Send + 'static>(
     app: App,
@@ -85,7 +85,7 @@ pub(crate) async fn drop<D: Declared>(State(app): State<App>, request: Request) 
     command(&app, move |engine| D::drop(engine, &name)).await
 }
 
-/// Something that is done and has no answer: 204.
+/// Runs work that has no answer; returns 204.
 pub(crate) async fn command(
     app: &App,
     work: impl FnOnce(&Engine) -> Result<(), EngineError> + Send + 'static,
@@ -97,11 +97,11 @@ pub(crate) async fn command(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// The name between a prefix and a suffix of the path, decoded. Read from the raw path, as a name
-/// may hold an encoded `/`.
+/// Returns the decoded name between a prefix and a suffix of the path. It reads the raw path,
+/// because a name may contain an encoded `/`.
 ///
 /// # Errors
-/// 400 where it does not decode, is empty or longer than 2,048 bytes, or holds control characters.
+/// 400 if it does not decode, is empty or longer than 2,048 bytes, or contains control characters.
 pub(crate) fn name_of(path: &str, prefix: &str, suffix: &str) -> ApiResult<String> {
     let raw = path
         .strip_prefix(prefix)
@@ -117,10 +117,10 @@ pub(crate) fn name_of(path: &str, prefix: &str, suffix: &str) -> ApiResult<Strin
     Ok(name)
 }
 
-/// The same of an address that takes no parameters.
+/// Like [`name_of`], for an address that takes no parameters.
 ///
 /// # Errors
-/// As those of [`name_of`], and 400 where there are parameters.
+/// Those of [`name_of`], and 400 if there are parameters.
 pub(crate) fn named(uri: &Uri, prefix: &str, suffix: &str) -> ApiResult<String> {
     Params::of(uri)?.only(&[])?;
     name_of(uri.path(), prefix, suffix)

@@ -1,10 +1,10 @@
 //! `GET /queries/{name}/results`: the firings of a continuous query as Server-Sent Events.
 //!
-//! A firing is an event whose id says where it stands, so that a client which comes back with
-//! `Last-Event-ID` goes on where it was. Nothing is left out silently: what is no longer kept is
-//! announced by a `gap` event, and a client that falls behind is sent `slow` and `end`, and may
-//! come back. The stream is pulled by the socket: what a slow client has not taken waits in the
-//! engine's subscription, whose number and memory are bounded, and is put into words when its turn
+//! A firing is an event whose id gives its position, so that a client which reconnects with
+//! `Last-Event-ID` continues where it stopped. Nothing is left out silently: a `gap` event
+//! announces firings that are no longer kept. A client that falls behind is sent `slow` and `end`,
+//! and may reconnect. The socket pulls the stream: firings that a slow client has not taken wait in
+//! the engine's subscription, whose count and memory are bounded, and are written when their turn
 //! comes.
 
 use crate::http::error::{ApiError, ApiResult};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 const EVENT_STREAM: &str = "text/event-stream";
-/// What a browser waits before it reconnects.
+/// Milliseconds that a browser waits before it reconnects.
 const RETRY_MS: u32 = 2000;
 
 pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResult {
@@ -81,13 +81,13 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // nginx would otherwise hold events back until its buffer is full.
+    // Without this header, nginx holds events back until its buffer is full.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
 
-/// The close after which a client wants to go on. The header, which browsers set when they
-/// reconnect, is newer than the URL.
+/// Returns the firing after which a client wants to continue. The header, which browsers set when
+/// they reconnect, is newer than the URL and takes precedence.
 fn after(headers: &HeaderMap, params: &Params) -> ApiResult<Option<FiringId>> {
     let from_header = headers
         .get("last-event-id")
@@ -122,27 +122,27 @@ enum FeedState {
     Opening,
     /// Between two events.
     Open,
-    /// In the middle of a firing: its next piece, counted from 0.
+    /// In the middle of a firing, with the number of its next piece, counted from 0.
     Sending(Arc<FiringResult>, usize),
     /// In the middle of a long firing.
     SendingOwn(OwnText),
     Ended,
 }
 
-/// One subscriber.
+/// The event stream of one subscriber.
 struct Feed {
     app: App,
     name: String,
     subscription: Subscription,
     last_id: Option<FiringId>,
     state: FeedState,
-    /// Other connections come in between.
+    /// Yields to other connections between pieces.
     turns: Turns,
     _place: OwnedSemaphorePermit,
 }
 
 impl Feed {
-    /// The next bytes of the stream; `None` at its end.
+    /// Returns the next bytes of the stream, or `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         match std::mem::replace(&mut self.state, FeedState::Open) {
             FeedState::Ended => {
@@ -186,7 +186,7 @@ impl Feed {
             None => {
                 let reason = match self.app.engine.query_info(&self.name) {
                     Err(EngineError::NotFound(_)) => "dropped",
-                    // Another one bears its name.
+                    // Another query has this name now.
                     Ok(info) if info.uid != self.subscription.uid() => "dropped",
                     _ => "stopping",
                 };
@@ -195,7 +195,7 @@ impl Feed {
         }
     }
 
-    /// A piece of a firing's event, counted from 0.
+    /// Returns a piece of a firing's event, counted from 0.
     async fn piece(&mut self, firing: Arc<FiringResult>, at: usize) -> Bytes {
         match self.app.firings.piece(&firing, at).await {
             Ok(Piece::Next(bytes, has_more)) => {
@@ -220,7 +220,8 @@ impl Feed {
                 }
                 bytes
             }
-            // The event has begun and cannot be taken back; a line break ends it unread.
+            // The event has begun and cannot be taken back. A line break ends it, and the client
+            // discards it.
             Err(sentence) => {
                 tracing::error!(%sentence, "an event could not be written to its end");
                 self.end("\n\n", json!({ "reason": "fault", "message": sentence }))
@@ -233,7 +234,7 @@ impl Feed {
         event_bytes("fault", &data.to_string())
     }
 
-    /// The client reads too slowly: it is told so, and the stream ends.
+    /// Tells the client that it reads too slowly, and ends the stream.
     fn slow(&mut self, missed: u64) -> Bytes {
         let data = json!({
             "query": self.name,
@@ -256,7 +257,7 @@ impl Feed {
     }
 }
 
-/// An event other than a firing. `data` has no line breaks: it is JSON from one line.
+/// Returns an event other than a firing. `data` has no line breaks: it is one line of JSON.
 fn event_bytes(event: &str, data: &str) -> Bytes {
     format!("event: {event}\ndata: {data}\n\n").into()
 }

@@ -1,6 +1,5 @@
-//! The engine's counters in the Prometheus text format. They are written from one snapshot at each
-//! scrape instead of being kept in a recorder, so that a dropped stream or query leaves nothing
-//! behind.
+//! The engine's counters in the Prometheus text format. Each scrape writes them from one snapshot;
+//! no recorder keeps them, so a dropped stream or query leaves nothing behind.
 
 use metrics_exporter_prometheus::formatting::{write_help_line, write_type_line};
 use somersault::{Latency, MetricsSnapshot, QueryMetrics, StreamMetrics};
@@ -42,13 +41,13 @@ pub(crate) fn render(snapshot: &MetricsSnapshot, text: &mut String) {
     }
 }
 
-/// One gauge without labels.
+/// Writes one gauge without labels.
 pub(crate) fn gauge(text: &mut String, name: &str, help: &str, value: f64) {
     family(text, name, "gauge", help);
     line(text, name, &[], value);
 }
 
-/// One counter without labels.
+/// Writes one counter without labels.
 pub(crate) fn counter(text: &mut String, name: &str, help: &str, value: u64) {
     family(text, name, "counter", help);
     line(text, name, &[], value);
@@ -360,8 +359,8 @@ fn line(text: &mut String, name: &str, labels: &[(&str, &dyn Display)], value: i
     let _ = writeln!(text, " {value}");
 }
 
-/// A label's value as the format has it. (The exporter's own function takes what looks like an
-/// escape for one, and would write two different names alike.)
+/// Escapes a label's value for the format. (The exporter's own function leaves text that looks like
+/// an escape unchanged, and would write two different names alike.)
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")
@@ -369,7 +368,7 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// Buckets are cumulative and end in `+Inf`, which is the count.
+/// Writes cumulative buckets; the last is `+Inf` and equals the count.
 fn histogram(text: &mut String, name: &str, labels: &[(&str, &dyn Display)], latency: &Latency) {
     let bucket = format!("{name}_bucket");
     for (bound, count) in &latency.buckets {

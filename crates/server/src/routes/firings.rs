@@ -1,8 +1,8 @@
-//! Firings as events, written once for all their subscribers.
+//! Firings as events, each written once for all its subscribers.
 //!
 //! The one thing to know before changing it: a subscriber that does not read may hold one piece of
-//! an event, never the whole. Between two pieces it keeps the firing alone, and finds the text
-//! again in the cache, or has it written again. So memory is bounded however slowly whoever reads.
+//! an event, never the whole event. Between two pieces it keeps only the firing, and gets the text
+//! from the cache, or has it written again. So memory is bounded however slowly a client reads.
 
 use crate::routes::queries::micros;
 use axum::body::Bytes;
@@ -14,20 +14,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OnceCell, Semaphore};
 
-/// Answers with more rows are put into words on a blocking thread.
+/// Answers with more rows than this are written on a blocking thread.
 const ROWS_INLINE: usize = 256;
-/// So many threads do that at one time.
+/// Blocking threads that write answers at one time.
 const WRITERS: usize = 2;
-/// About what one piece has.
+/// Approximate size of one piece, in bytes.
 const PIECE_BYTES: usize = 32 * 1024;
-/// Texts that are kept for other subscribers may have as many bytes together.
+/// Bytes of text that the cache keeps for other subscribers.
 const CACHE_BYTES: usize = 32 << 20;
-/// And they may be as many.
+/// Texts that the cache keeps.
 const ENTRIES: usize = 1024;
-/// A longer text is not kept, but written for each subscriber, a piece at a time.
+/// Longest text that is shared, in bytes. A longer one is written for each subscriber, a piece at a
+/// time.
 const SHARED_BYTES: usize = 8 << 20;
 
-/// What tells a firing from all others (S13), and its subscribers' texts of it apart from others'.
+/// The key of a cached text: the firing's identity (S13) and its SN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     uid: u64,
@@ -49,12 +50,12 @@ impl Key {
     }
 }
 
-/// The texts of firings that subscribers are being sent.
+/// The texts of the firings that are being sent to subscribers.
 #[derive(Debug)]
 pub(crate) struct Firings {
     cache: Mutex<Cache>,
     writers: Semaphore,
-    /// Bytes of all pieces, those that wait in sockets among them.
+    /// Bytes of all pieces, including those that wait in sockets.
     written_bytes: Arc<AtomicU64>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Firings {
 struct Cache {
     texts: HashMap<Key, Entry>,
     bytes: usize,
-    /// Counts uses.
+    /// Counts uses, so that the least recently used text can be found.
     clock: u64,
 }
 
@@ -70,7 +71,7 @@ struct Cache {
 struct Entry {
     text: Arc<OnceCell<Text>>,
     used: u64,
-    /// What it counts for; 0 until it is written.
+    /// Bytes that this entry adds to `Cache::bytes`; 0 until its text is written.
     bytes: usize,
 }
 
@@ -78,15 +79,15 @@ struct Entry {
 #[derive(Debug)]
 enum Text {
     Shared(Vec<Bytes>),
-    /// It is longer than what is kept.
+    /// The text is longer than `SHARED_BYTES`, so it is not kept.
     Long,
 }
 
 /// The next piece of an event.
 pub(crate) enum Piece {
-    /// With whether there are more.
+    /// The piece's bytes, and whether there are more pieces.
     Next(Bytes, bool),
-    /// The event is to be written for this subscriber alone.
+    /// The event must be written for this subscriber alone.
     Long,
 }
 
@@ -99,15 +100,15 @@ impl Firings {
         }
     }
 
-    /// Bytes of events that are written and not yet taken by all that they were written for.
+    /// Returns the bytes of events that are written and that some subscriber has not yet taken.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// One piece of a firing's event, counted from 0.
+    /// Returns one piece of a firing's event, counted from 0.
     ///
     /// # Errors
-    /// The sentence that says why there is no text.
+    /// A sentence that says why there is no text.
     pub(crate) async fn piece(
         &self,
         firing: &Arc<FiringResult>,
@@ -125,7 +126,7 @@ impl Firings {
         })
     }
 
-    /// Puts an event into words, all of it.
+    /// Writes a whole event.
     async fn write(&self, key: Key, firing: &Arc<FiringResult>) -> Result<Text, String> {
         let rows = firing.answer.as_ref().map_or(0, Answer::len);
         let counter = Arc::clone(&self.written_bytes);
@@ -154,7 +155,7 @@ impl Firings {
         Arc::clone(&entry.text)
     }
 
-    /// Counts a text that was written, and forgets those that were not used for the longest.
+    /// Records the size of a written text, and evicts the texts that were least recently used.
     fn keep(&self, key: Key, text: &Text) {
         let bytes = match text {
             Text::Shared(pieces) => pieces.iter().map(Bytes::len).sum(),
@@ -182,10 +183,10 @@ impl Firings {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A text for one subscriber, of whose pieces each is written when it is asked for.
+    /// Returns a text for one subscriber, whose pieces are written one by one on demand.
     ///
     /// # Errors
-    /// The sentence that says why there is no text.
+    /// A sentence that says why there is no text.
     pub(crate) fn own(&self, firing: &FiringResult) -> Result<OwnText, String> {
         Ok(OwnText {
             writer: EventWriter::new(firing)?,
@@ -194,17 +195,17 @@ impl Firings {
     }
 }
 
-/// See [`Firings::own`].
+/// A text for one subscriber; see [`Firings::own`].
 pub(crate) struct OwnText {
     writer: EventWriter,
     counter: Arc<AtomicU64>,
 }
 
 impl OwnText {
-    /// The next piece, with whether there are more.
+    /// Returns the next piece, and whether there are more.
     ///
     /// # Errors
-    /// The sentence that says why there is none.
+    /// A sentence that says why there is no piece.
     pub(crate) fn next(&mut self) -> Result<(Bytes, bool), String> {
         let mut piece = Vec::new();
         let more = self.writer.next(&mut piece)?;
@@ -229,7 +230,7 @@ fn whole(firing: &FiringResult, counter: &Arc<AtomicU64>) -> Result<Text, String
     }
 }
 
-/// Bytes that count until the last who holds them lets them go.
+/// Bytes that count as written until their last holder drops them.
 struct Counted {
     text: Vec<u8>,
     counter: Arc<AtomicU64>,
@@ -258,10 +259,10 @@ fn counted(mut text: Vec<u8>, counter: &Arc<AtomicU64>) -> Bytes {
 }
 
 /// Writes a firing as an event: its id, and one line of JSON. The answer is SPARQL JSON for SELECT
-/// and ASK, a string of N-Triples for CONSTRUCT and DESCRIBE, or of N-Quads where the template
+/// and ASK. For CONSTRUCT and DESCRIBE it is a string of N-Triples, or of N-Quads if the template
 /// names graphs.
 struct EventWriter {
-    /// What stands before the answer; written with the first piece.
+    /// The text before the answer; written with the first piece.
     head: Option<String>,
     answer: Written,
 }
@@ -269,9 +270,9 @@ struct EventWriter {
 enum Written {
     /// Written as it is.
     Results(AnswerWriter),
-    /// Written as a string of JSON.
+    /// Written as a JSON string.
     Graph(AnswerWriter),
-    /// The sentence that stands in the place of an answer.
+    /// A sentence in place of an answer.
     Failed(String),
 }
 
@@ -309,8 +310,7 @@ impl EventWriter {
         let (more, close) = match &mut self.answer {
             Written::Results(writer) => {
                 let (mut rows, more) = next(writer)?;
-                // Inside JSON's strings line breaks are escaped, so that a raw one can only be
-                // layout.
+                // JSON escapes line breaks inside strings, so a raw one can only be layout.
                 let breaks = rows.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n'));
                 breaks.for_each(|byte| *byte = b' ');
                 piece.append(&mut rows);
@@ -348,7 +348,7 @@ impl Written {
     }
 }
 
-/// What is said of a firing beside its answer.
+/// Returns the JSON members of a firing other than its answer.
 fn members(firing: &FiringResult) -> serde_json::Value {
     let mut data = json!({
         "query": firing.query,

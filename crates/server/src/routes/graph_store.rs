@@ -1,6 +1,6 @@
-//! The SPARQL 1.1 Graph Store HTTP Protocol at `/store`. A graph is named by `?graph=IRI` or
-//! `?default` (indirectly), or by its own URL below `/store/` (directly). POST to `/store` alone
-//! makes a new graph, or, with N-Quads or TriG, loads the graphs that the body names.
+//! The SPARQL 1.1 Graph Store HTTP Protocol at `/store`. A request names a graph by `?graph=IRI` or
+//! `?default` (indirectly), or by the graph's own URL below `/store/` (directly). POST to `/store`
+//! without a name creates a graph, or, with N-Quads or TriG, loads the graphs that the body names.
 
 use crate::http::body::{self, BodyBytes};
 use crate::http::error::{ApiError, ApiResult};
@@ -28,10 +28,10 @@ use std::io::Cursor;
 
 const MULTIPART: &str = "multipart/form-data";
 
-/// What a request's URL names.
+/// The target that a request's URL names.
 enum Target {
     Graph(GraphName),
-    /// `/store` alone.
+    /// `/store` without a graph's name.
     Store,
 }
 
@@ -91,7 +91,8 @@ fn target(app: &App, head: &Parts) -> ApiResult<Target> {
     }
 }
 
-/// Relative IRIs in a body are resolved against the graph's own IRI.
+/// Returns the base against which a body's relative IRIs are resolved: the graph's own IRI, or for
+/// the default graph the request's URL.
 fn base_of(app: &App, head: &Parts, graph: &GraphName) -> String {
     match graph {
         GraphName::NamedNode(iri) => iri.as_str().to_owned(),
@@ -130,7 +131,7 @@ async fn delete_graph(app: &App, graph: GraphName) -> ApiResult {
     Ok(written(&done, false))
 }
 
-/// RDF in one syntax, as the engine takes it.
+/// RDF in one syntax, ready for the engine.
 struct Document {
     bytes: Bytes,
     format: RdfFormat,
@@ -193,7 +194,7 @@ async fn document(
     }
 }
 
-/// Several documents as one of N-Triples. Each keeps its blank nodes to itself.
+/// Joins several documents into one of N-Triples. Blank nodes of different documents stay distinct.
 fn join_parts(content_type: &str, body: &[u8], base: &str) -> ApiResult<Vec<u8>> {
     let mut joined = RdfSerializer::from_format(RdfFormat::NTriples).for_writer(Vec::new());
     for part in multipart::parts(content_type, body)? {
@@ -248,7 +249,7 @@ async fn write_graph(
     Ok(written(&done, done.created))
 }
 
-/// 201 for a graph that held nothing before, 200 otherwise.
+/// Returns 201 for a graph that held nothing before, 200 otherwise.
 fn written(done: &GraphWrite, created: bool) -> Response {
     let graph = match &done.graph {
         GraphName::NamedNode(iri) => json!(iri.as_str()),
@@ -279,7 +280,7 @@ async fn post_to_store(app: &App, head: &Parts, body: axum::body::Body) -> ApiRe
         iri,
     )
     .await?;
-    // Also where the body was empty and so left no graph behind: the name is the client's to use.
+    // This holds for an empty body too, which leaves no graph behind: the client may use the name.
     *response.status_mut() = StatusCode::CREATED;
     response.headers_mut().insert(header::LOCATION, location);
     Ok(response)
@@ -304,7 +305,8 @@ async fn load_dataset(app: &App, document: Document, base: String) -> ApiResult 
     )
 }
 
-/// A name that nobody has used or can guess: 128 bits from the standard library's random hash keys.
+/// Returns a name that is unused and cannot be guessed: 128 bits from the standard library's random
+/// hash keys.
 fn fresh_name() -> String {
     let half = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", half(), half())

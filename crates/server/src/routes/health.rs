@@ -1,4 +1,4 @@
-//! `/health`: whether this server does all that it should, in a word and a sentence.
+//! `/health`: the server's condition, in a word and a sentence.
 
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
@@ -10,8 +10,8 @@ use axum::response::IntoResponse;
 use serde_json::json;
 use somersault::HealthStatus;
 
-/// 200 when all is well, 503 with the reason when something is not; queries may be answered all the
-/// same.
+/// Returns 200 if all is well, and 503 with the reason if something is not; the server may still
+/// answer queries then.
 pub(crate) async fn health(State(app): State<App>) -> ApiResult {
     let engine = app.engine.clone();
     let health = app.gate.run(Lane::Control, move || engine.health()).await?;

@@ -1,4 +1,4 @@
-//! `GET /`: a page that says what is here, for people who open the server's address.
+//! `GET /`: a page that lists the addresses, for people who open the server in a browser.
 
 use crate::http::negotiate::Accept;
 use crate::routes::openapi;

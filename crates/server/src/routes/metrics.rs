@@ -1,5 +1,5 @@
-//! `/metrics` in the Prometheus text format: what this server counts about its requests, through a
-//! recorder of its own (several servers may live in one process), and then the engine's counters.
+//! `/metrics` in the Prometheus text format: the server's counts of its requests, from a recorder
+//! of its own (several servers may live in one process), and then the engine's counters.
 
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
@@ -23,15 +23,15 @@ const BUCKETS: &[f64] = &[
     0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
 ];
 
-/// The exporter keeps each time until it is asked for its text, or told to sum up: so often it is
-/// told.
+/// Requests between upkeeps. The exporter keeps every recorded time until it renders its text or
+/// runs upkeep.
 const TIMES_KEPT: u64 = 4096;
 
 /// Counts requests by address, method and status.
 pub(crate) struct HttpMetrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
-    /// What has been counted before, by address: finding a counter by its labels costs more than
+    /// The counters in use, by address: looking a counter up by its labels costs more than
     /// counting.
     routes: RwLock<HashMap<String, Route>>,
     counted: AtomicU64,
@@ -79,7 +79,8 @@ impl HttpMetrics {
         }
     }
 
-    /// `route` is the address with its placeholders, so that there are only so many of them.
+    /// Counts a request. `route` is the address with its placeholders, which bounds the number of
+    /// labels.
     pub(crate) fn count(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
         let method = known(method);
         if self.counted.fetch_add(1, Ordering::Relaxed) % TIMES_KEPT == TIMES_KEPT - 1 {
@@ -119,7 +120,7 @@ impl HttpMetrics {
     }
 }
 
-/// Clients may invent methods; labels must not grow with them.
+/// Returns the label for a method. Clients may invent methods; labels must not grow with them.
 fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

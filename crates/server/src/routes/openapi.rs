@@ -21,13 +21,13 @@ struct Operation {
     /// Names in `components.parameters`.
     parameters: &'static [&'static str],
     body: Body,
-    /// Status, what it says, and its content.
+    /// Status, description and content of each successful answer.
     success: &'static [(&'static str, &'static str, Content)],
     /// The errors beyond those that any address may answer.
     errors: &'static [&'static str],
 }
 
-/// What a request carries.
+/// The body of a request.
 #[derive(Clone, Copy)]
 enum Body {
     None,
@@ -39,18 +39,18 @@ enum Body {
     /// A text in the query language, whatever its Content-Type.
     Text(&'static str),
     Json(&'static str),
-    /// Lines of JSON, of any number.
+    /// Any number of lines of JSON.
     Lines(&'static str),
 }
 
-/// What an answer carries.
+/// The content of an answer.
 #[derive(Clone, Copy)]
 enum Content {
     None,
     Json(&'static str),
     /// An answer of SELECT or ASK, or a graph.
     Answer,
-    /// An answer, or what an update did.
+    /// An answer, or a report of what an update did.
     AnswerOrUpdate,
     Graph,
     Text,
@@ -225,7 +225,7 @@ fn graph_store() -> Vec<Operation> {
     all
 }
 
-/// Method, path and summary of every operation, for the index page.
+/// Returns method, path and summary of every operation, for the index page.
 pub(crate) fn summaries() -> Vec<(String, &'static str, &'static str)> {
     let shown = |operation: &Operation| operation.path != "/sparql/" && operation.path != "/";
     operations()
@@ -278,7 +278,7 @@ fn operation_json(operation: &Operation) -> Value {
         }
         responses.insert((*status).to_owned(), response);
     }
-    // 400, 408, 500 and 503 can befall any request.
+    // Any request can fail with 400, 408, 500 or 503.
     for status in ["400", "408", "500", "503"].iter().chain(operation.errors) {
         responses
             .entry(*status)

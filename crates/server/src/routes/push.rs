@@ -1,7 +1,7 @@
-//! Pushes: a request's body as timed statements. Everything is parsed before the engine sees
-//! anything, so that a malformed statement refuses the whole push with its line and column.
+//! Pushes: reads a request's body as timed statements. The whole body is parsed before the engine
+//! sees any of it, so a malformed statement refuses the whole push with its line and column.
 //!
-//! The event time comes in a header for the whole body (any RDF syntax), or per line, as
+//! The event time is given in a header for the whole body (any RDF syntax), or per line, as
 //! `t_ms<TAB>statement .` in `text/tab-separated-values`.
 
 use crate::http::body::{self, BodyBytes};
@@ -61,7 +61,7 @@ pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult 
     Ok(Json(answer).into_response())
 }
 
-/// Who sends, and the running number by which a repeat is known.
+/// The source of a push, and the seq by which a repeat is recognised.
 #[derive(Debug, PartialEq, Eq)]
 struct Sender {
     source: Option<String>,
@@ -87,7 +87,7 @@ impl Sender {
     }
 }
 
-/// A value that may come as a header or as a parameter, but not as two different ones.
+/// Returns a value that may be given as a header or as a parameter, but not as two different ones.
 fn given(
     headers: &HeaderMap,
     params: &Params,
@@ -133,8 +133,8 @@ fn whole_number<N: std::str::FromStr>(text: &str, what: &str) -> ApiResult<N> {
     })
 }
 
-/// The event time of the whole body: `Event-Time-Ms`, `?event_time_ms=`, or `Event-Time` in RFC
-/// 3339.
+/// Returns the event time of the whole body: `Event-Time-Ms`, `?event_time_ms=`, or `Event-Time` in
+/// RFC 3339.
 fn event_time(headers: &HeaderMap, params: &Params) -> ApiResult<Option<i64>> {
     let millis = given(headers, params, "event-time-ms", "event_time_ms")?
         .map(|text| {
@@ -160,12 +160,12 @@ fn event_time(headers: &HeaderMap, params: &Params) -> ApiResult<Option<i64>> {
     }
 }
 
-/// How the body is to be read.
+/// The syntax of a body, with its event time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Syntax {
-    /// Times stand in the lines.
+    /// Each line has its own time.
     TimedLines,
-    /// One time for all; none on a stream that has ARRIVAL TIME.
+    /// One time for all statements; `None` on a stream that has ARRIVAL TIME.
     Rdf {
         format: RdfFormat,
         at_ms: Option<i64>,
@@ -216,7 +216,7 @@ fn statements(
     }
 }
 
-/// One RDF document; relative IRIs are resolved against the stream's.
+/// Parses one RDF document; relative IRIs are resolved against the stream's.
 fn rdf(
     bytes: &[u8],
     format: RdfFormat,
@@ -225,7 +225,8 @@ fn rdf(
     limit: u64,
 ) -> ApiResult<Vec<StreamStatement>> {
     let mut parser = RdfParser::from_format(format);
-    // A stream whose name is not an absolute IRI is unknown to the engine, which says so better.
+    // The engine does not know a stream whose name is not an absolute IRI, and its error says so
+    // better.
     if let Ok(based) = RdfParser::from_format(format).with_base_iri(stream) {
         parser = based;
     }
@@ -239,9 +240,9 @@ fn rdf(
     Ok(statements)
 }
 
-/// Lines `t_ms<TAB>statement .`, N-Triples or N-Quads, those that [`TimedLines`] does not read;
-/// empty lines and lines that begin with `#` are passed over. The times are blanked out in a copy,
-/// and the copy parsed as one document of N-Quads: so the places in error messages are those of the
+/// Parses those lines `t_ms<TAB>statement .`, in N-Triples or N-Quads, that [`TimedLines`] does not
+/// read; skips empty lines and lines that begin with `#`. It blanks out the times in a copy and
+/// parses the copy as one document of N-Quads, so that positions in error messages are those of the
 /// body.
 pub(crate) fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamStatement>> {
     nesting::check(bytes, RdfFormat::NQuads)?;
@@ -273,7 +274,7 @@ pub(crate) fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamState
     }
 }
 
-/// The time of a line, and where its tab is.
+/// Returns the time of a line, and the position of its tab.
 fn timed_line(line: &[u8], number: u64) -> ApiResult<(i64, usize)> {
     let tab = line.iter().position(|byte| *byte == b'\t');
     let time = tab.and_then(|tab| std::str::from_utf8(&line[..tab]).ok()?.parse().ok());
@@ -290,8 +291,8 @@ fn timed_line(line: &[u8], number: u64) -> ApiResult<(i64, usize)> {
     .at(number, 1))
 }
 
-/// The lines and the parser do not agree on where statements begin. No input is known that does
-/// this: every line has a statement, and the parser takes one for each line.
+/// Returns the error for lines and parser disagreeing on where statements begin. No input is known
+/// that causes it: every line has a statement, and the parser takes one for each line.
 fn uneven() -> ApiError {
     ApiError::bad_request(
         "bad_line",

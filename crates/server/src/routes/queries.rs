@@ -1,5 +1,5 @@
-//! Continuous queries over HTTP: what is declared under their names (`declarations`), and pausing.
-//! Their answers are in `events`.
+//! Continuous queries over HTTP: `declarations` implemented for them, and pausing. Their answers
+//! are in `events`.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use somersault::{Engine, EngineError, QueryInfo, Reached, Replacement};
 use std::time::Duration;
 
-/// A duration in whole microseconds, for JSON.
+/// Returns a duration in whole microseconds, for JSON.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
@@ -68,7 +68,7 @@ fn query_json(info: &QueryInfo) -> Value {
     })
 }
 
-/// The continuous queries, as what is declared under a name.
+/// Continuous queries as declarations under a name.
 pub(crate) struct Queries;
 
 impl Declared for Queries {
@@ -92,8 +92,8 @@ impl Declared for Queries {
     }
 }
 
-/// Registers one, with `?replace=true` in the place of the one of its name: 201, or 200 where there
-/// was one.
+/// Registers a query, or with `?replace=true` replaces the one of the same name. Returns 201, or
+/// 200 if there was one.
 pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiResult {
     let params = Params::of(request.uri())?;
     params.only(&["replace"])?;
@@ -116,11 +116,11 @@ pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiRes
     Ok((status, Json(json)).into_response())
 }
 
-/// How many queries a page has where nothing is said, and at the most.
+/// Queries on a page: the default, and the maximum.
 const PAGE: usize = 1_000;
 const LARGEST_PAGE: usize = 10_000;
 
-/// A page of the queries, in the order of their names, and where the next one is.
+/// Returns a page of the queries, in the order of their names, and a link to the next page.
 pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
     let params = Params::of(request.uri())?;
     params.only(&["after", "limit"])?;

@@ -1,9 +1,9 @@
-//! RDF in bodies: errors of the parsers in our words.
+//! RDF in bodies: the parsers' errors in this server's words.
 
 use crate::http::error::ApiError;
 use oxrdfio::RdfSyntaxError;
 
-/// 400 with the place, counted from 1 (the parsers count from 0).
+/// Returns a 400 with the position, counted from 1 (the parsers count from 0).
 pub(crate) fn syntax_error(error: &RdfSyntaxError) -> ApiError {
     let said = words(&error.to_string());
     match error.location() {
@@ -19,7 +19,7 @@ pub(crate) fn syntax_error(error: &RdfSyntaxError) -> ApiError {
     }
 }
 
-/// The parsers' messages begin with their own account of the place; it is cut off.
+/// Cuts off the position with which the parsers' messages begin.
 fn words(message: &str) -> String {
     let said = message
         .strip_prefix("Parser error ")

@@ -1,6 +1,7 @@
-//! Answers on their way out. What fits into one piece is sent with its length. Of a larger one the
-//! next piece is written when the socket has taken the last: the client sets the pace, and neither
-//! a thread nor the whole text waits for it. If writing breaks off, so does the response, visibly.
+//! Sending answers. An answer that fits into one piece is sent with its length. A larger one is
+//! sent piece by piece, and each piece is written when the socket has taken the one before: the
+//! client sets the pace, and neither a thread nor the whole text waits for it. If writing fails,
+//! the response breaks off visibly.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate::{Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS};
@@ -18,20 +19,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Up to this many bytes an answer is sent in one piece.
+/// Largest answer that is sent in one piece, in bytes.
 const WHOLE_BYTES: usize = 256 * 1024;
-/// Of a format that some answers cannot be written in, up to this many bytes are written before the
-/// first is sent: the answer may turn out to be one of them, and then there must be an error in its
-/// place. Of a longer one that is found out by writing it for nobody first.
+/// Bytes that are written before the first is sent, for a format that cannot express every answer:
+/// the answer may prove inexpressible, and then the response must be an error. A longer answer is
+/// first written to nowhere to find out.
 const TRIED_BYTES: usize = 8 * 1024 * 1024;
-/// What is written at a time of a larger one. It takes a fraction of a millisecond.
+/// Bytes of a larger answer that are written at a time. That takes a fraction of a millisecond.
 const PIECE_BYTES: usize = 64 * 1024;
-/// After so many pieces other connections have their turn, however fast the client takes them.
+/// Pieces after which other connections have their turn, however fast the client takes them.
 const PIECES_IN_A_ROW: u32 = 4;
-/// Large answers that are sent at one time; each holds its columns in memory while it lasts.
+/// Large answers that are sent at one time; each holds its columns in memory until it is sent.
 pub(crate) const LARGE_ANSWERS: usize = 64;
 
-/// The format that an answer will have, once its shape is known.
+/// The format of an answer, chosen once the answer's shape is known.
 #[derive(Debug, Clone, Copy)]
 enum Format {
     Results(Offer<QueryResultsFormat>),
@@ -63,8 +64,8 @@ impl Format {
         }
     }
 
-    /// Whether there are answers that the format cannot say: found out before a large one is half
-    /// sent.
+    /// Whether the format cannot express some answers, which must be found out before half of a
+    /// large one is sent.
     fn may_not_hold_all(self) -> bool {
         match self {
             Format::Results(offer) => offer.format == QueryResultsFormat::Xml,
@@ -74,8 +75,8 @@ impl Format {
         }
     }
 
-    /// Writing to memory fails for one reason only: the format has no words for something in the
-    /// answer.
+    /// Returns the 406 for an answer that the format cannot express. Writing to memory fails for no
+    /// other reason.
     fn cannot_hold(self, error: &EngineError) -> ApiError {
         let (given, available) = match self {
             Format::Results(offer) => (offer.media_type, names(RESULT_OFFERS)),
@@ -108,7 +109,8 @@ fn names<F>(offers: &[Offer<F>]) -> Vec<&'static str> {
     offers.iter().map(|offer| offer.media_type).collect()
 }
 
-/// Refuses before anything is evaluated when no answer of any shape could be accepted.
+/// Refuses a request before it is evaluated, if the client accepts no format for any shape of
+/// answer.
 pub(crate) fn acceptable(accept: &Accept) -> ApiResult<()> {
     match accept.choose(RESULT_OFFERS, "the answer of SELECT or ASK") {
         Ok(_) => Ok(()),
@@ -119,26 +121,26 @@ pub(crate) fn acceptable(accept: &Accept) -> ApiResult<()> {
     }
 }
 
-/// An answer of which the first piece is written. Made on the thread that ran the query.
+/// An answer whose first piece is written. Made on the thread that ran the query.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     format: Format,
     sn: u64,
     micros: u64,
     first: Vec<u8>,
-    /// What writes the rest, where there is one.
+    /// Writes the rest, if there is any.
     rest: Option<AnswerWriter>,
 }
 
 impl Prepared {
     /// # Errors
-    /// 406 where the answer's shape comes in no format that the client accepts, or the format has
-    /// no words for something in it.
+    /// 406 if the client accepts no format for the answer's shape, or if the chosen format cannot
+    /// express something in the answer.
     pub(crate) fn new(results: QueryResults, accept: &Accept) -> ApiResult<Prepared> {
         Prepared::begin(results, accept)?.finish()
     }
 
-    /// Writes no more of an answer than an async worker has the time for.
+    /// Writes only as much of an answer as an async worker has time for.
     ///
     /// # Errors
     /// As [`Prepared::new`].
@@ -161,7 +163,7 @@ impl Prepared {
         Ok(Partial { answer, prepared })
     }
 
-    /// The response, of which a large body is written while it is sent.
+    /// Returns the response. A large body is written while it is sent.
     pub(crate) fn into_response(self, app: &App) -> ApiResult {
         let first = Bytes::from(self.first);
         let body = match self.rest {
@@ -184,7 +186,7 @@ impl Prepared {
     }
 }
 
-/// An answer that is prepared as far as that takes no long time.
+/// An answer that is prepared as far as a short time allows.
 #[derive(Debug)]
 pub(crate) struct Partial {
     answer: Answer,
@@ -192,15 +194,15 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Whether finishing it takes longer than an async worker may be held up.
+    /// Whether finishing it would hold up an async worker for too long.
     pub(crate) fn is_long(&self) -> bool {
         self.prepared.rest.is_some() && self.prepared.format.may_not_hold_all()
     }
 
-    /// Makes sure that the format holds the answer, where one may not.
+    /// Makes sure that the format can express the answer, for formats that may not.
     ///
     /// # Errors
-    /// 406 where it does not.
+    /// 406 if it cannot.
     pub(crate) fn finish(self) -> ApiResult<Prepared> {
         let Partial {
             answer,
@@ -229,7 +231,7 @@ impl Partial {
 
 /// The body of a large answer.
 struct Pieces {
-    /// Written already.
+    /// A piece that is already written.
     first: Option<Bytes>,
     /// `None` when all is written or writing has failed.
     writer: Option<AnswerWriter>,
@@ -281,20 +283,20 @@ impl Stream for Pieces {
     }
 }
 
-/// Counts pieces, and has other connections come in between.
+/// Counts pieces, and yields to other connections in between.
 #[derive(Default)]
 pub(crate) struct Turns {
     in_a_row: u32,
-    /// While the others have their turn.
+    /// Pending while other connections have their turn.
     others: Option<BoxFuture<'static, ()>>,
 }
 
 impl Turns {
-    /// Whether the next piece may be written.
+    /// Completes when the next piece may be written.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.in_a_row == PIECES_IN_A_ROW {
-            // A wake here and now would have the connection polled again on the spot (`again`);
-            // this one comes when the runtime has looked at its other tasks.
+            // A wake at this point would make the connection poll again at once (`repoll`). This
+            // one comes after the runtime has looked at its other tasks.
             let others = (self.others).get_or_insert_with(|| Box::pin(tokio::task::yield_now()));
             ready!(others.as_mut().poll(context));
             self.others = None;
@@ -305,7 +307,7 @@ impl Turns {
     }
 }
 
-/// The places of large answers.
+/// Returns the permits for large answers.
 pub(crate) fn large_answer_places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(LARGE_ANSWERS))
 }
@@ -346,7 +348,8 @@ mod tests {
         let xml = xml.finish().expect("XML holds it");
         assert!(xml.rest.is_none());
         assert!(xml.first.len() > 12 * long.len());
-        // JSON holds everything: nothing has to be found out before the first piece is sent.
+        // JSON expresses every answer, so nothing has to be found out before the first piece is
+        // sent.
         let json = begin("application/sparql-results+json");
         assert!(!json.is_long());
         assert!(json.finish().expect("JSON holds it").rest.is_some());

@@ -1,7 +1,7 @@
 //! The SPARQL 1.1 Protocol: `/query`, `/update`, and `/sparql`, which takes both. Also `/explain`.
 //!
-//! What the protocol calls the dataset (`default-graph-uri` …) wins over the text's own for
-//! queries, and must not meet USING or WITH in updates; both are the engine's to do.
+//! The dataset of the protocol (`default-graph-uri` …) takes precedence over a query's own, and
+//! must not be combined with USING or WITH in updates. The engine enforces both.
 
 use crate::http::body::{self, BodyBytes};
 use crate::http::error::{ApiError, ApiResult};
@@ -23,11 +23,11 @@ const FORM: &str = "application/x-www-form-urlencoded";
 const QUERY: &str = "application/sparql-query";
 const UPDATE: &str = "application/sparql-update";
 
-/// Texts up to this length are parsed at once, which takes some microseconds, and answered at once
-/// where that takes no longer; longer ones are left to a thread that may block.
+/// Longest text, in bytes, that is parsed at once, which takes some microseconds; its query is
+/// answered at once if that takes no longer. A thread that may block handles longer texts.
 const SHORT_TEXT: usize = 16 * 1024;
 
-/// What an address takes.
+/// The operations that an address accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Query,
@@ -35,7 +35,7 @@ enum Takes {
     Both,
 }
 
-/// What a request asks for.
+/// The operation that a request asks for.
 enum Operation {
     Query(String),
     Update(String),
@@ -72,7 +72,7 @@ async fn sparql_request(app: &App, request: Request, takes: Takes) -> ApiResult 
     }
 }
 
-/// The operation of a GET: always a query, as a GET must not change anything.
+/// Returns the operation of a GET: always a query, because a GET must not change anything.
 fn got(uri: &Uri) -> ApiResult<(Operation, Params)> {
     let params = Params::of(uri)?;
     if params.has("update") {
@@ -91,7 +91,7 @@ fn got(uri: &Uri) -> ApiResult<(Operation, Params)> {
     }
 }
 
-/// The operation of a POST. The dataset's parameters may stand in the URL and in the form.
+/// Returns the operation of a POST. The dataset's parameters may be in the URL and in the form.
 fn posted(
     uri: &Uri,
     body_type: Option<&str>,
@@ -192,10 +192,10 @@ fn graphs(params: &Params, name: &str) -> ApiResult<Vec<NamedNode>> {
     params.all(name).map(|iri| graph_iri(name, iri)).collect()
 }
 
-/// A graph's IRI from a parameter.
+/// Parses a graph's IRI from a parameter.
 ///
 /// # Errors
-/// 400 where it is not an absolute IRI.
+/// 400 if it is not an absolute IRI.
 pub(crate) fn graph_iri(parameter: &str, iri: &str) -> ApiResult<NamedNode> {
     NamedNode::new(iri).map_err(|error| {
         ApiError::bad_request(
@@ -208,7 +208,7 @@ pub(crate) fn graph_iri(parameter: &str, iri: &str) -> ApiResult<NamedNode> {
     })
 }
 
-/// `timeout_ms`: a client may be less patient than the server, not more.
+/// Reads `timeout_ms`: a client may set a shorter timeout than the server's, not a longer one.
 fn timeout(app: &App, params: &Params) -> ApiResult<Option<Duration>> {
     let Some(text) = params.one("timeout_ms")? else {
         return Ok(None);
@@ -278,7 +278,7 @@ async fn run_update(app: &App, text: String, options: UpdateOptions) -> ApiResul
     )
 }
 
-/// How a query would run, as text.
+/// Answers with the text that describes how a query would run.
 pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let (operation, params) = if head.method == Method::POST {
@@ -310,7 +310,7 @@ pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResu
     Ok(text_response(explanation))
 }
 
-/// A plain text answer.
+/// Returns a plain text answer.
 pub(crate) fn text_response(text: String) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }

@@ -1,5 +1,5 @@
-//! Streams over HTTP: what is declared under their names (`declarations`), and moving their time.
-//! Pushing is in `push`.
+//! Streams over HTTP: `declarations` implemented for them, and moving their time. Pushing is in
+//! `push`.
 
 use crate::http::body;
 use crate::http::error::{ApiError, ApiResult};
@@ -34,7 +34,7 @@ fn stream_json(info: &StreamInfo) -> Value {
     })
 }
 
-/// The streams, as what is declared under a name.
+/// Streams as declarations under a name.
 pub(crate) struct Streams;
 
 impl Declared for Streams {
@@ -58,7 +58,7 @@ impl Declared for Streams {
     }
 }
 
-/// All streams.
+/// Returns all streams.
 pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let engine = app.engine.clone();
@@ -79,7 +79,7 @@ pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> Api
     advance(&app, move |engine| engine.advance(&[(name, to_ms)])).await
 }
 
-/// `POST /streams/{name}/reset-time`: the stream begins again, without a time.
+/// `POST /streams/{name}/reset-time`: the stream starts again, without a time.
 pub(crate) async fn reset(State(app): State<App>, request: Request) -> ApiResult {
     let name = named(request.uri(), Streams::PATH, "/reset-time")?;
     let engine = app.engine.clone();
@@ -89,8 +89,8 @@ pub(crate) async fn reset(State(app): State<App>, request: Request) -> ApiResult
     Ok(Json(json!({ "dropped": dropped })).into_response())
 }
 
-/// `POST /advance` with `{"streams": {IRI: …, …}}` or, for all of them, `{"to_ms": …}`: several
-/// streams in one record, hence in one snapshot.
+/// `POST /advance` with `{"streams": {IRI: …, …}}` or, for all streams, `{"to_ms": …}`. Advances
+/// several streams in one log record, hence in one snapshot.
 pub(crate) async fn advance_several(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
@@ -115,14 +115,14 @@ pub(crate) async fn advance_several(State(app): State<App>, request: Request) ->
     }
 }
 
-/// All streams that there are. One that is dropped before its turn comes was not asked for by name:
-/// the others are asked again.
+/// Advances all streams. No client named them, so if one is dropped in the meantime, the others are
+/// collected and advanced again.
 fn advance_all(engine: &Engine, to_ms: i64) -> Result<u64, EngineError> {
     loop {
         let to: Vec<(String, i64)> = engine
             .streams()
             .into_iter()
-            // How far a derived stream is follows from the others.
+            // The time of a derived stream follows from the others.
             .filter(|stream| stream.derived_by.is_none())
             .map(|stream| (stream.iri, to_ms))
             .collect();
@@ -142,7 +142,7 @@ async fn advance(
     Ok(Json(json!({ "sn": sn })).into_response())
 }
 
-/// A JSON object that has no other members than these.
+/// Parses a JSON object that has no members other than those in `known`.
 fn json_object(text: &str, known: &[&str]) -> ApiResult<Map<String, Value>> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         ApiError::bad_request("bad_json", format!("The body is not JSON: {error}."))

@@ -16,8 +16,8 @@ impl Twin {
         }
     }
 
-    /// What came late is stored if it is timeless, and the firings that should have seen it in a
-    /// window happen again.
+    /// Stores late statements if they are timeless, and repeats the firings that should have seen
+    /// them in a window.
     pub(super) fn amend(&mut self, stream: usize, late: &[Statement]) {
         let stored = Arc::make_mut(&mut self.stored);
         (late.iter()).for_each(|statement| self.streams[&stream].store(statement, stored));
@@ -129,7 +129,7 @@ impl Twin {
         }
         self.note_passed(&made);
         for (number, count) in made.range(FIRST_DERIVED..) {
-            // What is passed in bulk is no firing, and derives nothing.
+            // A close that is passed in bulk is not a firing, and derives nothing.
             let firings = self.not_passed(*number, *count);
             if let Some(query) = self.queries.get_mut(number) {
                 query.underived.extend(firings);
@@ -137,8 +137,8 @@ impl Twin {
         }
     }
 
-    /// Those of the newest so many closes of a query that are not passed in bulk: of each longer
-    /// run at which the windows of all queries that fire with it hold nothing, the last alone.
+    /// Of the newest `count` closes of a query, those not passed in bulk: of each longer run in
+    /// which the windows of all queries that fire together are empty, only the last remains.
     fn not_passed(&self, number: u8, count: usize) -> Vec<Due> {
         let query = &self.queries[&number];
         let together = || {
@@ -182,7 +182,7 @@ impl Twin {
         let is_jump = made.values().any(|count| *count > BULK_RUN);
         for (number, count) in made.iter().filter(|_| is_jump) {
             let query = &self.queries[number];
-            // What KEEP had let go of when the query began is in no window.
+            // Statements that KEEP had already dropped when the query began are in no window.
             let from_ms = if query.short_keep {
                 query.promised
             } else {

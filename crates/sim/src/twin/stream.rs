@@ -26,7 +26,7 @@ pub(super) struct Stream {
 
 /// A push statement by statement.
 pub(super) struct Sorted {
-    /// What is taken, each with whether it came late.
+    /// The statements taken, each with whether it was late.
     pub(super) taken: Vec<(Statement, bool)>,
     /// How far the source is then.
     own_ms: Option<i64>,

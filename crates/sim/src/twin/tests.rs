@@ -59,7 +59,7 @@ fn statement(at_ms: i64, subject: u8, object: u8) -> Statement {
     }
 }
 
-/// What is due of query 0, with how often each object comes.
+/// The due firings of query 0, with the number of occurrences of each object.
 fn due(twin: &mut Twin) -> Vec<(i64, Vec<(u8, usize)>)> {
     let due: Vec<Due> = twin.queries[&0].due.iter().cloned().collect();
     let answers = due.iter().map(|due| {

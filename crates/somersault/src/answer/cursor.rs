@@ -1,5 +1,4 @@
-//! Rows as text without copies: for programs that read large answers and have no use for owned
-//! terms.
+//! Rows as text without copies, for programs that read large answers and do not need owned terms.
 
 use super::Answer;
 use super::delimited::turtle;
@@ -10,17 +9,16 @@ use somersault_model::{TermId, inline};
 use somersault_query::{Answer as Inner, Solutions};
 use std::ops::Range;
 
-/// For so many rows memory is asked for at once: their terms fit into the inner caches.
+/// The number of rows whose memory is prefetched together: their terms fit into the inner caches.
 const BLOCK_ROWS: usize = 32;
-/// Room in the text for each cell of a block; most IRIs are no longer.
+/// The space in the text for each cell of a block; most IRIs are no longer.
 const TYPICAL_TEXT: usize = 64;
 
-/// Goes through the rows of a SELECT's answer; made by [`Answer::cursor`].
+/// Reads the rows of a SELECT's answer; made by [`Answer::cursor`].
 ///
-/// Each row is valid until the next is asked for. Text that lies in one piece in the engine's
-/// dictionary is lent, the rest is put together in a buffer that is used again, so that reading a
-/// row allocates nothing. The memory of some rows' terms is asked for before the first of them is
-/// read.
+/// Each row is valid until the next is read. Text that lies in one piece in the engine's dictionary
+/// is borrowed. Other text is built in a buffer that is reused, so reading a row allocates nothing.
+/// The terms of several rows are prefetched before the first of them is read.
 ///
 /// ```
 /// # use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
@@ -41,14 +39,14 @@ pub struct Cursor<'a> {
     next: usize,
     /// The rows whose terms have been found.
     block: Range<usize>,
-    /// Where the terms of these rows lie, column by column.
+    /// The locations of these rows' terms, column by column.
     located: Vec<Located<'a>>,
     slots: Vec<Slot<'a>>,
-    /// What was put together for the rows of this block.
+    /// The text built for the rows of this block.
     text: String,
 }
 
-/// What one column has in the current row.
+/// The value of one column in the current row.
 struct Slot<'a> {
     id: TermId,
     /// `None` is unbound.
@@ -60,13 +58,13 @@ struct Slot<'a> {
 }
 
 enum Text<'a> {
-    /// It lies in one piece where it is kept.
+    /// The text lies in one piece where it is kept.
     Lent(&'a str),
-    /// It is this part of the cursor's text.
+    /// The text is this part of the cursor's text.
     Made(Range<usize>),
 }
 
-/// What kind of term a [`Cell`] is.
+/// The kind of term of a [`Cell`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CellKind {
     /// An IRI.
@@ -83,16 +81,16 @@ pub enum CellKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cell<'r> {
-    /// What kind of term it is.
+    /// The kind of term.
     pub kind: CellKind,
     /// The IRI, the blank node's label, the literal's lexical form, or the triple term in the
     /// syntax of Turtle.
     pub text: &'r str,
-    /// The datatype's IRI, of literals that are neither `xsd:string` nor language-tagged.
+    /// The datatype's IRI, for literals that are neither `xsd:string` nor language-tagged.
     pub datatype: Option<&'r str>,
-    /// The language tag, of literals that have one.
+    /// The language tag, for literals that have one.
     pub language: Option<&'r str>,
-    /// The base direction, of literals that have one.
+    /// The base direction, for literals that have one.
     pub direction: Option<BaseDirection>,
 }
 
@@ -121,7 +119,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next row; `None` after the last, and for answers that have no rows.
+    /// Returns the next row; `None` after the last, and for answers that have no rows.
     #[inline]
     pub fn next_row(&mut self) -> Option<Row<'_>> {
         let (solutions, terms) = self.solutions?;
@@ -146,7 +144,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Finds the terms of the next rows, and forgets the text of those before.
+    /// Finds the terms of the next rows, and discards the text of earlier ones.
     fn start_block(&mut self, solutions: &Solutions, terms: &Terms<'a>) {
         let rows = self.next..solutions.len().min(self.next + BLOCK_ROWS);
         self.block = rows.clone();
@@ -168,7 +166,7 @@ impl std::fmt::Debug for Cursor<'_> {
 }
 
 impl<'r> Row<'r> {
-    /// The cell of a column; `None` where it is unbound.
+    /// Returns the cell of a column; `None` if it is unbound.
     ///
     /// # Panics
     /// If there is no such column.
@@ -176,7 +174,7 @@ impl<'r> Row<'r> {
         self.slots[column].cell(self.text)
     }
 
-    /// The cells in the order of [`Answer::variables`]; `None` where unbound.
+    /// Returns the cells in the order of [`Answer::variables`]; `None` where unbound.
     pub fn cells(&self) -> impl ExactSizeIterator<Item = Option<Cell<'r>>> + use<'r> {
         let text = self.text;
         self.slots.iter().map(move |slot| slot.cell(text))

@@ -1,5 +1,5 @@
-//! SPARQL 1.1 Query Results CSV and TSV. CSV keeps text alone, so that a reader cannot tell an IRI
-//! from a literal, nor an empty string from no value; TSV keeps terms, in the syntax of Turtle.
+//! SPARQL 1.1 Query Results CSV and TSV. CSV keeps only text, so a reader cannot distinguish an IRI
+//! from a literal, nor an empty string from no value; TSV keeps terms, in Turtle syntax.
 
 use super::escape::{csv_needs_quotes, csv_quoted, tsv};
 use super::terms::{Terms, Value};
@@ -85,7 +85,7 @@ fn csv_field(mark: &str, head: &str, tail: &str, out: &mut String) {
     }
 }
 
-/// The texts of the parts, with spaces between.
+/// Appends the texts of the parts, with spaces between them.
 fn csv_triple(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
     match value {
         Value::Text(view) => {
@@ -145,7 +145,7 @@ impl Syntax for Tsv {
     fn tail(&self, _out: &mut String) {}
 }
 
-/// Appends a term in the syntax of Turtle, numbers and booleans without quotes where it has that.
+/// Appends a term in Turtle syntax, with numbers and booleans unquoted where Turtle allows it.
 #[inline]
 pub(super) fn turtle(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
     let view = match value {
@@ -230,7 +230,7 @@ fn is_bare(text: &str, datatype: &str) -> bool {
     }
 }
 
-/// How many digits the text begins with, and what follows them.
+/// Returns the number of digits at the start of the text, and the rest.
 fn digits(text: &str) -> (usize, &str) {
     let count = text.bytes().take_while(u8::is_ascii_digit).count();
     (count, &text[count..])

@@ -1,5 +1,5 @@
-//! Text as the result formats spell it. Nearly all text needs no escape, so it is looked over in
-//! blocks first and then copied as a whole; only where something is found does it go byte by byte.
+//! Text as the result formats spell it. Nearly all text needs no escape, so it is scanned in blocks
+//! first and then copied as a whole; only text with a special byte is processed byte by byte.
 
 use crate::error::EngineError;
 use somersault_dictionary::TermView;
@@ -14,7 +14,7 @@ pub(super) fn json(text: &str, out: &mut String) {
     }
 }
 
-/// Appends the inside of a string of Turtle, as TSV has them.
+/// Appends the inside of a Turtle string, which TSV uses.
 #[inline]
 pub(super) fn tsv(text: &str, out: &mut String) {
     if any(text, |byte| byte < b' ' || byte == b'"' || byte == b'\\') {
@@ -24,7 +24,7 @@ pub(super) fn tsv(text: &str, out: &mut String) {
     }
 }
 
-/// Whether a field of CSV with this text in it must be quoted.
+/// Whether a CSV field with this text must be quoted.
 #[inline]
 pub(super) fn csv_needs_quotes(text: &str) -> bool {
     any(text, |byte| {
@@ -32,15 +32,15 @@ pub(super) fn csv_needs_quotes(text: &str) -> bool {
     })
 }
 
-/// Appends text to a quoted field of CSV.
+/// Appends text to a quoted CSV field.
 pub(super) fn csv_quoted(text: &str, out: &mut String) {
     replace(text, out, |byte| (byte == b'"').then_some("\"\""));
 }
 
-/// Appends text or an attribute's value of XML.
+/// Appends XML text or the value of an XML attribute.
 ///
 /// # Errors
-/// [`EngineError::Invalid`] for a character that XML 1.0 has no way to write.
+/// [`EngineError::Invalid`] for a character that XML 1.0 cannot express.
 #[inline]
 pub(super) fn xml(text: &str, out: &mut String) -> Result<(), EngineError> {
     let special = |byte: u8| {
@@ -61,7 +61,7 @@ pub(super) fn xml(text: &str, out: &mut String) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Appends a literal's text of XML: readers may take white space off both ends unless it is
+/// Appends a literal's text in XML: readers may strip white space from both ends unless it is
 /// escaped.
 ///
 /// # Errors
@@ -104,7 +104,7 @@ fn in_xml(c: char) -> bool {
     (c >= ' ' || is_xml_space(c)) && c != '\u{FFFE}' && c != '\u{FFFF}'
 }
 
-/// Whether a byte of the text is special. Blocks are looked at as a whole, so that the compiler
+/// Whether a byte of the text is special. Blocks are tested as a whole, so that the compiler
 /// compares many bytes at a time.
 #[inline]
 fn any(text: &str, special: impl Fn(u8) -> bool) -> bool {
@@ -117,8 +117,8 @@ fn any(text: &str, special: impl Fn(u8) -> bool) -> bool {
     blocks.iter().any(|block| found(block)) || found(rest)
 }
 
-/// Appends the text, with the bytes that `escape` has another spelling for spelled so. Only ASCII
-/// may be.
+/// Appends the text, replacing each byte for which `escape` returns another spelling. It may do so
+/// for ASCII only.
 fn replace(text: &str, out: &mut String, escape: impl Fn(u8) -> Option<&'static str>) {
     let mut copied = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -131,7 +131,7 @@ fn replace(text: &str, out: &mut String, escape: impl Fn(u8) -> Option<&'static 
     out.push_str(&text[copied..]);
 }
 
-/// How JSON spells U+0000 to U+001F.
+/// The JSON spelling of U+0000 to U+001F.
 #[rustfmt::skip]
 const JSON_CONTROL: [&str; 32] = [
     "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007",
@@ -166,7 +166,7 @@ fn xml_escape(byte: u8) -> Option<&'static str> {
         b'&' => Some("&amp;"),
         b'\'' => Some("&apos;"),
         b'"' => Some("&quot;"),
-        // A reader of XML turns a bare carriage return into a line feed.
+        // An XML reader turns a bare carriage return into a line feed.
         b'\r' => Some("&#13;"),
         _ => None,
     }

@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use oxrdf::BaseDirection;
 use somersault_dictionary::{TermKind, TermView};
 
-/// The names of the columns as they stand before each binding: `"x":`.
+/// The names of the columns, each as it appears before a binding: `"x":`.
 pub(super) struct Json {
     names: Vec<String>,
 }
@@ -111,7 +111,7 @@ fn write(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
     out.push_str("\"}");
 }
 
-/// What stands after a literal's text, up to the last quote.
+/// Appends the part after a literal's text, up to the last quote.
 fn kind_of_literal(view: &TermView<'_>, out: &mut String) {
     if let Some(language) = view.language {
         out.push_str("\",\"xml:lang\":\"");

@@ -1,23 +1,23 @@
-//! From an id of an answer to its text, borrowed from where it is kept: no `Term` is made on the
-//! way. All that reads answers as text (the writers of the result formats, the cursor) comes
-//! through here.
+//! From an id of an answer to its text, borrowed from where it is kept: no `Term` is made in
+//! between. All code that reads answers as text (the writers of the result formats, the cursor)
+//! uses this module.
 
 use oxrdf::{BlankNodeRef, LiteralRef, NamedNodeRef, Term, TermRef, vocab::xsd};
 use somersault_dictionary::{Dictionary, Held, Located, TermKind, TermView, inline_view};
 use somersault_model::{Tag, TermId};
 use somersault_query::Solutions;
 
-/// What the ids of one answer mean.
+/// The meaning of the ids of one answer.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     dictionary: &'a Dictionary,
-    /// What the answer holds of it.
+    /// The answer's hold on the dictionary's terms.
     held: Option<&'a Held>,
     /// The answer's own terms.
     local: &'a [Term],
 }
 
-/// A cell's term.
+/// The term of a cell.
 pub(super) enum Value<'a> {
     /// An IRI, a blank node or a literal.
     Text(TermView<'a>),
@@ -41,7 +41,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// Finds where terms lie that are about to be read; their memory is asked for on the way.
+    /// Finds the locations of terms that are about to be read, and prefetches their memory.
     #[inline]
     pub(super) fn locate<'i>(
         &self,
@@ -51,13 +51,13 @@ impl<'a> Terms<'a> {
         self.dictionary.locate(ids, found);
     }
 
-    /// The text of a located id that is in the dictionary and no triple term.
+    /// Returns the text of a located id that is in the dictionary and no triple term.
     #[inline]
     pub(super) fn view(&self, id: TermId, located: Located<'a>) -> Option<TermView<'a>> {
         (self.dictionary.view_located(id, located)).filter(|view| view.kind != TermKind::Triple)
     }
 
-    /// As [`Terms::resolve`], of a located id.
+    /// As [`Terms::resolve`], for a located id.
     #[inline]
     pub(super) fn resolve_located<'b>(
         &self,
@@ -74,7 +74,8 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// The term of an id, the text of an inline one written into `scratch`. `None` is unbound.
+    /// Returns the term of an id, with the text of an inline one written into `scratch`; `None` is
+    /// unbound.
     #[inline]
     pub(super) fn resolve<'b>(&self, id: TermId, scratch: &'b mut String) -> Option<Value<'b>>
     where
@@ -86,7 +87,7 @@ impl<'a> Terms<'a> {
         self.resolve_stored(id)
     }
 
-    /// The term of an id that has no value in itself.
+    /// Returns the term of an id that has no value in itself.
     pub(super) fn resolve_stored(&self, id: TermId) -> Option<Value<'a>> {
         if id.is_in_dictionary() {
             let view = self.dictionary.view_held(self.held, id)?;
@@ -103,7 +104,7 @@ impl<'a> Terms<'a> {
         None
     }
 
-    /// The term of a part of a triple term.
+    /// Returns the term of a part of a triple term.
     pub(super) fn resolve_part<'b>(
         &self,
         part: Part<'b>,

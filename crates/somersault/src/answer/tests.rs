@@ -1,4 +1,4 @@
-//! The writers and the cursor against the dull way: rows of terms, written by `sparesults`.
+//! The writers and the cursor against a slow reference: rows of terms, written by `sparesults`.
 
 use super::*;
 use oxrdf::vocab::xsd;
@@ -17,7 +17,8 @@ const FORMATS: [QueryResultsFormat; 4] = [
 
 type Table = Vec<Vec<Option<Term>>>;
 
-/// An answer of these rows; terms are in the dictionary, or where `local` says so the answer's own.
+/// Returns an answer of these rows; terms are in the dictionary, or where `local` says so in the
+/// answer.
 fn answer(width: usize, rows: &Table, local: &[bool]) -> Answer {
     let dictionary = Arc::new(Dictionary::new());
     let mut own = Vec::new();
@@ -48,7 +49,7 @@ fn written(answer: &Answer, format: QueryResultsFormat) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// The same by `sparesults`, from terms.
+/// Returns the same by `sparesults`, from terms.
 fn dull(answer: &Answer, format: QueryResultsFormat) -> String {
     let columns: Vec<Variable> = (answer.variables().iter())
         .map(|name| Variable::new_unchecked(name.as_str()))
@@ -64,7 +65,7 @@ fn dull(answer: &Answer, format: QueryResultsFormat) -> String {
     String::from_utf8(out.finish().expect("in memory")).expect("UTF-8")
 }
 
-/// The rows that `sparesults` reads from a text.
+/// Returns the rows that `sparesults` reads from a text.
 fn read(text: &str, format: QueryResultsFormat) -> Table {
     let parsed = QueryResultsParser::from_format(format)
         .for_reader(text.as_bytes())
@@ -77,7 +78,7 @@ fn read(text: &str, format: QueryResultsFormat) -> Table {
         .collect()
 }
 
-/// The fields of a text in CSV, read as RFC 4180 says.
+/// Returns the fields of a CSV text, read according to RFC 4180.
 fn csv_fields(text: &str) -> Vec<Vec<String>> {
     let mut rows = vec![vec![String::new()]];
     let mut quoted = false;
@@ -222,8 +223,8 @@ proptest! {
         let answer = answer(width, &rows, &local);
         let xml = written(&answer, QueryResultsFormat::Xml);
         prop_assert_eq!(read(&xml, QueryResultsFormat::Xml), rows);
-        // The one difference: carriage returns are escaped wherever they are, as readers change
-        // bare ones.
+        // The one difference: carriage returns are escaped everywhere, since readers change bare
+        // ones.
         if !xml.contains("&#13;") {
             prop_assert_eq!(xml, dull(&answer, QueryResultsFormat::Xml));
         }

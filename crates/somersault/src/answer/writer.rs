@@ -1,9 +1,8 @@
-//! Answers as text, written when somebody asks for more: whoever sends one takes a piece, passes it
-//! on, and comes back for the next, so that neither the whole text nor a thread waits for a slow
-//! reader.
+//! Answers as text, written on demand: a sender takes a piece, passes it on, and returns for the
+//! next, so neither the whole text nor a thread waits for a slow reader.
 //!
-//! Rows are written straight from the columns of ids. What is to be kept in mind: nothing here may
-//! allocate or decode per cell, and a piece may end after any row.
+//! Rows are written straight from the columns of ids. The one thing to know before changing it:
+//! nothing here may allocate or decode per cell, and a piece may end after any row.
 
 use super::Answer;
 use super::delimited::{Csv, Tsv};
@@ -23,21 +22,21 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many rows' terms are looked up before the first is written.
+/// The number of rows whose terms are looked up before the first is written.
 const BLOCK_ROWS: usize = 64;
-/// What a cell usually takes, and what stands around all of them.
+/// The usual size of a cell, and the size of the text around all cells, in bytes.
 const CELL_BYTES: usize = 96;
 const HEAD_BYTES: usize = 256;
 
-/// A result format: what stands before, between and after the terms.
+/// A result format: the text before, between and after the terms.
 pub(super) trait Syntax {
-    /// All before the first row.
+    /// Writes everything before the first row.
     fn head(&self, variables: &[String], out: &mut String);
-    /// The start of a row; `row` counts from 0.
+    /// Writes the start of a row; `row` counts from 0.
     fn open_row(&self, row: usize, out: &mut String);
-    /// What stands before a cell; `bound_before` says whether this row has had a bound one.
+    /// Writes the text before a cell; `bound_before` says whether this row has had a bound one.
     fn separate(&self, column: usize, bound_before: bool, bound: bool, out: &mut String);
-    /// A bound cell. What it appends depends on the column and the term alone.
+    /// Writes a bound cell. The appended text depends only on the column and the term.
     fn cell(
         &self,
         column: usize,
@@ -45,14 +44,14 @@ pub(super) trait Syntax {
         terms: &Terms<'_>,
         out: &mut String,
     ) -> Result<(), EngineError>;
-    /// The end of a row.
+    /// Writes the end of a row.
     fn close_row(&self, out: &mut String);
-    /// All after the last row.
+    /// Writes everything after the last row.
     fn tail(&self, out: &mut String);
 }
 
 /// Writes an answer piece by piece; made by [`Answer::results_writer`] and
-/// [`Answer::graph_writer`]. It needs no snapshot and may be kept for as long as its reader takes.
+/// [`Answer::graph_writer`]. It needs no snapshot and may be kept for as long as its reader needs.
 pub struct AnswerWriter {
     answer: Answer,
     state: State,
@@ -68,19 +67,18 @@ enum State {
     Ended,
 }
 
-/// How far solutions are written.
+/// The progress of writing solutions.
 #[derive(Default)]
 struct Progress {
     next_row: usize,
     begun: bool,
     /// The text of an inline value.
     scratch: String,
-    /// What each column had last, and where in the piece it is.
+    /// The last term of each column, and its position in the piece.
     written: Vec<(TermId, Range<usize>)>,
 }
 
-/// A graph in the middle of being written. The serialiser writes into `piece`, which is emptied
-/// each time.
+/// A graph that is being written. The serialiser writes into `piece`, which is emptied each time.
 struct GraphState {
     serializer: WriterQuadSerializer<Piece>,
     piece: Piece,
@@ -172,7 +170,8 @@ impl AnswerWriter {
         })
     }
 
-    /// How much room the first piece of `bytes` should have: less for an answer that is small.
+    /// Returns the capacity in bytes to reserve for the first piece of `bytes`: less for a small
+    /// answer.
     pub fn expected_bytes(&self, bytes: usize) -> usize {
         let cells = self
             .answer
@@ -182,11 +181,11 @@ impl AnswerWriter {
         all.min(bytes.saturating_add(bytes / 8))
     }
 
-    /// Empties `piece` and writes the next rows into it, at least `bytes` of them unless the answer
-    /// ends before. Returns whether there is more; once there is not, pieces stay empty.
+    /// Empties `piece` and writes the next rows into it, at least `bytes` bytes unless the answer
+    /// ends earlier. Returns whether there is more; after the end, pieces stay empty.
     ///
     /// # Errors
-    /// Where the format has no way to write something; nothing more can be written then.
+    /// The format cannot express a value; nothing more can be written then.
     pub fn next_piece(&mut self, piece: &mut Vec<u8>, bytes: usize) -> Result<bool, EngineError> {
         piece.clear();
         let more = self.write(piece, bytes.max(1));
@@ -244,7 +243,7 @@ impl AnswerWriter {
     }
 }
 
-/// A statement of a graph or dataset.
+/// Returns a statement of a graph or dataset.
 fn quad_at(answer: &Inner, at: usize) -> Option<QuadRef<'_>> {
     match answer {
         Inner::Graph(triples) => {
@@ -265,7 +264,7 @@ impl fmt::Debug for AnswerWriter {
 }
 
 impl Progress {
-    /// Writes rows until the piece has so many bytes.
+    /// Writes rows until the piece has this many bytes.
     fn advance(
         &mut self,
         syntax: &impl Syntax,
@@ -300,7 +299,7 @@ impl Progress {
         let columns: Vec<&[TermId]> = (0..self.written.len())
             .map(|column| solutions.column(column))
             .collect();
-        // The last piece is gone, and with it what could be repeated from it.
+        // The last piece is gone, and its text can no longer be repeated.
         self.written.fill((TermId::UNBOUND, 0..0));
         let mut located = Vec::with_capacity(columns.len() * BLOCK_ROWS.min(solutions.len()));
         while self.next_row < solutions.len() && out.len() < bytes {

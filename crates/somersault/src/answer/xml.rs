@@ -14,7 +14,7 @@ pub(super) struct Xml {
 
 impl Xml {
     /// # Errors
-    /// Where a name holds what XML cannot.
+    /// A name holds a character that XML cannot express.
     pub(super) fn new(variables: &[String]) -> Result<Xml, EngineError> {
         let binding = |variable: &String| -> Result<String, EngineError> {
             let mut tag = "<binding name=\"".to_owned();

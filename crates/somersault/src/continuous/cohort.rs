@@ -1,14 +1,14 @@
-//! A cohort: queries of one shape, evaluated together, or one query that has no shape. It is parsed
-//! and compiled once; a firing evaluates it for all distinct constants there are (the cells), and
-//! the result is kept once, to be cut into the answers of those members that have subscribers. A
-//! member without subscribers costs a firing nothing.
+//! A cohort: queries of one shape that are evaluated together, or one query that has no shape. It
+//! is parsed and compiled once. A firing evaluates it for all distinct constants (the cells). The
+//! result is kept once and cut into the answers of the members that have subscribers; a member
+//! without subscribers costs a firing nothing.
 //!
-//! The one thing to know before changing it: members come and go on the driver's thread, which must
-//! not wait for a firing, nor for its result to be published. So that thread only notes them, and
-//! the next thread that needs them puts them in place ([`Cohort::settle`]), in that order. No
-//! thread holds a lock for as long as evaluating takes, or cutting for all subscribers: a firing is
-//! evaluated for the cells that there were when it began. A new subscriber has its own part of what
-//! is kept cut under the hub's lock.
+//! The one thing to know before changing it: members join and leave on the driver's thread, which
+//! must not wait for a firing, nor for its result to be published. So that thread only notes them,
+//! and the next thread that needs them puts them in place ([`Cohort::settle`]), in that order. No
+//! thread holds a lock while it evaluates, or while it cuts answers for all subscribers: a firing
+//! is evaluated for the cells that existed when it began. A new subscriber cuts its own part of the
+//! kept results under the hub's lock.
 
 use super::delta::GroupTarget;
 use super::evaluator::{Compiled, Evaluator, OwnQueries, compile, own};
@@ -34,30 +34,30 @@ use somersault_stream::{JoiningMember, Pause};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module.
+/// A cohort and its members.
 pub(crate) struct Cohort {
     shape: Arc<Shape>,
     dataset: Arc<Dataset>,
     evaluator: Evaluator,
     stages: Stages,
     slots: FiringSlots<Due>,
-    /// Set once its last member is dropped: a firing under way stops.
+    /// Set once its last member is dropped; a firing under way then stops.
     dropped: Arc<AtomicBool>,
-    /// Members that have come or gone and are not in place yet.
+    /// Members that have joined or left and are not in place yet.
     pending: Mutex<Pending>,
-    /// The constants, each distinct combination once. Taken before the hub where both are.
+    /// The constants, each distinct combination once. Locked before the hub where both are locked.
     cells: RwLock<Arc<Cells>>,
-    /// In which results are published.
+    /// The order in which results are published.
     order: Resequencer<Turn>,
     hub: Mutex<CohortHub>,
 }
 
-/// A change of the members, or what they have to see in its place among those.
+/// A change of the members, or an event whose order among those changes matters.
 enum Change {
     Joined {
         base: EventTime,
         members: Vec<(u32, Vec<TermId>)>,
-        /// Of a shape without parameters: the text of each member.
+        /// The text of each member, for a shape without parameters.
         texts: Vec<String>,
         resumed: Option<u32>,
     },
@@ -70,7 +70,7 @@ enum Change {
     },
     /// Closes up to this one were passed.
     Passed(EventTime),
-    /// These were answered before a restart.
+    /// Firings that were answered before a restart.
     Gone(Gone),
 }
 
@@ -78,7 +78,7 @@ enum Change {
 #[derive(Default)]
 struct Pending {
     changes: Vec<Change>,
-    /// Of members that are resumed by one of them: the slot that they had before.
+    /// For members that one of the changes resumes: the slot that they had before.
     resumed: FxHashMap<u32, u32>,
 }
 
@@ -87,12 +87,12 @@ struct Pending {
 pub(crate) struct CohortSize {
     /// Distinct combinations of constants.
     pub(crate) cells: usize,
-    /// Whether they are evaluated at once.
+    /// Whether they are evaluated together.
     pub(crate) together: bool,
 }
 
 impl Cohort {
-    /// A cohort without members; `text` is that of the first.
+    /// Returns a cohort without members; `text` is the text of the first.
     pub(crate) fn new(
         shape: Arc<Shape>,
         text: &str,
@@ -125,13 +125,13 @@ impl Cohort {
         }
     }
 
-    /// The threads that its firings may have.
+    /// Returns the threads that its firings may use.
     pub(crate) fn slots(&self) -> &FiringSlots<Due> {
         &self.slots
     }
 
-    /// Queries join, or one of them is resumed. Their constants are interned, since data may come
-    /// to hold them later.
+    /// Adds queries that join, or one that is resumed. Their constants are interned, since data may
+    /// mention them later.
     pub(crate) fn joined(
         &self,
         base: EventTime,
@@ -170,13 +170,13 @@ impl Cohort {
         let paused = Change::Paused { slot, pause };
         self.pending.lock().changes.push(paused);
         if let Evaluator::Shared { delta, .. } = &self.evaluator {
-            // It may have been the last one, and by the time it goes on the rows would be of no
-            // use.
+            // It may have been the last running member, and the rows would be of no use by the time
+            // it is resumed.
             delta.forget();
         }
     }
 
-    /// Subscribers were given a firing before a restart, or are not to be given it.
+    /// Notes a firing that subscribers were given before a restart, or are not to be given.
     pub(crate) fn note_gone(&self, id: FiringId) {
         let mut hub = self.hub.lock();
         let changes = &mut self.pending.lock().changes;
@@ -192,12 +192,12 @@ impl Cohort {
         }
     }
 
-    /// A member took another query's place, which answered closes up to this one.
+    /// Notes that a member replaced another query, which answered closes up to this one.
     pub(crate) fn answered_before(&self, slot: u32, id: FiringId) {
         self.hub.lock().answered_before(slot, id);
     }
 
-    /// A member was dropped: its subscriptions end.
+    /// Ends the subscriptions of a member that was dropped.
     pub(crate) fn left(&self, slot: u32) {
         let mut hub = self.hub.lock();
         let mut pending = self.pending.lock();
@@ -210,14 +210,14 @@ impl Cohort {
         }
     }
 
-    /// Puts all members in place that have come or gone.
+    /// Puts in place all members that have joined or left.
     pub(crate) fn settle(&self) {
         if self.pending.lock().changes.is_empty() {
             return;
         }
         let mut cells = self.cells.write();
-        // Taken once the hub is held: a thread that finds none and then asks the hub finds them in
-        // place.
+        // Taken once the hub is held: a thread that finds no changes and then locks the hub sees
+        // them in place.
         let mut hub = self.hub.lock();
         let pending = std::mem::take(&mut *self.pending.lock());
         for change in pending.changes {
@@ -225,8 +225,7 @@ impl Cohort {
         }
     }
 
-    /// The hub, with all members in place that have come or gone by now, and locked so that it
-    /// stays so.
+    /// Returns the locked hub, with all members that have joined or left by now in place.
     fn settled_hub(&self) -> MutexGuard<'_, CohortHub> {
         loop {
             self.settle();
@@ -280,35 +279,36 @@ impl Cohort {
         }
     }
 
-    /// The place of the next firing in the order of answers.
+    /// Returns the position of the next firing in the order of answers.
     pub(crate) fn ticket(&self) -> u64 {
         self.order.ticket()
     }
 
-    /// Closes were passed without a firing.
+    /// Notes closes that were passed without a firing.
     pub(crate) fn passed(&self, last: EventTime, count: u64) {
         let mut hub = self.hub.lock();
         hub.count_passed(last, count);
         let changes = &mut self.pending.lock().changes;
         match changes.is_empty() {
             true => hub.ledger.passed(last),
-            // Who paused before has not passed them.
+            // Members that were paused earlier have not passed these closes.
             false => changes.push(Change::Passed(last)),
         }
     }
 
-    /// All members are gone for good: what is under way is not wanted.
+    /// Ends the cohort once all members have left for good: results under way are not wanted.
     pub(crate) fn dropped(&self) {
         self.dropped.store(true, Ordering::Relaxed);
         self.end();
     }
 
-    /// No more answers come.
+    /// Ends all subscriptions: no more answers come.
     pub(crate) fn end(&self) {
         self.hub.lock().end();
     }
 
-    /// A reader of a member's answers; `None` where the member has gone, or has not come yet.
+    /// Returns a reader of a member's answers; `None` if the member has left, or has not joined
+    /// yet.
     pub(crate) fn subscribe(
         &self,
         (slot, uid, name): (u32, QueryUid, &str),
@@ -342,7 +342,7 @@ impl Cohort {
         self.hub.lock().metrics(name, members)
     }
 
-    /// Memory of the rows that it keeps from one close to the next.
+    /// Returns the memory of the rows that it keeps from one close to the next, in bytes.
     pub(crate) fn kept_bytes(&self) -> u64 {
         match &self.evaluator {
             Evaluator::Shared { delta, .. } => delta.kept_bytes(),
@@ -350,7 +350,7 @@ impl Cohort {
         }
     }
 
-    /// How the members are evaluated over these windows, in sentences.
+    /// Describes in sentences how the members are evaluated over these windows.
     pub(crate) fn explain(
         &self,
         members: usize,
@@ -381,7 +381,7 @@ impl Cohort {
         Ok(text)
     }
 
-    /// Executes a firing. Whether the caller is to publish what has its turn.
+    /// Executes a firing. Returns whether the caller must call [`Cohort::publish`].
     #[must_use]
     pub(crate) fn execute(&self, continuous: &ContinuousQueries, Due { job, ticket }: Due) -> bool {
         let (firing, outcome, took) = firing::execute(continuous, job, |work| {
@@ -399,8 +399,8 @@ impl Cohort {
         self.order.leave(ticket, Turn { key, result })
     }
 
-    /// Leaves out a firing that is not executed. Whether the caller is to publish what has its
-    /// turn.
+    /// Gives up the turn of a firing that is not executed. Returns whether the caller must call
+    /// [`Cohort::publish`].
     #[must_use]
     pub(crate) fn leave_unanswered(&self, due: &Due) -> bool {
         let key = due.job.firing.key();
@@ -412,7 +412,7 @@ impl Cohort {
         self.hub.lock().count_skipped();
     }
 
-    /// Publishes the results whose turn it is, one after the other; so the driver is told of the
+    /// Publishes the results whose turn it is, one after the other, so the driver learns of the
     /// closes in order.
     pub(crate) fn publish(&self, decoder: &Arc<Dictionary>, answered: Option<&Answered>) {
         while let Some(Turn { key, result }) = self.order.next() {
@@ -425,7 +425,8 @@ impl Cohort {
         }
     }
 
-    /// Counts, keeps and delivers a result; returns what of it was new.
+    /// Counts, keeps and delivers a result; returns it, or `None` if it was delivered before a
+    /// restart.
     fn publish_result(
         &self,
         result: CohortResult,
@@ -446,8 +447,7 @@ impl Cohort {
         Some(result)
     }
 
-    /// What a firing is evaluated for: the cells, and the queries of those that have one of their
-    /// own.
+    /// Returns the cells of a firing, and the queries of those cells that have their own.
     fn evaluated(&self) -> (Arc<Cells>, Arc<OwnQueries>) {
         let cells = self.cells.read();
         let own = match &self.evaluator {

@@ -1,7 +1,7 @@
-//! Delta evaluation of registered queries: whether a firing keeps rows, and whose turn they are.
-//! The one thing to know before changing it: kept rows belong to one firing at a time, in the order
-//! of closes. One that finds them taken, or ahead of it, evaluates the whole at once: arrival order
-//! affects latency, never the answer.
+//! Incremental evaluation of registered queries: whether a firing keeps rows, and which firing has
+//! them. The one thing to know before changing it: kept rows belong to one firing at a time, in the
+//! order of closes. A firing that finds them taken, or ahead of it, evaluates the whole at once:
+//! arrival order affects latency, never the answer.
 
 use crate::config::DeltaMode;
 use parking_lot::Mutex;
@@ -14,30 +14,32 @@ use somersault_query::{
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A query that is evaluated in less time is not tried: what it might gain is little, and a trial,
-/// which makes a plan for each pattern that reads a window, holds up one close by milliseconds.
+/// A query that is evaluated in less time is not tried incrementally. It could gain little, and a
+/// trial holds up one close by milliseconds, since it makes a plan for each pattern that reads a
+/// window.
 const WORTH: Duration = Duration::from_micros(250);
-/// So many executions of either kind are timed, after one that is not: it makes plans, or rows
-/// anew.
+/// The number of executions of either kind that are timed, after a first one that is not timed
+/// because it makes plans or rows.
 const TIMED: usize = 3;
-/// To keep rows may mean to make far more than an answer needs. Up to this, or to several times
-/// what the whole takes, it is tried.
+/// The least time that incremental evaluation is given before the whole is evaluated instead; it is
+/// given several times what the whole takes if that is more. Keeping rows may mean making far more
+/// rows than an answer needs.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// After so many executions by delta it is tried again whether they are still the quicker ones.
+/// After this many incremental executions, both kinds are timed again.
 const SETTLED: u32 = 4096;
-/// After so many executions that were not worth it, or whose rows could not be kept, it is tried
-/// again; each time after twice as many.
+/// After this many executions without kept rows, incremental evaluation is tried again. The pause
+/// doubles each time that it is not worth it, and is the longest at once if rows cannot be kept.
 const PAUSE: u32 = 64;
 const LONGEST_PAUSE: u32 = 1 << 14;
 
-/// What a firing evaluates.
+/// A query, or a group of queries, that a firing evaluates.
 pub(crate) trait Evaluable {
     type Answer;
 
-    /// The values of its parameters; `None` where they are those of many queries.
+    /// Returns the values of its parameters; `None` if it stands for many queries.
     fn ids(&self) -> Option<&[TermId]>;
 
-    /// Takes it apart, to keep rows; or says why that cannot be.
+    /// Takes it apart to keep rows, or returns why that is not possible.
     fn maintained(&self, view: &SnapshotView) -> Result<IncrementalQuery, &'static str>;
 
     /// Evaluates it as a whole.
@@ -54,7 +56,7 @@ pub(crate) trait Evaluable {
     ) -> Result<(Self::Answer, Mode), QueryError>;
 }
 
-/// A query, with these values of its parameters.
+/// One query with the values of its parameters.
 pub(crate) struct SingleTarget<'q>(pub(crate) &'q Prepared, pub(crate) &'q [TermId]);
 
 impl Evaluable for SingleTarget<'_> {
@@ -112,14 +114,14 @@ impl Evaluable for GroupTarget<'_> {
     }
 }
 
-/// Of one registered query, or of a group.
+/// The incremental evaluation of one registered query, or of a group.
 pub(crate) struct Delta {
     mode: DeltaMode,
-    /// Why its windows are not worth keeping rows for.
+    /// Why rows are not kept over its windows.
     obstacle: Option<&'static str>,
     state: Mutex<State>,
     kept_bytes: AtomicU64,
-    /// Set where kept rows are not wanted any more, for whoever has them.
+    /// Set when kept rows are no longer wanted; the thread that has them drops them.
     forgets: AtomicBool,
 }
 
@@ -130,9 +132,9 @@ struct State {
     pace: Pace,
 }
 
-/// What is evaluated, taken apart; or why it cannot be.
+/// The query or group, taken apart; or why that is not possible.
 struct TakenApart {
-    /// The [`Evaluable::ids`] that it had.
+    /// The [`Evaluable::ids`] at the time.
     ids: Option<Vec<TermId>>,
     outcome: Result<IncrementalQuery, &'static str>,
 }
@@ -148,20 +150,19 @@ impl Delta {
         }
     }
 
-    /// Memory of the kept rows, and of their groups.
+    /// Returns the memory of the kept rows and of their groups, in bytes.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// The kept rows are not wanted for now. They hold what was in the windows that they were found
-    /// in.
+    /// Drops the kept rows, which hold statements of the windows that they were found in.
     pub(crate) fn forget(&self) {
         self.forgets.store(true, Ordering::SeqCst);
         self.forget_where_asked();
     }
 
     fn forget_where_asked(&self) {
-        // Whoever has the rows comes here when he gives them back.
+        // A thread that has the rows also calls this when it returns them.
         if self.forgets.load(Ordering::SeqCst)
             && let Some(mut state) = self.state.try_lock()
         {
@@ -171,8 +172,8 @@ impl Delta {
         }
     }
 
-    /// Whether a query, or a group, is evaluated by delta, and what is kept then, as lines of
-    /// EXPLAIN.
+    /// Returns lines of EXPLAIN that say whether a query or a group is evaluated incrementally, and
+    /// what is kept.
     pub(crate) fn explain(&self, evaluable: &impl Evaluable, view: &SnapshotView) -> String {
         let maintained = (self.obstacle).map_or_else(|| evaluable.maintained(view), Err);
         let grouping = match maintained {
@@ -269,7 +270,7 @@ impl State {
                 self.pace.took(Some(way), started.elapsed());
                 Ok(answer)
             }
-            // An evaluation that keeps no rows may do with less: it may not need all of them.
+            // An evaluation that keeps no rows may need less: it may not need all of them.
             Err(QueryError::Memory { .. } | QueryError::TableRows | QueryError::Time { .. }) => {
                 self.pace.stop();
                 evaluable.whole(view, execution)
@@ -279,12 +280,12 @@ impl State {
     }
 }
 
-/// Whether rows are kept at the moment, by how long executions took. It says how an answer is found
-/// and never what it is.
+/// Decides from execution times whether rows are kept. It affects how an answer is found, never
+/// what it is.
 #[derive(Default)]
 struct Pace {
     phase: Phase,
-    /// How long the whole took last.
+    /// The usual time of the whole when it was last timed.
     whole: Duration,
     times: Vec<Duration>,
     last_pause: u32,
@@ -292,14 +293,14 @@ struct Pace {
 
 #[derive(Default)]
 enum Phase {
-    /// The whole is evaluated, and timed.
+    /// The whole is evaluated and timed.
     #[default]
     Whole,
-    /// Rows are kept, and executions timed.
+    /// Rows are kept and executions are timed.
     Trial,
-    /// Rows are kept for so many executions, of which so many had to make them anew.
+    /// Rows are kept for another `left` executions; `anew` executions had to rebuild them.
     Kept { left: u32, anew: u32 },
-    /// None are kept for so many executions.
+    /// No rows are kept for another `left` executions.
     Pause { left: u32 },
 }
 
@@ -308,7 +309,8 @@ impl Pace {
         matches!(self.phase, Phase::Trial | Phase::Kept { .. })
     }
 
-    /// How long an execution that keeps rows may take before the whole is evaluated instead.
+    /// Returns how long an execution that keeps rows may take before the whole is evaluated
+    /// instead.
     fn patience(&self, mode: DeltaMode) -> Duration {
         match mode {
             DeltaMode::Auto => PATIENCE.max(8 * self.whole),
@@ -316,14 +318,14 @@ impl Pace {
         }
     }
 
-    /// Notes how long an execution took that kept rows, or did not.
+    /// Notes how long an execution took, with kept rows or without.
     fn took(&mut self, way: Option<Mode>, time: Duration) {
         match &mut self.phase {
             Phase::Whole | Phase::Trial => self.times.push(time),
             Phase::Kept { left, anew } => {
                 *left = left.saturating_sub(1);
                 *anew += u32::from(way == Some(Mode::Rebuilt));
-                // Made anew each other time they cost more than they save.
+                // Rows that are rebuilt every other time cost more than they save.
                 if *left == 0 || *anew > (SETTLED - *left) / 2 + TIMED as u32 {
                     self.begin(Phase::Whole);
                 }
@@ -338,7 +340,7 @@ impl Pace {
         if self.times.len() <= TIMED {
             return;
         }
-        // The first one made a plan, or the rows.
+        // The first execution made a plan, or the rows.
         self.times.remove(0);
         self.times.sort_unstable();
         let usual = self.times[TIMED / 2];
@@ -359,7 +361,7 @@ impl Pace {
         }
     }
 
-    /// Rows cannot be kept.
+    /// Pauses for the longest time, since rows cannot be kept.
     fn stop(&mut self) {
         self.last_pause = LONGEST_PAUSE;
         self.pause();
@@ -377,7 +379,7 @@ impl Pace {
     }
 }
 
-/// Why rows are not kept over the windows of a query, if that is so.
+/// Returns why rows are not kept over the windows of a query, or `None` if they may be.
 fn obstacle(mode: DeltaMode, query: &ContinuousQuery) -> Option<&'static str> {
     if mode == DeltaMode::Never {
         return Some("the engine's setting says so");
@@ -404,8 +406,8 @@ mod tests {
 
     const MICROS: Duration = Duration::from_micros(1);
 
-    /// Plays executions that take so long as a whole and so long by delta, and says which of them
-    /// kept rows.
+    /// Plays executions that take `whole` or `delta` microseconds, and returns which of them kept
+    /// rows.
     fn play(pace: &mut Pace, executions: usize, (whole, delta): (u32, u32)) -> Vec<bool> {
         let one = |_| {
             let keeps = pace.keeps();

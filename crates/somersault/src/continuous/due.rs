@@ -1,6 +1,6 @@
-//! Firings that have become due, between the driver and the pool: each cohort has its share of the
-//! threads ([`super::firing_slots`]), and the firing that has been executed is followed by the next
-//! that waits.
+//! Firings that have become due, between the driver and the pool. Each cohort has its share of the
+//! threads ([`super::firing_slots`]), and the next waiting firing follows the one that has been
+//! executed.
 
 use super::ContinuousQueries;
 use super::cohort::Cohort;
@@ -9,17 +9,17 @@ use somersault_pool::Class;
 use somersault_runtime::FiringJob;
 use std::sync::Arc;
 
-/// A firing that is to be executed, and its place in the order of answers.
+/// A firing to be executed, and its position in the order of answers.
 pub(crate) struct Due {
     pub(crate) job: FiringJob,
     pub(crate) ticket: u64,
 }
 
 impl ContinuousQueries {
-    /// Executes a firing, or has it wait for others of the same cohort.
+    /// Executes a firing, or queues it behind others of the same cohort.
     pub(super) fn take_due(self: Arc<Self>, job: FiringJob) {
         let Some(cohort) = self.cohort(job.firing.query) else {
-            // Its last query was dropped before. The driver counts the firing all the same.
+            // Its last query was dropped earlier. The driver counts the firing all the same.
             if let Some(answered) = self.answered.get() {
                 answered.tell(job.firing.key());
             }
@@ -39,7 +39,7 @@ impl ContinuousQueries {
         }
     }
 
-    /// Has a firing executed, and after it those of the same cohort that have come to wait.
+    /// Submits a firing to the pool, and after it the waiting firings of the same cohort.
     fn submit(self: Arc<Self>, cohort: Arc<Cohort>, due: Due) {
         let pool = Arc::clone(&self.pool);
         pool.submit(Class::Continuous, move || {
@@ -52,7 +52,7 @@ impl ContinuousQueries {
                     self.submit(cohort, due);
                     return;
                 }
-                // It is not executed any more, but others wait for its place in the order of
+                // The firing is no longer executed, but others wait for its turn in the order of
                 // answers.
                 if cohort.leave_unanswered(&due) {
                     self.publish(&cohort);

@@ -1,8 +1,8 @@
-//! How the queries of a cohort are evaluated for a firing: all cells at once where the shape lets
+//! How the queries of a cohort are evaluated for a firing: all cells together where the shape lets
 //! its constants be variables, and otherwise one by one.
 //!
-//! Before changing anything here: a firing is evaluated for the cells that there were when it
-//! began. Members come and go meanwhile, so nothing here asks the cohort who is there.
+//! Before changing anything here: a firing is evaluated for the cells that existed when it began.
+//! Members join and leave meanwhile, so nothing here asks the cohort for its members.
 
 use super::delta::{Delta, GroupTarget, SingleTarget};
 use super::firing;
@@ -22,32 +22,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// So many cells that are evaluated one by one are taken at once by a thread that helps.
+/// The number of cells that a helping thread takes at a time, where cells are evaluated one by one.
 const CELLS_AT_ONCE: usize = 8;
 
 /// How queries of the shape are evaluated.
 pub(super) enum Evaluator {
-    /// From one prepared query; all cells at once where that means the same.
+    /// One prepared query; all cells are evaluated together where that means the same.
     Shared {
         single: Prepared,
         grouped: Option<Grouped>,
-        /// Of a single cell, or of all at once.
+        /// The incremental evaluation of a single cell, or of all together.
         delta: Box<Delta>,
     },
-    /// The shape cannot have parameters: each cell has a query of its own.
+    /// The shape cannot have parameters: each cell has its own query.
     Each {
         parser: Parser,
         prepared: RwLock<Arc<OwnQueries>>,
     },
-    /// The text does not parse: why.
+    /// The text does not parse; holds the reason.
     Broken(String),
 }
 
-/// The queries of cells that have one of their own.
+/// The queries of cells that have their own.
 pub(super) type OwnQueries = FxHashMap<u32, Result<Prepared, String>>;
 
 impl Evaluator {
-    /// Evaluates cells; `own` are the queries of those that have one of their own.
+    /// Evaluates cells; `own` holds the queries of cells that have their own.
     pub(super) fn evaluate(
         &self,
         (cells, own): (&Cells, &OwnQueries),
@@ -71,7 +71,8 @@ impl Evaluator {
                 single,
                 delta,
             } if cells.len() > 1 => {
-                // A firing's time for all at once, and as much again for those that then go apart.
+                // One firing's time for all together, and as much again for the halves if that
+                // fails.
                 let until = Instant::now() + 2 * execution.limits.query_time;
                 let within = until_half_of(until, execution);
                 let answer = delta.execute(&GroupTarget(grouped, cells), view, &within);
@@ -109,8 +110,9 @@ impl Evaluator {
     }
 }
 
-/// Adds the answer of all these cells; where they hit a limit together that one of them alone might
-/// not, they are evaluated in halves, each in its half of the time that is left.
+/// Adds the answer of all these cells. If they hit a limit together that one cell alone might not,
+/// they are evaluated in halves: the first may take half of the time that is left, the second the
+/// rest.
 fn add_or_halve(
     answer: Result<GroupAnswer, QueryError>,
     (grouped, single): (&Grouped, &Prepared),
@@ -159,7 +161,7 @@ fn add_or_halve(
     }
 }
 
-/// An execution that has half of the time that there is until then.
+/// Returns an execution that has half of the time left until `until`.
 fn until_half_of(until: Instant, execution: &Execution) -> Execution {
     Execution {
         deadline: Some(half_of_the_time(until)),
@@ -172,7 +174,7 @@ fn half_of_the_time(until: Instant) -> Instant {
     now + until.saturating_duration_since(now) / 2
 }
 
-/// Evaluates the cells one by one, on all threads that are free where there are many.
+/// Evaluates the cells one by one, on all free threads if there are many cells.
 fn each(
     cells: &Cells,
     execution: &Execution,
@@ -188,7 +190,7 @@ fn each(
         }
         return;
     };
-    // Help is for cells here, and not within one.
+    // Threads help with cells here, not within one cell.
     let alone = Execution {
         crew: None,
         ..execution.clone()
@@ -223,7 +225,7 @@ pub(super) fn own(parser: &Parser, text: &str) -> Result<Prepared, String> {
         .map_err(|error| error.to_string())
 }
 
-/// What a registered text comes to.
+/// A registered text, compiled.
 pub(super) struct Compiled {
     pub(super) evaluator: Evaluator,
     pub(super) dataset: Dataset,
@@ -233,7 +235,7 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    /// Of a text that does not parse.
+    /// Returns the result for a text that does not parse.
     pub(super) fn broken(error: ParseError) -> Compiled {
         Compiled {
             evaluator: Evaluator::Broken(error.to_string()),
@@ -283,7 +285,8 @@ pub(super) fn compile(
     })
 }
 
-/// A query with the constants of the shape as parameters, where that means the same.
+/// Returns a query with the constants of the shape as parameters; `None` if that has another
+/// meaning.
 fn with_parameters(
     shape: &Shape,
     text: &str,

@@ -1,8 +1,8 @@
 //! One firing's execution, over its pinned snapshot and the windows of its close.
 //!
-//! The one thing to know before changing it: what the job holds is held until the answer is there
-//! and no longer. The windows were made before, and the store keeps only the newest versions by
-//! itself; the pin keeps all that came since.
+//! The one thing to know before changing it: the job's pin and windows are held until the answer is
+//! there and no longer. The windows were made earlier, and the store itself keeps only the newest
+//! versions; the pin keeps everything since.
 
 use super::ContinuousQueries;
 use crate::metrics::Took;
@@ -24,7 +24,7 @@ pub(crate) struct Work<'f> {
 }
 
 impl Work<'_> {
-    /// What a query that ranges over this dataset sees, and what its execution is given, which
+    /// Returns the view of a query over this dataset, and the parameters of its execution, which
     /// stops once the query is dropped.
     pub(crate) fn over(
         self,
@@ -46,7 +46,7 @@ impl Work<'_> {
     }
 }
 
-/// Why a firing has no answer.
+/// Returns why a firing has no answer, as a sentence.
 pub(crate) fn sentence(error: QueryError) -> String {
     match error {
         QueryError::Time { limit } => format!(
@@ -57,7 +57,7 @@ pub(crate) fn sentence(error: QueryError) -> String {
     }
 }
 
-/// Executes a firing; a panic is its failure.
+/// Executes a firing; a panic becomes its error.
 pub(crate) fn execute<T>(
     continuous: &ContinuousQueries,
     job: FiringJob,

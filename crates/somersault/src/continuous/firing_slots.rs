@@ -1,6 +1,6 @@
-//! A query's share of the threads. Its firings are executed one at a time, and more at once only on
-//! threads that all queries together may have for that ([`SharedSlots`]): so one that is slower
-//! than its closes come does not take all there are, and the firings of others find a thread.
+//! A query's share of the threads. A query's firings are executed one at a time; more run at once
+//! only on spare threads that all queries share ([`SharedSlots`]). So a query that is slower than
+//! its closes does not take all threads, and the firings of others find one.
 //!
 //! Before changing anything here: the driver's thread enters firings, so nothing is done under the
 //! lock but moving them.
@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many more firings may be executed than one of each query.
+/// The number of further firings that may be executed beyond one of each query.
 pub(crate) struct SharedSlots(AtomicUsize);
 
 impl SharedSlots {
-    /// Of a pool with so many threads: fewer than half, so that as many again are there for other
-    /// queries.
+    /// Slots for a pool of this size: fewer than half of the threads, so that as many again are
+    /// left for other queries.
     pub(crate) fn of_threads(threads: usize) -> SharedSlots {
         SharedSlots(AtomicUsize::new(threads.saturating_sub(1) / 2))
     }
@@ -31,27 +31,27 @@ impl SharedSlots {
     }
 }
 
-/// See the module.
+/// The firings of one query that are executed or wait.
 pub(crate) struct FiringSlots<T> {
-    /// Of ON OVERLOAD SKIP: one is executed, and of those that wait only the newest.
+    /// ON OVERLOAD SKIP: one firing is executed, and only the newest waits.
     skips: bool,
     firings: Mutex<Firings<T>>,
 }
 
 struct Firings<T> {
-    /// How many are being executed.
+    /// The number of firings that are being executed.
     running: usize,
     waiting: VecDeque<T>,
 }
 
-/// What is to be done about a firing that has become due.
+/// The action for a firing that has become due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission<T> {
-    /// Execute it, and call [`FiringSlots::leave`] then.
+    /// Execute it, then call [`FiringSlots::leave`].
     Now(T),
-    /// Nothing: the firing that leaves next is followed by it.
+    /// Nothing: [`FiringSlots::leave`] returns it when its turn comes.
     Waits,
-    /// It waits; this one, which did, is not executed any more.
+    /// It waits; this one, which waited before, is not executed any more.
     Skipped(T),
 }
 
@@ -66,11 +66,11 @@ impl<T> FiringSlots<T> {
         }
     }
 
-    /// A firing has become due.
+    /// Admits a firing that has become due.
     pub(crate) fn enter(&self, due: T, spare: &SharedSlots) -> Admission<T> {
         let mut firings = self.firings.lock();
         let is_free = firings.running == 0;
-        // Firings that wait go first.
+        // Waiting firings go first.
         let may_more = !is_free && !self.skips && firings.waiting.is_empty();
         if is_free || (may_more && spare.take()) {
             firings.running += 1;
@@ -84,7 +84,7 @@ impl<T> FiringSlots<T> {
         skipped.map_or(Admission::Waits, Admission::Skipped)
     }
 
-    /// A firing has been executed: the one that is to be executed instead.
+    /// Ends a firing that has been executed; returns the one to execute in its place.
     pub(crate) fn leave(&self, spare: &SharedSlots) -> Option<T> {
         let mut firings = self.firings.lock();
         let next = firings.waiting.pop_front();
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(slow.leave(&spare), Some(3));
         assert_eq!(slow.leave(&spare), Some(4));
         assert_eq!(slow.leave(&spare), None);
-        // What was spare is so again; who waits goes before who comes.
+        // The spare slot is free again; a waiting firing goes before a new one.
         assert_eq!(other.enter(3, &spare), Admission::Waits);
         assert_eq!(other.leave(&spare), Some(2));
         assert_eq!(other.leave(&spare), Some(3));

@@ -1,10 +1,10 @@
-//! Where the results of a cohort end up: kept once for all members, and cut into the answers of
-//! those that have subscribers.
+//! The results of a cohort, kept once for all members, and cut into the answers of those that have
+//! subscribers.
 //!
 //! The one thing to know before changing it: results come in close order (WI-2), from one thread at
-//! a time, and what takes long is done by that thread without the lock of the hub: it asks which
-//! subscribers are to be given a result ([`CohortHub::take`]) and then cuts the answers. A new
-//! subscriber finds that result among those that are kept.
+//! a time, and that thread does the slow work without the lock of the hub: it asks which
+//! subscribers receive a result ([`CohortHub::take`]) and then cuts the answers. A new subscriber
+//! finds that result among those that are kept.
 
 use super::ledger::MemberLedger;
 use super::outcome::Outcome;
@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What a registered query says about itself.
+/// The counts and times of a registered query.
 pub(crate) struct Summary {
     pub(crate) firings: u64,
     pub(crate) rows: u64,
@@ -51,31 +51,30 @@ struct Member {
     cell: u32,
 }
 
-/// The subscribers of a member that are to hear a result.
+/// The subscribers of a member that receive a result.
 pub(crate) struct Delivery {
     member: Arc<Member>,
     mailboxes: Vec<Arc<Mailbox>>,
 }
 
-/// What a paused member had in its slot and before, kept once others have had more.
+/// The history of a paused member, kept once others have received more.
 struct Last {
-    /// All its firings, as if they were gone.
+    /// All its firings, as if none were kept.
     given: Gone,
-    /// The error of the last one.
+    /// The error of its last firing.
     error: Option<String>,
 }
 
-/// See the module.
+/// The results and subscribers of a cohort.
 pub(crate) struct CohortHub {
     capacity: usize,
-    /// Whether it may have several members.
+    /// Whether the cohort may have several members.
     is_shared: bool,
     kept: VecDeque<Arc<CohortResult>>,
-    /// What they take.
+    /// Their memory, in bytes.
     kept_bytes: usize,
     gone: Gone,
-    /// Of members that took another query's place, by the first slot that they had: the last firing
-    /// of that one.
+    /// The last firing of the query that a member replaced, by the member's first slot.
     before: FxHashMap<u32, FiringId>,
     /// By slot.
     last: FxHashMap<u32, Last>,
@@ -103,15 +102,15 @@ impl CohortHub {
         }
     }
 
-    /// A member was resumed: its subscribers are found at its new slot.
+    /// Moves the subscribers of a resumed member to its new slot.
     pub(crate) fn resumed(&mut self, before: u32, slot: u32) {
         if let Some(listener) = self.listeners.remove(&before) {
             self.listeners.insert(slot, listener);
         }
     }
 
-    /// Firings were answered before a restart, and are not kept: a subscriber that has not seen
-    /// them has missed them.
+    /// Notes firings that were answered before a restart and are not kept: a subscriber that has
+    /// not seen them has missed them.
     pub(crate) fn note_gone(&mut self, gone: Gone) {
         if let Some(sn) = gone.newest().and_then(|newest| newest.sn) {
             self.note_last(Sn(sn));
@@ -119,8 +118,8 @@ impl CohortHub {
         self.gone.add(gone);
     }
 
-    /// Call before a firing at `sn` is counted: members paused earlier are given nothing more, so
-    /// what they were given is fixed.
+    /// Call before a firing at `sn` is counted: members paused earlier receive nothing more, so
+    /// their history is fixed.
     fn note_last(&mut self, sn: Sn) {
         let stopped = self.ledger.stopped_by(sn);
         let stopped: Vec<u32> = stopped.filter(|it| !self.last.contains_key(it)).collect();
@@ -135,24 +134,24 @@ impl CohortHub {
         }
     }
 
-    /// What is kept no more of the firings of the member in a slot.
+    /// Returns the firings of the member in a slot that are no longer kept.
     fn gone_of(&self, slot: u32) -> Gone {
         let of_slots = self.ledger.stays(slot).map(|slot| {
             let newest = self.gone.newest().and_then(|newest| newest.sn);
             let through = self.ledger.paused_at(slot);
-            // They go in their order.
+            // Firings leave in their order.
             let is_all_gone = through.is_some_and(|through| newest > Some(through.0));
             let last = self.last.get(&slot).filter(|_| is_all_gone);
             let gone = last.map_or(self.gone, |last| last.given);
             gone.after(self.ledger.base_ms(slot))
         });
         let mut some = of_slots.filter(|gone| gone.newest().is_some());
-        // But who was there before it may have had some.
+        // But a query that the member replaced may have had some.
         let before = self.before.get(&self.ledger.first(slot)).copied();
         some.next().unwrap_or_default().or(before)
     }
 
-    /// The newest that is kept of the firings of the member in a slot.
+    /// Returns the newest kept firing of the member in a slot.
     fn newest_of(&self, slot: u32) -> Option<&CohortResult> {
         let mut kept = self.kept.iter().rev();
         let newest = kept.find(|result| self.ledger.fires(slot, &result.firing));
@@ -161,7 +160,7 @@ impl CohortHub {
 
     fn last_error(&self, slot: u32) -> Option<String> {
         if !self.is_shared {
-            // Its newest firing may be one that is not reported, and so not kept.
+            // Its newest firing may be one that was not reported, and so is not kept.
             return self.tally.last_error.clone();
         }
         let newest = self.newest_of(slot).zip(self.ledger.cell(slot));
@@ -177,14 +176,13 @@ impl CohortHub {
         }
     }
 
-    /// The query whose place a member took was answered up to here: a subscriber that has not seen
-    /// that has missed it.
+    /// Notes that the query that a member replaced was answered up to here: a subscriber that has
+    /// not seen that firing has missed it.
     pub(crate) fn answered_before(&mut self, slot: u32, id: FiringId) {
         self.before.insert(slot, id);
     }
 
-    /// Counts a result, and keeps it if it is reported; returns the subscribers that are to be
-    /// given it.
+    /// Counts a result, and keeps it if it is reported; returns the subscribers that receive it.
     pub(crate) fn take(&mut self, result: &Arc<CohortResult>, is_reported: bool) -> Vec<Delivery> {
         self.note_last(result.firing.sn);
         let counted = self.ledger.count(&result.firing, result.outcome.rows());
@@ -223,19 +221,20 @@ impl CohortHub {
         deliveries
     }
 
-    /// `None` where the slot has no member, or not yet.
+    /// Returns a subscription to the member in a slot; `None` if the slot has no member, or not
+    /// yet.
     pub(crate) fn subscribe(
         &mut self,
         (slot, uid, name): (u32, QueryUid, &str),
         options: &SubscribeOptions,
         dictionary: &Arc<Dictionary>,
     ) -> Option<Subscription> {
-        // It may have been resumed since its slot was asked for.
+        // The member may have been resumed since its slot was looked up.
         let slot = self.ledger.newest(slot);
         let cell = self.ledger.cell(slot)?;
         let gone = self.gone_of(slot);
         let newest = self.newest_of(slot).map(CohortResult::id);
-        // Only a query that took another's place goes on with what that one answered.
+        // Only a query that replaced another continues with that one's firings.
         let took_place = self.before.contains_key(&self.ledger.first(slot));
         let is_another = options.follows_another(uid) && !took_place;
         let options = match is_another {
@@ -275,7 +274,7 @@ impl CohortHub {
         Some(Subscription::new(uid, mailbox))
     }
 
-    /// Takes a member out for good; returns its cell, once for every time that it has entered it.
+    /// Removes a member for good; returns its cell, once for every time that it entered it.
     pub(crate) fn leave(&mut self, slot: u32) -> Vec<u32> {
         for slot in self.ledger.stays(slot) {
             self.last.remove(&slot);
@@ -283,7 +282,7 @@ impl CohortHub {
         self.ledger.leave(slot)
     }
 
-    /// A member was dropped: nothing more comes for its subscribers.
+    /// Ends the subscriptions of a member that was dropped.
     pub(crate) fn end_member(&mut self, slot: u32) {
         self.before.remove(&self.ledger.first(slot));
         if let Some(listener) = self.listeners.remove(&slot) {
@@ -309,7 +308,7 @@ impl CohortHub {
     }
 
     pub(crate) fn summary(&mut self, slot: u32) -> Summary {
-        // It may have been resumed since its slot was asked for.
+        // The member may have been resumed since its slot was looked up.
         let slot = self.ledger.newest(slot);
         let seen = self.ledger.seen(slot);
         let listener = self.listeners.get_mut(&slot);
@@ -317,7 +316,7 @@ impl CohortHub {
         let last_error = self.last_error(slot);
         let [execution, delay, waiting] = self.tally.timings.quantiles();
         Summary {
-            // Of a query with ON OVERLOAD, which no other joins.
+            // A query with ON OVERLOAD is the only member of its cohort.
             skipped: self.tally.skipped,
             firings: seen.firings,
             rows: seen.rows,
@@ -330,7 +329,7 @@ impl CohortHub {
         }
     }
 
-    /// Where nothing is kept: the newest firing's error, whosever it is.
+    /// Returns the newest firing's error, of whichever member, if no result is kept.
     fn last_unkept_error(&self) -> Option<String> {
         let error = self.tally.last_error.clone();
         error.filter(|_| self.kept.is_empty())
@@ -349,8 +348,8 @@ impl CohortResult {
         FiringId::of(&self.firing.key(), self.firing.sn)
     }
 
-    /// What one member is given. A panic is the failure of its answer: others have theirs all the
-    /// same.
+    /// Returns the result of one member. A panic becomes the error of its answer; others still have
+    /// theirs.
     fn of(&self, member: &Member, dictionary: &Arc<Dictionary>) -> FiringResult {
         let cut = AssertUnwindSafe(|| self.outcome.answer(member.cell, dictionary));
         let answer = catch_unwind(cut)
@@ -361,7 +360,7 @@ impl CohortResult {
 }
 
 impl Listener {
-    /// Those of its subscribers that are still there.
+    /// Returns the mailboxes of its subscribers that still exist.
     fn mailboxes(&mut self) -> Vec<Arc<Mailbox>> {
         self.subscribers
             .retain(|mailbox| mailbox.strong_count() > 0);
@@ -376,7 +375,7 @@ impl Listener {
 }
 
 impl Delivery {
-    /// Gives subscribers a result, those of them that want it.
+    /// Gives a result to the subscribers that want it.
     pub(crate) fn deliver(&self, result: &CohortResult, dictionary: &Arc<Dictionary>) {
         let is_empty = result.outcome.is_empty(self.member.cell);
         let wants = |mailbox: &&Arc<Mailbox>| mailbox.wants(result.id(), is_empty);

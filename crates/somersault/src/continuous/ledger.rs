@@ -1,10 +1,10 @@
-//! The slots of a cohort's members: which of them fire in a result, and what has been counted for
-//! each.
+//! The slots of a cohort's members: which of them fire in a result, and the counts of each.
 //!
-//! The one thing to know before changing it: a result says which slots fired, and `until` which of
-//! them had been paused by then. What a member has counted is what its cell has, less what that had
-//! when it joined; a slot is covered from the first result on that it fires in, and only then is
-//! that difference fixed. So a result costs what its rows cost, however many members there are.
+//! The one thing to know before changing it: a result says which slots fired, and `until` says
+//! which of them had been paused by then. The count of a member is the count of its cell, less the
+//! cell's count when the member joined. A slot is covered from the first result in which it fires,
+//! and only then is that difference fixed. So a result costs what its rows cost, however many
+//! members there are.
 
 use rustc_hash::FxHashMap;
 use somersault_model::{EventTime, Sn};
@@ -20,34 +20,34 @@ pub(crate) struct Standby {
     pub(crate) cell: u32,
 }
 
-/// The slot of a member, with what is counted for it.
+/// The slot of a member, with its counts.
 #[derive(Clone, Copy)]
 struct Entry {
     slot: u32,
     cell: u32,
-    /// Rows: what is to be added to the cell's; of a slot that is not covered yet, 0.
+    /// The number of rows to add to the cell's; 0 if the slot is not covered yet.
     rows: i64,
 }
 
-/// What is counted of a cell.
+/// The counts of a cell.
 #[derive(Clone, Copy, Default)]
 struct CellCounts {
     rows: u64,
-    /// MemberLedger that are covered and fire.
+    /// Slots that are covered and fire.
     firing: u32,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// Members that joined at one time.
+/// Members that joined at the same time.
 struct Join {
     first: u32,
     base: EventTime,
-    /// The firings of the cohort before the first of theirs.
+    /// The number of the cohort's firings before the first of these members.
     before: Option<u64>,
 }
 
-/// What a member has seen.
+/// The firings and rows that a member has seen.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) firings: u64,
@@ -55,58 +55,58 @@ pub(crate) struct Seen {
     pub(crate) last_close_ms: Option<i64>,
 }
 
-/// A member that was paused in its slot.
+/// The pause of the member in a slot.
 struct Until {
     pause: Pause,
     /// The last close before its pause that was passed. Firings of earlier closes may still be
     /// under way by then.
     passed_ms: Option<i64>,
-    /// Once no firing of before is under way.
+    /// Set once no firing from before the pause is under way.
     seen: Option<Seen>,
 }
 
-/// What a result came to for all members together.
+/// The counts of one result, for all members together.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counted {
     /// Members that fired.
     pub(crate) executions: u64,
-    /// Those of them that had rows.
+    /// Members that fired and had rows.
     pub(crate) nonempty: u64,
-    /// Their rows.
+    /// Rows of all members.
     pub(crate) rows: u64,
 }
 
-/// See the module.
+/// The slots and counts of a cohort's members.
 #[derive(Default)]
 pub(crate) struct MemberLedger {
     /// Ascending by slot.
     entries: Vec<Entry>,
     gaps: usize,
     joins: Vec<Join>,
-    /// MemberLedger below this have fired.
+    /// Slots below this have fired.
     covered: u32,
     /// By the number of the cell.
     cells: Vec<CellCounts>,
     /// Covered slots that fire.
     firing: u64,
-    /// Paused slots, those of members that were resumed since among them.
+    /// Paused slots, including those of members that have been resumed since.
     until: FxHashMap<u32, Until>,
-    /// Those of them of which it is not fixed yet what they have seen.
+    /// Paused slots whose `seen` is not fixed yet.
     pausing: Vec<u32>,
-    /// Of a member that was resumed: the slot that it had before.
+    /// The previous slot of a resumed member, by its slot.
     earlier: FxHashMap<u32, u32>,
-    /// The other way round.
+    /// The next slot of a resumed member, by its previous slot.
     later: FxHashMap<u32, u32>,
-    /// Results of the cohort.
+    /// The number of the cohort's results.
     firings: u64,
     /// The last close with a result.
     answered_ms: Option<i64>,
-    /// The last one that was passed without.
+    /// The last close that was passed without a result.
     passed_ms: Option<i64>,
 }
 
 impl MemberLedger {
-    /// So many members are about to join, after this time.
+    /// Prepares for `members` members that join and fire after `base`.
     pub(crate) fn begin(&mut self, members: usize, base: EventTime) {
         if self.entries.capacity() - self.entries.len() < members {
             // Doubling would leave up to half of the list unused.
@@ -124,7 +124,7 @@ impl MemberLedger {
         }
     }
 
-    /// A member joins; if it was resumed, it had another slot before.
+    /// Adds a member; `resumed` is its previous slot if it was resumed.
     pub(crate) fn join(&mut self, member: Standby, resumed: Option<u32>) {
         let Standby { slot, cell } = member;
         self.entries.push(Entry {
@@ -155,23 +155,24 @@ impl MemberLedger {
         self.pausing.push(slot);
     }
 
-    /// The slots that a member has had, from this one back to its first.
+    /// Returns the slots that a member has had, from this one back to its first.
     pub(crate) fn stays(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(Some(slot), |slot| self.earlier.get(slot).copied())
     }
 
-    /// The newest SN by the pause of the member in a slot.
+    /// Returns the newest SN at the pause of the member in a slot.
     pub(crate) fn paused_at(&self, slot: u32) -> Option<Sn> {
         self.until.get(&slot).map(|until| until.pause.through)
     }
 
-    /// Paused slots that have had all their firings, once one comes that became due with this SN.
+    /// Returns the paused slots that have had all their firings, given that a firing is due at
+    /// `sn`.
     pub(crate) fn stopped_by(&self, sn: Sn) -> impl Iterator<Item = u32> + '_ {
         let slots = self.pausing.iter().copied();
         slots.filter(move |slot| self.paused_at(*slot).is_some_and(|through| through < sn))
     }
 
-    /// A member is gone for good; returns its cell, once for every time that it has entered it.
+    /// Removes a member for good; returns its cell, once for every time that it entered it.
     pub(crate) fn leave(&mut self, slot: u32) -> Vec<u32> {
         let mut cells = Vec::new();
         let mut next = Some(slot);
@@ -199,13 +200,13 @@ impl MemberLedger {
         if self.gaps <= GAPS || self.gaps <= self.entries.len() / 2 {
             return;
         }
-        // The last stays: the next slot is the one after it.
+        // The last entry stays: the next slot is the one after it.
         let last = self.entries.last().map(|entry| entry.slot);
         self.entries
             .retain(|entry| entry.cell != NOBODY || Some(entry.slot) == last);
         self.entries.shrink_to_fit();
         self.gaps = 0;
-        // Joins of which no member is left, but for the newest, which more may follow.
+        // Removes joins with no member left, except the newest, which others may still extend.
         let entries = &self.entries;
         let mut ends: Vec<u32> = self.joins.iter().skip(1).map(|join| join.first).collect();
         ends.push(u32::MAX);
@@ -222,12 +223,12 @@ impl MemberLedger {
         at.ok().filter(|at| self.entries[*at].cell != NOBODY)
     }
 
-    /// The cell of the member in a slot.
+    /// Returns the cell of the member in a slot.
     pub(crate) fn cell(&self, slot: u32) -> Option<u32> {
         self.at(slot).map(|at| self.entries[at].cell)
     }
 
-    /// The present slot of the member that was in a slot: it may have been resumed since.
+    /// Returns the present slot of the member that was in a slot: it may have been resumed since.
     pub(crate) fn newest(&self, mut slot: u32) -> u32 {
         while let Some(later) = self.later.get(&slot) {
             slot = *later;
@@ -240,17 +241,17 @@ impl MemberLedger {
         self.joins.get(after.checked_sub(1)?)
     }
 
-    /// The time after which the member in a slot fires there.
+    /// Returns the time after which the member in a slot fires there.
     pub(crate) fn base_ms(&self, slot: u32) -> i64 {
         self.join_of(slot).map_or(i64::MIN, |join| join.base.0)
     }
 
-    /// The first slot of the member that is in a slot: it may have been resumed since.
+    /// Returns the first slot of the member in a slot: it may have been resumed since.
     pub(crate) fn first(&self, slot: u32) -> u32 {
         self.stays(slot).last().unwrap_or(slot)
     }
 
-    /// Whether the member in a slot, or where it was before, fires in a result.
+    /// Whether the member in a slot fires in a result, there or in an earlier slot.
     pub(crate) fn fires(&self, slot: u32, firing: &Firing) -> bool {
         self.stays(slot).any(|slot| {
             // Of an amended close its time says nothing: late statements amend what those have seen
@@ -260,8 +261,8 @@ impl MemberLedger {
         })
     }
 
-    /// Counts a result, given the cells that have rows with how many; results come in the order of
-    /// their closes.
+    /// Counts a result, given the cells that have rows and their numbers of rows. Results come in
+    /// the order of their closes.
     pub(crate) fn count(
         &mut self,
         firing: &Firing,
@@ -293,8 +294,8 @@ impl MemberLedger {
         counted
     }
 
-    /// Closes up to this were passed without a result. This is known at once, also while firings of
-    /// earlier closes are under way.
+    /// Notes that closes up to this one were passed without a result. This is known at once, also
+    /// while firings of earlier closes are under way.
     pub(crate) fn passed(&mut self, last: EventTime) {
         for slot in &self.pausing {
             if let Some(until) = self.until.get_mut(slot)
@@ -306,8 +307,8 @@ impl MemberLedger {
         self.passed_ms = self.passed_ms.max(Some(last.0));
     }
 
-    /// An amended firing is of an earlier close, for which those do not fire that joined since:
-    /// what their cells count now is not theirs. Returns what it would come to for them.
+    /// An amended firing is of an earlier close, at which members that joined later do not fire:
+    /// what their cells count now is not theirs. Returns what the counts would be for them.
     fn pass_over_younger(
         &mut self,
         members: u32,
@@ -339,7 +340,7 @@ impl MemberLedger {
         younger
     }
 
-    /// Notes what there was before the first firing of each slot below this.
+    /// Fixes the counts before the first firing of each slot below this one.
     fn cover(&mut self, members: u32) {
         if members <= self.covered {
             return;
@@ -369,7 +370,7 @@ impl MemberLedger {
         self.covered = members;
     }
 
-    /// Fixes what those have seen that were paused before a firing became due.
+    /// Fixes the counts of members that were paused before a firing became due.
     fn note_paused(&mut self, firing: &Firing) {
         let mut pausing = std::mem::take(&mut self.pausing);
         pausing.retain(|slot| {
@@ -385,7 +386,7 @@ impl MemberLedger {
         self.pausing = pausing;
     }
 
-    /// The paused member in a slot has seen what it will see there.
+    /// Fixes the counts of the paused member in a slot: it sees nothing more there.
     fn fix(&mut self, slot: u32) {
         let seen = self.seen_at(slot);
         if slot < self.covered
@@ -399,7 +400,7 @@ impl MemberLedger {
         }
     }
 
-    /// What a member has seen, in its slot and in those that it had before.
+    /// Returns the counts of a member, over its slot and its earlier ones.
     pub(crate) fn seen(&self, slot: u32) -> Seen {
         let mut seen = Seen::default();
         for slot in self.stays(slot) {
@@ -411,7 +412,7 @@ impl MemberLedger {
         seen
     }
 
-    /// What the member in a slot has seen there.
+    /// Returns the counts of the member in a slot, there alone.
     fn seen_at(&self, slot: u32) -> Seen {
         let until = self.until.get(&slot);
         if let Some(seen) = until.and_then(|until| until.seen) {

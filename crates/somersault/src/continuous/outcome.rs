@@ -1,5 +1,5 @@
-//! What a firing of a cohort came to: the answers of all cells, kept in one piece where they were
-//! evaluated at once.
+//! The outcome of a cohort's firing: the answers of all cells, kept in one piece where they were
+//! evaluated together.
 
 use crate::answer::Answer;
 use rustc_hash::FxHashMap;
@@ -7,17 +7,17 @@ use somersault_dictionary::Dictionary;
 use somersault_query::{Answer as Evaluated, GroupAnswer, QueryError};
 use std::sync::Arc;
 
-/// See the module.
+/// The answers of all cells for one firing.
 pub(crate) struct Outcome {
-    /// Cells that were evaluated at once; more than one where that had to be done in parts.
+    /// Cells that were evaluated together; several entries if that had to be done in parts.
     together: Vec<GroupAnswer>,
-    /// Cells that were evaluated by themselves and have rows, and all that failed.
+    /// Cells that were evaluated one by one and have rows, and all cells that failed.
     each: FxHashMap<u32, Result<Answer, String>>,
-    /// The answer of all other cells, where they were evaluated by themselves.
+    /// The answer of all other cells, where they were evaluated one by one.
     empty: Option<Answer>,
-    /// Nothing was evaluated: why.
+    /// Why nothing was evaluated, if so.
     failed: Option<String>,
-    /// How many rows an answer may have.
+    /// The largest number of rows that an answer may have.
     most_rows: u64,
 }
 
@@ -39,8 +39,7 @@ impl Outcome {
         }
     }
 
-    /// Cells that were evaluated at once. Those of them that have more rows than an answer may have
-    /// failed.
+    /// Adds cells that were evaluated together. Cells with more rows than an answer may have fail.
     pub(crate) fn add(&mut self, answer: GroupAnswer) {
         let limit = self.most_rows;
         let failed = answer.cells().filter(|(_, rows)| *rows as u64 > limit);
@@ -56,13 +55,13 @@ impl Outcome {
         }
     }
 
-    /// Puts another answer in the place of all that there is: that of the only cell.
+    /// Replaces all answers with that of the only cell.
     pub(crate) fn replace(&mut self, cell: u32, answer: Result<Answer, String>) {
         *self = Outcome::new(self.most_rows);
         self.add_one(cell, answer);
     }
 
-    /// Memory that it takes, roughly.
+    /// Returns its approximate memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let together = self.together.iter().map(GroupAnswer::memory_bytes);
         let each = self.each.values().map(|answer| match answer {
@@ -72,23 +71,23 @@ impl Outcome {
         together.chain(each).sum()
     }
 
-    /// Whether it was one failure for all.
+    /// Returns the failure of all cells together, if there was one.
     pub(crate) fn failure(&self) -> Option<&String> {
         self.failed.as_ref()
     }
 
-    /// A failure of some cell.
+    /// Returns the failure of some cell.
     pub(crate) fn a_failure(&self) -> Option<&String> {
         let of_each = || self.each.values().find_map(|answer| answer.as_ref().err());
         self.failed.as_ref().or_else(of_each)
     }
 
-    /// The failure of one cell.
+    /// Returns the failure of one cell.
     pub(crate) fn error_of(&self, cell: u32) -> Option<String> {
         self.each.get(&cell)?.as_ref().err().cloned()
     }
 
-    /// The cells that have rows, with how many.
+    /// Returns the cells that have rows, with the number of rows of each.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, u64)> + Clone + '_ {
         let together = self.together.iter().flat_map(GroupAnswer::cells);
         let together = together.filter(|(_, rows)| *rows as u64 <= self.most_rows);
@@ -99,14 +98,14 @@ impl Outcome {
         together.chain(each).map(|(cell, rows)| (cell, rows as u64))
     }
 
-    /// Whether the answer of a cell has no row.
+    /// Whether the answer of a cell has no rows.
     pub(crate) fn is_empty(&self, cell: u32) -> bool {
         self.failed.is_none()
             && !self.each.contains_key(&cell)
             && self.together.iter().all(|answer| answer.count(cell) == 0)
     }
 
-    /// The answer of a cell.
+    /// Returns the answer of a cell.
     pub(crate) fn answer(&self, cell: u32, dictionary: &Arc<Dictionary>) -> Result<Answer, String> {
         if let Some(error) = &self.failed {
             return Err(error.clone());

@@ -1,16 +1,16 @@
-//! Puts things that are finished in any order back into the order of their tickets, for one thread
-//! at a time.
+//! Puts items that finish in any order back into the order of their tickets, for one thread at a
+//! time.
 //!
 //! Before changing anything here: the driver's thread takes tickets, so it must never wait for the
-//! thread that drains. So the thread that leaves the thing whose turn it is drains it, and all
-//! whose turn comes meanwhile, one after the other and without the lock that they are left under;
-//! other threads only leave theirs.
+//! thread that drains. The thread that leaves the item whose turn it is drains it, and all items
+//! whose turn comes meanwhile, one after the other and without holding the lock under which items
+//! are left. Other threads only leave theirs.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the module.
+/// Items that wait for their turn.
 pub(crate) struct Resequencer<T> {
     tickets: AtomicU64,
     waiting: Mutex<Waiting<T>>,
@@ -36,13 +36,13 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// The next place in the order. One thread asks for them.
+    /// Returns the next position in the order. Only one thread takes tickets.
     pub(crate) fn ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Leaves what has this ticket. Whether the caller is to drain: [`Resequencer::next`], until it
-    /// gives none.
+    /// Leaves the item of this ticket. Returns whether the caller must drain: call
+    /// [`Resequencer::next`] until it returns `None`.
     #[must_use]
     pub(crate) fn leave(&self, ticket: u64, left: T) -> bool {
         let mut waiting = self.waiting.lock();
@@ -54,7 +54,7 @@ impl<T> Resequencer<T> {
         true
     }
 
-    /// What has its turn.
+    /// Returns the item whose turn it is.
     pub(crate) fn next(&self) -> Option<T> {
         let mut waiting = self.waiting.lock();
         let next = waiting.next;

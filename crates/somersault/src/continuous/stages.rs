@@ -1,10 +1,10 @@
-//! What a query does with its answers beside giving them to subscribers: ISTREAM and DSTREAM,
-//! REPORT, and the stream that it derives. Queries of a shape do nothing of this, so all of it is
-//! for the only member of a cohort.
+//! The stages of a query's answers beyond delivery to subscribers: ISTREAM and DSTREAM, REPORT, and
+//! the stream that it derives. Queries of a shape have none of these, so every stage serves the
+//! only member of a cohort.
 //!
 //! Before changing anything here: firings are executed at the same time and answered in the order
-//! of their closes (WI-2). Comparing answers takes as long as they are large, so it is done without
-//! the lock that tickets and results are left under
+//! of their closes (WI-2). The time to compare answers grows with their size, so comparing is done
+//! without the lock under which tickets and results are left
 //! ([`crate::continuous::resequencer::Resequencer`]).
 
 mod changes;
@@ -28,7 +28,7 @@ use somersault_stream::FiringKey;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A firing that has its turn in the order of its cohort's answers.
+/// A firing whose turn it is in the order of its cohort's answers.
 pub(super) struct Turn {
     pub(super) key: FiringKey,
     /// `None` if it was skipped, or not executed because its queries had been dropped.
@@ -38,27 +38,27 @@ pub(super) struct Turn {
 /// The cell of the only member of a cohort.
 const SOLE_CELL: u32 = 0;
 
-/// See the module.
+/// The stages of a query.
 #[derive(Default)]
 pub(super) struct Stages {
-    /// Used by one thread at a time, the one that publishes. `None` of a query that reports all
-    /// that it finds.
+    /// Used only by the one thread that publishes. `None` for a query that reports everything that
+    /// it finds.
     compared: Option<Mutex<Compared>>,
-    /// Whether the answers make a stream.
+    /// Whether the answers form a stream.
     derives: bool,
 }
 
-/// What a query compares one answer with the next for.
+/// The stages that compare each answer with the one before.
 struct Compared {
-    /// Of a query with ISTREAM or DSTREAM.
+    /// Set for a query with ISTREAM or DSTREAM.
     changes: Option<Changes>,
-    /// Of a query that does not report every firing.
+    /// Set for a query that does not report every firing.
     reporting: Option<Reporting>,
 }
 
 impl Stages {
-    /// Those of a query; a CONSTRUCT whose answers are compared is evaluated without its template
-    /// from now on.
+    /// Returns the stages of a query. A CONSTRUCT whose answers are compared loses its template:
+    /// from now on it is evaluated without it.
     pub(super) fn of(query: &mut ContinuousQuery, comparison: impl Fn() -> Comparison) -> Stages {
         let changes = query.operator.compares().then(|| {
             let template = Template::split_off(&mut query.query);
@@ -73,8 +73,8 @@ impl Stages {
         }
     }
 
-    /// What is published of a result, and whether subscribers are given it; the firing's id if they
-    /// had it before a restart.
+    /// Returns the result to publish and whether to report it. Returns the firing's id as the error
+    /// if subscribers had it before a restart.
     pub(super) fn compare(
         &self,
         mut result: CohortResult,
@@ -92,8 +92,8 @@ impl Stages {
         Ok((result, is_reported))
     }
 
-    /// What a firing has for the stream that the query derives, if it derives one; without a result
-    /// it was skipped.
+    /// Returns the input of a firing to the stream that the query derives; `None` if it derives
+    /// none. A firing without a result was skipped.
     pub(super) fn derive(
         &self,
         key: FiringKey,
@@ -105,7 +105,7 @@ impl Stages {
         }
         let answer = result.map(|result| result.outcome.answer(SOLE_CELL, dictionary));
         if key.revision > 0 && matches!(answer, Some(Err(_))) {
-            // No answer is not an empty one: what was derived before would be lost.
+            // A failure is not an empty answer: the statements derived before would be lost.
             return Some(Derives::Unchanged);
         }
         let answer = answer.and_then(Result::ok);
@@ -113,16 +113,15 @@ impl Stages {
         let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
         let quads = answer.iter().flat_map(Answer::quads).cloned();
         let mut statements: Vec<Quad> = statements.chain(quads).collect();
-        // A window of a number of statements may begin between them: their order must not depend on
-        // that of ids (S6).
+        // A count window may begin between them, so their order must not depend on ids (S6).
         statements.sort_by_cached_key(Quad::to_string);
         Some(Derives::Statements(statements))
     }
 }
 
 impl Compared {
-    /// As [`Compared::compare`]. A comparison that panics is the failure of its answer; those after
-    /// it have their turn.
+    /// As [`Compared::compare`]. A comparison that panics becomes the error of its answer; later
+    /// answers still have their turn.
     fn guarded(&mut self, result: FiringResult, repeated: bool) -> Option<(FiringResult, bool)> {
         let failed = FiringResult {
             answer: Err("internal fault: the comparison of answers panicked".to_owned()),
@@ -158,7 +157,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// An answer with one row of so many columns.
+    /// Returns an answer with one row of this many columns.
     fn result(close_ms: i64, columns: usize) -> FiringResult {
         let variables: Vec<String> = (0..columns).map(|at| format!("v{at}")).collect();
         let ids = vec![vec![TermId::from_raw(1 << 60 | close_ms as u64)]; columns];
@@ -202,14 +201,14 @@ mod tests {
         assert!(order.leave(tickets[0], turn(0)));
         let close = |turn: Option<Turn>| turn.map(|turn| turn.key.close.0);
         assert_eq!(close(order.next()), Some(0));
-        // While it is compared: were one lock held for all, this would never end.
+        // While one answer is compared: with one lock for everything, this would never end.
         let _comparing = stages.compared.as_ref().map(Mutex::lock);
         assert_eq!(order.ticket(), 2);
         assert!(!order.leave(tickets[1], turn(1)));
         assert_eq!(close(order.next()), Some(1));
     }
 
-    /// Of a query with ISTREAM whose comparisons may take this much memory.
+    /// A query with ISTREAM whose comparisons may take this much memory, in bytes.
     fn comparing(memory_bytes: u64) -> Compared {
         let comparison = Comparison {
             dictionary: Arc::new(Dictionary::new()),
@@ -230,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_comparison_beyond_its_limits_fails_its_answer_alone() {
-        // Enough for two ids and what is counted of them, not for six.
+        // Enough for two ids and their counts, not for six.
         let mut compared = comparing(70);
         let answer = |close_ms| result(close_ms, 1);
         assert_eq!(rows(&mut compared, answer(0)), Ok(1));

@@ -1,10 +1,10 @@
-//! Registration of many continuous queries at once. Texts of a shape that came before are not
-//! parsed: they are compared with its pieces, and only the words between them are read. What is to
-//! be logged goes in records of some thousands, so that the driver's thread is never held for long.
-//! Records are handed in one after the other and waited for together, so that many shapes do not
-//! cost a sync of the log each.
+//! Registration of many continuous queries at once. Texts of a known shape are not parsed: they are
+//! compared with its pieces, and only the words between the pieces are read. A log record holds
+//! some thousands of queries, so that the driver's thread is never held for long. Records are
+//! submitted one after the other and awaited together, so that many shapes do not cost a sync of
+//! the log each.
 //!
-//! The one thing to know before changing it: each query is taken or refused for itself, in the
+//! The one thing to know before changing it: each query is accepted or refused on its own, in the
 //! order given, as if [`Engine::register`] had been called with each.
 
 use super::Engine;
@@ -19,57 +19,57 @@ use std::sync::Arc;
 
 /// The most queries that are logged in one record.
 const TOGETHER: usize = 4096;
-/// The most shapes that a text is compared with before it is read as a new one.
+/// The most shapes that a text is compared with before it is parsed as a new one.
 const SHAPES: usize = 16;
-/// The most inputs that are handed in and not waited for.
+/// The most inputs that are submitted but not awaited.
 const HANDED_IN: usize = 256;
 
 /// A query to be registered.
 #[derive(Clone, Debug)]
 pub struct NewQuery {
-    /// Its name; may be left out where the text says one.
+    /// Its name; optional if the text states one.
     pub name: Option<String>,
     /// The text.
     pub text: String,
 }
 
-/// How a registration that was not refused went.
+/// The outcome of a registration that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
     /// The query is new.
     New,
-    /// The same text was registered under this name before; nothing has changed.
+    /// The same text was already registered under this name; nothing has changed.
     Before,
 }
 
-/// How a registration in the place of another query went.
+/// The outcome of a registration in place of another query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// There was no query of that name.
     New,
-    /// The same text was registered under this name before; nothing has changed.
+    /// The same text was already registered under this name; nothing has changed.
     Before,
-    /// It has taken the place of another one.
+    /// It has replaced another query.
     Replaced {
-        /// The uid of that one.
+        /// The uid of the replaced query.
         uid: u64,
-        /// That one had the closes up to this time, the new one has those after it; `None` while no
-        /// stream of theirs has a time.
+        /// The replaced query answers the closes up to this time, the new one those after it;
+        /// `None` while none of their streams has a time.
         after_ms: Option<i64>,
     },
 }
 
-/// Texts of one shape, and those of them that are to be registered next.
+/// Texts of one shape, with those to be registered next.
 struct Known {
     shape: Arc<Shape>,
     declaration: QueryDeclaration,
-    /// Where each stood, its name and its words.
+    /// The position of each text, its name and its words.
     waiting: Vec<(usize, (String, Vec<String>))>,
 }
 
-/// Queries whose input was handed in.
+/// Queries whose input has been submitted.
 struct HandedIn {
-    /// Where each stood.
+    /// The position of each query.
     places: Vec<usize>,
     done: PendingInput,
 }
@@ -77,22 +77,22 @@ struct HandedIn {
 /// Queries that are being registered.
 struct Batch<'e> {
     engine: &'e Engine,
-    /// The shape of the last text first.
+    /// The known shapes, that of the last text first.
     known: Vec<Known>,
     /// The names that wait to be registered.
     names: HashSet<String>,
-    /// In the order in which they were handed in.
+    /// The submitted inputs, in order.
     handed_in: VecDeque<HandedIn>,
     outcomes: Vec<Result<Registered, EngineError>>,
 }
 
 impl Engine {
-    /// Registers queries; returns how it went with each, in their order. Those that differ in names
-    /// and constants alone stand in one group and are evaluated together. A refused query keeps no
-    /// other from being registered.
+    /// Registers queries; returns the outcome of each, in their order. Queries that differ only in
+    /// names and constants form one group and are evaluated together. A refused query does not keep
+    /// others from being registered.
     ///
     /// # Errors
-    /// The log has failed, or the engine is stopping. Queries that came before are registered then.
+    /// The log has failed, or the engine is stopping. Earlier queries are registered then.
     pub fn register_many(
         &self,
         queries: impl IntoIterator<Item = NewQuery>,
@@ -117,7 +117,7 @@ impl Engine {
 impl Batch<'_> {
     fn take(&mut self, query: NewQuery) -> Result<(), EngineError> {
         let at = self.outcomes.len();
-        // Replaced once it is registered.
+        // Overwritten once it is registered.
         self.outcomes.push(Ok(Registered::New));
         let NewQuery { name, text } = query;
         if let Err(refused) = self.engine.check_text(&text) {
@@ -132,7 +132,7 @@ impl Batch<'_> {
                 let Some((shape, words)) = Shape::of(&text) else {
                     return self.register_alone(at, name, &text);
                 };
-                // By the pieces alone it is not found where its words hold spaces.
+                // The pieces alone do not find the shape if its words hold spaces.
                 let number = match self.known.iter().position(|known| *known.shape == shape) {
                     Some(number) => number,
                     None => match self.engine.parser(None).parse_continuous(&text) {
@@ -146,7 +146,7 @@ impl Batch<'_> {
                 (number, words)
             }
         };
-        // What comes often is found first.
+        // A common shape is found first.
         self.known.swap(0, number);
         let own = self.known[0].shape.name(&words);
         let name = match one_name(name, own) {
@@ -157,7 +157,7 @@ impl Batch<'_> {
             }
         };
         if !self.names.insert(name.clone()) {
-            // The same name again: what became of the first decides.
+            // The same name again: the outcome of the first registration decides.
             self.register_all()?;
             self.names.insert(name.clone());
         }
@@ -169,7 +169,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Registers a query whose text has no shape, after all that came before it.
+    /// Registers a query whose text has no shape, after all earlier ones.
     fn register_alone(
         &mut self,
         at: usize,
@@ -184,7 +184,7 @@ impl Batch<'_> {
                 return Ok(());
             }
         };
-        // What is there already takes no room.
+        // A query that exists already takes no room.
         if self.room_for(1)? == 0 && self.engine.inner.driver.query(&name).is_none() {
             self.outcomes[at] = Err(self.engine.too_many_queries());
             return Ok(());
@@ -228,7 +228,7 @@ impl Batch<'_> {
                     .into_iter()
                     .for_each(|at| self.outcomes[at] = Ok(Registered::Before)),
             },
-            // All of them for one reason, such as a stream that there is not.
+            // All of them are refused for one reason, such as an unknown stream.
             Err(RuntimeError::Refused(refusal)) => {
                 for at in places {
                     self.outcomes[at] = Err(RuntimeError::Refused(refusal.clone()).into());
@@ -239,7 +239,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// How many of these new queries may be registered after those that were handed in.
+    /// Returns how many of these new queries may be registered after the submitted ones.
     fn room_for(&mut self, new: usize) -> Result<usize, EngineError> {
         let handed_in = self.handed_in.iter().map(|it| it.places.len());
         // Some of them may be registered already.
@@ -251,7 +251,7 @@ impl Batch<'_> {
         Ok(self.engine.room_for_queries().min(new))
     }
 
-    /// Takes note of a shape by its first text.
+    /// Notes a shape by its first text.
     fn learn(&mut self, shape: Shape, query: &ContinuousQuery) -> Result<usize, EngineError> {
         if self.known.len() >= SHAPES {
             let last = self.known.len() - 1;
@@ -274,7 +274,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Registers what waits of one shape.
+    /// Registers the waiting queries of one shape.
     fn register(&mut self, number: usize) -> Result<(), EngineError> {
         let engine = self.engine;
         let mut waiting = std::mem::take(&mut self.known[number].waiting);
@@ -283,7 +283,7 @@ impl Batch<'_> {
             let driver = &engine.inner.driver;
             let mut left = room;
             waiting.retain(|(at, (name, _))| {
-                // What is there already takes no room.
+                // A query that exists already takes no room.
                 if driver.query(name).is_some() {
                     return true;
                 }

@@ -1,5 +1,5 @@
-//! The graphs of the Graph Store Protocol. The writes to graphs are updates like any other (S15);
-//! how they are made of documents is in `graphs.rs`.
+//! The graphs of the Graph Store Protocol. Writes to graphs are updates like any other (S15);
+//! `graphs.rs` makes them from documents.
 
 use super::{Engine, QueryOptions, QueryResults, UpdateSummary};
 use crate::error::EngineError;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(crate) const NESTING_LIMIT: usize = 64;
 
 impl Engine {
-    /// How many statements the stable snapshot holds, over all graphs.
+    /// Returns the number of statements in the stable snapshot, over all graphs.
     pub(super) fn stored_statements(&self) -> u64 {
         let snapshot = self.inner.store.pin_stable();
         let named = snapshot.graphs();
@@ -28,7 +28,7 @@ impl Engine {
         named + snapshot.statement_count(TermId::DEFAULT_GRAPH)
     }
 
-    /// The triples of a graph (Graph Store Protocol GET).
+    /// Returns the triples of a graph (Graph Store Protocol GET).
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
@@ -41,8 +41,8 @@ impl Engine {
         self.query("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", &options)
     }
 
-    /// Looks whether a graph is there (Graph Store Protocol HEAD) and returns the snapshot number
-    /// at which it is; none of it is read.
+    /// Returns the snapshot number at which a graph exists, without reading it (Graph Store
+    /// Protocol HEAD).
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
@@ -63,8 +63,8 @@ impl Engine {
     /// Replaces a graph (Graph Store Protocol PUT).
     ///
     /// # Errors
-    /// [`EngineError::Data`] with the place where the document does not parse; the graph stays as
-    /// it was.
+    /// [`EngineError::Data`] with the place where the document does not parse; the graph is
+    /// unchanged then.
     pub fn put_graph(
         &self,
         graph: &GraphName,
@@ -75,11 +75,11 @@ impl Engine {
         self.take_document(graph, reader, (format, base), true)
     }
 
-    /// Adds to a graph (Graph Store Protocol POST).
+    /// Adds a document to a graph (Graph Store Protocol POST).
     ///
     /// # Errors
-    /// [`EngineError::Data`] with the place where the document does not parse; the graph stays as
-    /// it was.
+    /// [`EngineError::Data`] with the place where the document does not parse; the graph is
+    /// unchanged then.
     pub fn post_graph(
         &self,
         graph: &GraphName,
@@ -111,7 +111,7 @@ impl Engine {
         })
     }
 
-    /// Deletes, then inserts, in one snapshot.
+    /// Deletes statements, then inserts others, in one snapshot.
     ///
     /// # Errors
     /// The log or a shard has failed.
@@ -166,7 +166,7 @@ pub(super) fn document_parser(
     }
 }
 
-/// The ids of a statement whose terms are all known.
+/// Returns the ids of a statement whose terms are all known; `None` if one is not.
 pub(super) fn lookup(dictionary: &Dictionary, quad: &Quad) -> Option<QuadIds> {
     Some(QuadIds {
         graph: graph_id(&quad.graph_name, dictionary)?,
@@ -188,7 +188,7 @@ fn is_empty(snapshot: &Snapshot, graph: &GraphName, dictionary: &Dictionary) -> 
     graph_id(graph, dictionary).is_none_or(|graph| snapshot.statement_count(graph) == 0)
 }
 
-/// Refuses triple terms that are nested too deeply to be handled safely.
+/// Refuses triple terms that are nested too deeply to be processed safely.
 pub(super) fn check_nesting<'a>(quad: impl Into<QuadRef<'a>>) -> Result<(), EngineError> {
     let mut depth = 0;
     let mut term = quad.into().object;

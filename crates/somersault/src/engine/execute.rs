@@ -1,8 +1,8 @@
-//! How one-shot queries are executed. A light one runs on its caller's thread, since handing it
-//! over and waking up again would cost more than it does; it starts there with a small budget of
-//! time and memory. What does not get done within that, or is not expected to, begins again on the
-//! query pool: the one thing to know before changing it is that nothing but the budget may differ
-//! between the two.
+//! How one-shot queries are executed. A light query runs on its caller's thread, with a small
+//! budget of time and memory, since handing it over and waking up again would cost more than the
+//! query does. A query that exceeds the budget, or is expected to, starts again on the query pool.
+//! The one thing to know before changing it is that nothing but the budget may differ between the
+//! two.
 
 use super::{Engine, QueryOptions, QueryResults};
 use crate::answer::Answer;
@@ -19,27 +19,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The uid under which one-shot queries key their random functions; no registration ever gets so
+/// The uid under which one-shot queries key their random functions; no registration ever gets this
 /// far.
 const ONE_SHOT: QueryUid = QueryUid(u64::MAX);
 /// A pin outlives the query's own limit a little: the query should hit its limit first.
 const PIN_SLACK_MS: i64 = 1_000;
-/// A query that took so many times its budget before it looked at the clock was no light one. Less
-/// may be a thread that had to wait for a processor.
+/// A query that took this many times its budget before it looked at the clock was not light. A
+/// smaller overrun may just be preemption.
 const FAR_BEYOND: u32 = 16;
-/// Patterns that are nested deeper are left to the pool, whose stacks are large.
+/// Patterns that are nested deeper go to the pool, whose stacks are large.
 const DEPTH: usize = 16;
 
-/// What became of a query that was tried on its caller's thread.
+/// The outcome of trying a query on its caller's thread.
 #[derive(Debug)]
 pub enum Light {
-    /// It is answered.
+    /// The query is answered.
     Done(QueryResults),
-    /// It takes longer than a caller who must not wait can give it.
+    /// It takes longer than a caller that must not wait can afford.
     Heavy(HeavyQuery),
 }
 
-/// What an execution has come to, before it is put together with the dictionary.
+/// The outcome of an execution, before it is combined with the dictionary.
 pub(super) struct Executed {
     answer: Arc<QueryAnswer>,
     sn: u64,
@@ -55,7 +55,7 @@ impl Executed {
         }
     }
 
-    /// In the place of results that are no longer needed.
+    /// Puts the outcome into results that are no longer needed.
     pub(super) fn replace(self, results: &mut QueryResults, dictionary: &Arc<Dictionary>) {
         results.answer.replace(self.answer, dictionary);
         results.sn = self.sn;
@@ -63,17 +63,17 @@ impl Executed {
     }
 }
 
-/// A query for the query pool. It has a place there, which is free again when it is dropped.
+/// A query for the query pool. It has a place there, which is freed when it is dropped.
 pub struct HeavyQuery {
     engine: Engine,
     query: Arc<BoundQuery>,
     options: QueryOptions,
-    /// When it was asked for: its time counts from then, waiting included.
+    /// The time of the request: the time limit counts from then, waiting included.
     asked: Instant,
 }
 
 impl HeavyQuery {
-    /// Has the pool answer it, and waits for that.
+    /// Has the pool answer the query, and waits for the answer.
     ///
     /// # Errors
     /// It hits a limit, or the engine stops; see [`EngineError`].
@@ -85,8 +85,8 @@ impl HeavyQuery {
         answer.recv().map_err(|_| EngineError::Stopped)?
     }
 
-    /// Has the pool answer it; `done` is called with the answer, on a thread of the pool: it must
-    /// not wait for anything. If the engine stops before that, `done` is dropped without a call.
+    /// Has the pool answer the query. `done` is called with the answer on a thread of the pool, and
+    /// must not wait for anything. If the engine stops earlier, `done` is dropped without a call.
     pub fn submit(self, done: impl FnOnce(Result<QueryResults, EngineError>) + Send + 'static) {
         let pool = Arc::clone(&self.engine.inner.pool);
         let expects_help = self.query.prepared().expects_help();
@@ -94,7 +94,7 @@ impl HeavyQuery {
             let run = AssertUnwindSafe(|| self.engine.execute_there(&self));
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
             self.engine.inner.counters.lane().note(&result);
-            // Given up before the answer is: the last handle must not be dropped by the pool.
+            // Dropped before the answer is passed on: the pool must not drop the last handle.
             drop(self);
             done(result);
         });
@@ -118,7 +118,8 @@ impl std::fmt::Debug for HeavyQuery {
 }
 
 impl QueryOptions {
-    /// Why a query failed: that it was given up is told apart from the engine's end.
+    /// Returns why a query failed; a query cancelled by its caller is distinguished from the
+    /// engine's end.
     fn error(&self, error: QueryError) -> EngineError {
         match error {
             QueryError::Cancelled if self.is_given_up() => EngineError::Cancelled,
@@ -154,10 +155,10 @@ impl Engine {
         Ok(Light::Heavy(self.heavy(query, options)?))
     }
 
-    /// A query for the pool, which has a place among those that run there or wait.
+    /// Returns a query for the pool, with a place among those that run there or wait.
     ///
     /// # Errors
-    /// There is no place left.
+    /// No place is left.
     pub(super) fn heavy(
         &self,
         query: Arc<BoundQuery>,
@@ -185,7 +186,7 @@ impl Engine {
         prepared.depth() <= DEPTH && prepared.is_light()
     }
 
-    /// Executes a query on its caller's thread; `None` where the budget is used up.
+    /// Executes a query on its caller's thread; returns `None` if the budget is used up.
     pub(super) fn execute_here(
         &self,
         prepared: &Prepared,
@@ -257,12 +258,13 @@ impl Engine {
         })
     }
 
-    /// How long a query with this limit of its own may take.
+    /// Returns the time limit of a query that sets this limit.
     pub(super) fn query_time(&self, own: Option<Duration>) -> Duration {
         own.unwrap_or(self.inner.config.limits.query_time)
     }
 
-    /// What a query on the snapshot that was just pinned is given: NOW() is the time of that.
+    /// Returns the parameters of a query on the snapshot that was just pinned: NOW() is that
+    /// snapshot's time.
     pub(super) fn one_shot_execution(
         &self,
         timeout: Option<Duration>,

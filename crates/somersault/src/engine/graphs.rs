@@ -1,9 +1,9 @@
-//! How documents are written into graphs. What a document changes is found out by ids, on the
-//! snapshot that the change follows; while that goes on the engine takes no other input.
+//! How documents are written into graphs. The changes of a document are found by ids, on the
+//! snapshot that the change follows; meanwhile the engine takes no other input.
 //!
-//! The one thing to know: a large document takes the way of a load (its statements are interned and
-//! on disk before anything stops), unless it replaces statements. Those that go and those that come
-//! must be one record, and a load's record has none that go.
+//! The one thing to know: a large document is written like a load (its statements are interned and
+//! on disk before anything stops), unless it replaces statements. Deletes and inserts must then be
+//! one record, and a load's record has no deletes.
 
 use super::Engine;
 use super::data::{check_nesting, document_parser, graph_id, lookup};
@@ -22,11 +22,11 @@ use std::io::{Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Documents of this size take the way of a load.
+/// Documents of at least this size are written like a load.
 const LARGE_BYTES: u64 = 1 << 20;
 
 impl Engine {
-    /// Adds a document to a graph, or puts it in its place.
+    /// Adds a document to a graph, or replaces the graph's statements with it.
     pub(super) fn take_document(
         &self,
         graph: &GraphName,
@@ -39,7 +39,7 @@ impl Engine {
         let read = reader.by_ref().take(LARGE_BYTES).read_to_end(&mut start);
         let is_large =
             read.map_err(|error| EngineError::from_document(error.into()))? as u64 == LARGE_BYTES;
-        // The blank nodes of a loaded document are renamed, its graph's name among them.
+        // The blank nodes of a loaded document are renamed, including its graph's name.
         if is_large && !graph.is_blank_node() {
             let whole = Cursor::new(start).chain(reader);
             let gathered = self.gather_graph(graph, whole, format, base)?;
@@ -73,7 +73,7 @@ impl Engine {
         Ok(read)
     }
 
-    /// Writes what was read of a large document.
+    /// Writes the statements that were read of a large document.
     fn write_large(
         &self,
         graph: &GraphName,
@@ -130,7 +130,7 @@ impl Engine {
         })
     }
 
-    /// Changes one graph by what `change` makes of its present statements.
+    /// Changes one graph by the effects that `change` derives from its present statements.
     pub(super) fn write_graph(
         &self,
         graph: &GraphName,
@@ -163,36 +163,37 @@ impl Engine {
     }
 }
 
-/// Sorted statements, each once.
+/// Returns sorted statements, each once.
 fn distinct(sorted: &[QuadIds]) -> impl Iterator<Item = &QuadIds> {
     sorted
         .chunk_by(|a, b| a == b)
         .filter_map(|equal| equal.first())
 }
 
-/// A graph as it is when a change to it is evaluated.
+/// A graph at the time when a change to it is evaluated.
 pub(super) struct Present<'s> {
     graph: &'s GraphName,
-    /// `None` where nobody has heard of it.
+    /// `None` if the dictionary does not know the graph's name.
     id: Option<TermId>,
     dictionary: &'s Dictionary,
     snapshot: Snapshot,
-    /// The limits of what is done with it.
+    /// The parameters of the evaluation, with its limits.
     execution: Execution,
 }
 
 impl Present<'_> {
-    /// How many statements it has.
+    /// Returns the number of its statements.
     pub(super) fn count(&self) -> u64 {
         self.id.map_or(0, |id| self.snapshot.statement_count(id))
     }
 
-    /// Whether its statements are few enough to be listed where they go.
+    /// Whether its statements are few enough to be listed when they are deleted.
     pub(super) fn is_listed(&self) -> bool {
         self.count() <= MOST_LISTED
     }
 
-    /// What clears the graph as a whole and puts statements into it, of which it has `kept`.
+    /// Returns effects that clear the graph as a whole and insert statements, `kept` of which it
+    /// already has.
     pub(super) fn cleared_for(&self, inserts: Vec<Quad>, kept: u64) -> Effects {
         Effects {
             clears: vec![self.graph.clone()],
@@ -203,7 +204,7 @@ impl Present<'_> {
         }
     }
 
-    /// What a document changes, which is added or takes the place of all.
+    /// Returns the effects of a document that is added, or that replaces all statements.
     fn taking(&self, new: HashSet<Quad>, replace: bool) -> Result<Effects, EngineError> {
         let mut watch = Watch::new(&self.execution);
         if replace && !self.is_listed() {
@@ -242,12 +243,12 @@ impl Present<'_> {
         })
     }
 
-    /// All its statements.
+    /// Returns all its statements.
     pub(super) fn all(&self) -> Result<Vec<Quad>, EngineError> {
         self.statements(&mut Watch::new(&self.execution), |_| true)
     }
 
-    /// Its statements of which this is true.
+    /// Returns its statements for which `wanted` is true.
     fn statements(
         &self,
         watch: &mut Watch<'_>,
@@ -284,7 +285,7 @@ impl Present<'_> {
         Ok(found)
     }
 
-    /// A statement of this graph in its terms.
+    /// Returns a statement of this graph in its terms.
     fn decode(&self, ids: QuadIds) -> Option<Quad> {
         let term = |id| self.dictionary.decode(id);
         let subject: NamedOrBlankNode = match term(ids.subject)? {

@@ -1,5 +1,6 @@
-//! What each one-shot query would write to, in lanes: threads that answer at the same time count in
-//! different places, and whoever reads adds them up; what they hold they hold by different counts.
+//! The shared state that each one-shot query writes to, split into lanes: threads that answer at
+//! the same time count in different places, and a reader adds the lanes up. Each lane also has its
+//! own reference counts for the objects that queries hold.
 
 use super::QueryResults;
 use crate::error::EngineError;
@@ -24,23 +25,23 @@ thread_local! {
     static LANE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % LANES);
 }
 
-/// What one-shot queries came to.
+/// The counts and shared objects of one-shot queries.
 pub(super) struct Lanes {
     lanes: Box<[Padded]>,
-    /// What a query without a dataset clause ranges over, once for each lane.
+    /// The dataset of a query without a dataset clause, once for each lane.
     stored: Box<[Arc<Dataset>]>,
     /// A hold on the store for each lane.
     stores: Box<[Arc<StoreHold>]>,
-    /// Where the keys of this start begin, anywhere among 64 bits: the next start, and another
-    /// engine, draws other identifiers.
+    /// The first key of this start, anywhere among 64 bits: the next start, and another engine,
+    /// draw other identifiers.
     first_key: u64,
 }
 
-// A cache line of its own, and the one that is fetched along with it.
+// Its own cache line, and the one that is fetched along with it.
 #[repr(align(128))]
 struct Padded(Mutex<Lane>);
 
-/// The counts of some threads.
+/// The counts of several threads.
 pub(super) struct Lane {
     /// Executions that have a key.
     numbered: u64,
@@ -89,14 +90,14 @@ impl Lanes {
         }
     }
 
-    /// The lane of this thread.
+    /// Returns the lane of this thread.
     pub(super) fn lane(&self) -> MutexGuard<'_, Lane> {
         self.lanes[own()].0.lock()
     }
 
-    /// What the random functions of one execution are keyed by; no other execution gets it. UUID()
-    /// promises a new IRI each time, and no log replays a one-shot query, so it need not come
-    /// again.
+    /// Returns the key of the random functions of one execution; no other execution gets it. UUID()
+    /// promises a new IRI each time, and no log replays a one-shot query, so the key need not be
+    /// reproducible.
     pub(super) fn key(&self) -> EventTime {
         let own = own();
         let mut lane = self.lanes[own].0.lock();
@@ -105,17 +106,17 @@ impl Lanes {
         EventTime(self.first_key.wrapping_add(number) as i64)
     }
 
-    /// What a query without a dataset clause ranges over.
+    /// Returns the dataset of a query without a dataset clause.
     pub(super) fn stored(&self) -> &Arc<Dataset> {
         &self.stored[own()]
     }
 
-    /// The hold on the store that the threads of this lane share.
+    /// Returns the hold on the store that the threads of this lane share.
     pub(super) fn store(&self) -> &Arc<StoreHold> {
         &self.stores[own()]
     }
 
-    /// All lanes together: answered, failed, execution times.
+    /// Returns the sum of all lanes: answered, failed, execution times.
     pub(super) fn sum(&self) -> (u64, u64, Latency) {
         let mut all = Lane::new();
         for lane in &self.lanes {
@@ -128,9 +129,9 @@ impl Lanes {
     }
 }
 
-/// The number of this thread's lane.
+/// Returns the number of this thread's lane.
 pub(super) fn own() -> usize {
-    // A thread that is ending has no lane of its own any more.
+    // A thread that is ending no longer has its own lane.
     LANE.try_with(Cell::get).unwrap_or(0)
 }
 

@@ -1,5 +1,5 @@
-//! The continuous queries, a page at a time: with a million of them nobody wants all at once, and
-//! the driver must not wait while they are gone through.
+//! The continuous queries, a page at a time: there may be a million of them, and the driver must
+//! not wait while they are listed.
 
 use super::Engine;
 use crate::info::QueryInfo;
@@ -7,17 +7,17 @@ use crate::info::QueryInfo;
 /// Some of the continuous queries.
 #[derive(Clone, Debug)]
 pub struct QueryPage {
-    /// In the order of their names.
+    /// The queries, in the order of their names.
     pub queries: Vec<QueryInfo>,
-    /// How many are registered in all.
+    /// Number of registered queries in total.
     pub total: usize,
     /// Whether there are more with later names.
     pub more: bool,
 }
 
 impl Engine {
-    /// The continuous queries whose names come after this one, in the order of their names, and so
-    /// many of them at the most. What is registered or dropped meanwhile may be among them or not.
+    /// Returns up to `most` continuous queries whose names come after this one, in the order of
+    /// their names. Queries that are registered or dropped meanwhile may be among them or not.
     pub fn queries_after(&self, after: Option<&str>, most: usize) -> QueryPage {
         let driver = &self.inner.driver;
         let mut names = driver.query_names(after, most.saturating_add(1));

@@ -1,7 +1,7 @@
-//! Bulk loading. A load goes to the shards by pointer and to the log as a segment of its own.
-//! N-Triples and N-Quads are read on all cores; the other syntaxes cannot be cut.
+//! Bulk loading. A load goes to the shards by pointer and to the log as its own segment. N-Triples
+//! and N-Quads are read on all cores; documents in other syntaxes cannot be split.
 //!
-//! The one thing to know: until the whole document has been read nothing of it is logged or stored.
+//! The one thing to know: nothing of a document is logged or stored until all of it has been read.
 //! Only the dictionary may have learnt terms of a document that does not parse.
 
 use super::Engine;
@@ -20,10 +20,10 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How often a load reports how far it has come.
+/// The number of statements between two progress reports of a load.
 const PROGRESS_EVERY: u64 = 100_000;
-/// Statements are gathered in blocks of at most this many, which the allocator gives back when they
-/// go.
+/// The largest number of statements in a block; the allocator returns the memory of such a block
+/// when it is freed.
 const BLOCK: usize = 1 << 20;
 
 type OnProgress = Arc<dyn Fn(LoadProgress) + Send + Sync>;
@@ -32,7 +32,7 @@ impl Engine {
     /// Loads a document into the store; returns when it is stable. Its blank nodes are its own.
     ///
     /// # Errors
-    /// [`EngineError::Data`] with the place where it does not parse; nothing of it is taken then.
+    /// [`EngineError::Data`] with the place where it does not parse; nothing of it is loaded then.
     ///
     /// ```
     /// use somersault::{Engine, EngineConfig, LoadOptions, RdfFormat};
@@ -52,8 +52,8 @@ impl Engine {
     ) -> Result<LoadSummary, EngineError> {
         self.check_running()?;
         let mut parser = document_parser(format, options.base.as_deref())?;
-        // Where IRIs are taken as they are, one may go on in the next line: such a document is not
-        // cut.
+        // Where IRIs are taken as they are, an IRI may continue in the next line: such a document
+        // is not split.
         let in_lines = matches!(format, RdfFormat::NTriples | RdfFormat::NQuads);
         if in_lines && !options.lenient {
             let syntax = LineSyntax {
@@ -75,7 +75,7 @@ impl Engine {
         self.store_loaded(self.gather_all(quads, options.progress)?)
     }
 
-    /// Loads statements that are there already, or are generated; the same path as
+    /// Loads statements that are in memory already, or are generated, on the same path as
     /// [`Engine::load`].
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Engine {
         Ok(gathered)
     }
 
-    /// Logs and stores what was read.
+    /// Logs and stores the statements that were read.
     fn store_loaded(&self, gathered: Gathered) -> Result<LoadSummary, EngineError> {
         gathered.report(true);
         let count = gathered.count as u64;
@@ -176,14 +176,14 @@ impl Engine {
         })
     }
 
-    /// The scope of the blank nodes of a new document.
+    /// Returns the scope of the blank nodes of a new document.
     pub(super) fn document_scope(&self) -> Scope {
         let number = self.inner.documents.fetch_add(1, Ordering::Relaxed);
         Scope::of_document(self.inner.epoch, number)
     }
 }
 
-/// What one thread does with the statements of a document.
+/// The work of one thread on the statements of a document.
 struct LineLoader<'e> {
     interner: Interner<'e>,
     scope: Scope,
@@ -192,7 +192,7 @@ struct LineLoader<'e> {
 }
 
 impl<'e> LineLoader<'e> {
-    /// How many statements are a chunk where the document is not cut.
+    /// The number of statements in a chunk if the document is not split.
     const SERIAL_CHUNK: usize = 10_000;
 
     fn new(engine: &'e Engine, scope: Scope, part: LoadPart) -> LineLoader<'e> {
@@ -234,14 +234,14 @@ impl TakeLines for LineLoader<'_> {
     }
 }
 
-/// Whether the statement has a blank node, or a triple term, which may have one within.
+/// Whether the statement has a blank node, or a triple term, which may contain one.
 fn may_hold_blank_nodes(quad: QuadRef<'_>) -> bool {
     quad.subject.is_blank_node()
         || quad.graph_name.is_blank_node()
         || matches!(quad.object, TermRef::BlankNode(_) | TermRef::Triple(_))
 }
 
-/// The chunks of a document, in its order.
+/// The chunks of a document, in document order.
 pub(super) struct Gathered {
     segment: LoadSegmentWriter,
     blocks: Vec<Vec<QuadIds>>,
@@ -259,7 +259,8 @@ impl Gathered {
         }
     }
 
-    /// The segment, which nobody finds before it is finished and logged, and its statements.
+    /// Returns the segment, which is not visible before it is finished and logged, and its
+    /// statements.
     pub(super) fn into_parts(self) -> (LoadSegmentWriter, Arc<[QuadIds]>) {
         (self.segment, gather_blocks(self.blocks, self.count))
     }

@@ -1,4 +1,4 @@
-//! What the engine says about itself: health, counters, invariants.
+//! The engine's reports about itself: health, counters, invariants.
 
 use super::Engine;
 use crate::error::EngineError;
@@ -8,12 +8,12 @@ use somersault_runtime::RuntimeError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Engine {
-    /// The stable snapshot number.
+    /// Returns the stable snapshot number.
     pub fn stable(&self) -> u64 {
         self.inner.store.snapshots().stable().0
     }
 
-    /// How the engine is.
+    /// Returns the state of the engine.
     pub fn health(&self) -> Health {
         let (status, message) = if self.inner.stopping.load(Ordering::SeqCst) {
             (HealthStatus::Stopping, "the engine is stopping".to_owned())
@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// What there is to notice where nothing has failed.
+    /// Returns the health message of an engine in which nothing has failed.
     fn all_well(&self) -> String {
         match self.inner.driver.status().closes_due {
             0 => match self.inner.driver.ahead_of_clock().first() {
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// All counters.
+    /// Returns all counters.
     pub fn metrics(&self) -> MetricsSnapshot {
         let inner = &self.inner;
         let counters = &inner.counters;

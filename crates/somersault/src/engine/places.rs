@@ -1,10 +1,9 @@
-//! How many one-shot queries wait for the query pool or run there, against the limit of how many
-//! may. Light queries need no place: each has the thread of its caller, and no more than a moment
-//! of it.
+//! The number of one-shot queries that wait for the query pool or run there, and its limit. Light
+//! queries need no place: each uses the thread of its caller, and only for a moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the module.
+/// The places for one-shot queries.
 pub(super) struct Places {
     limit: u64,
     taken: AtomicU64,
@@ -18,14 +17,14 @@ impl Places {
         }
     }
 
-    /// Takes a place; `false` where there is none left.
+    /// Takes a place; returns `false` if none is left.
     pub(super) fn take(&self) -> bool {
         let order = Ordering::Relaxed;
         let one_more = |taken: u64| (taken < self.limit).then_some(taken + 1);
         self.taken.fetch_update(order, order, one_more).is_ok()
     }
 
-    /// Gives a place up.
+    /// Frees a place.
     pub(super) fn give(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }

@@ -11,9 +11,8 @@ use std::sync::Arc;
 /// A query that is ready to be executed any number of times, by any number of threads. Cheap to
 /// clone.
 ///
-/// Its parameters are variables whose values come with each execution: what is executed is the
-/// query with the values written in the variables' places. A projected parameter has its value in
-/// every solution.
+/// Its parameters are variables whose values come with each execution: the executed query has the
+/// values in place of the variables. A projected parameter has its value in every solution.
 ///
 /// ```
 /// use somersault::oxrdf::{NamedNode, Term};
@@ -58,9 +57,8 @@ impl Engine {
     /// Prepares a query; `parameters` are the variables (with or without `?`) whose values come
     /// with each execution. Limits, dataset and base of `options` hold for all executions.
     ///
-    /// # Errors
-    /// It does not parse; a parameter is no variable of it, or gets its value in the query (by
-    /// BIND, AS, VALUES or GROUP BY); or it has parameters and needs `spareval`.
+    /// The query does not parse; a parameter is not one of its variables, or gets its value in the
+    /// query (by BIND, AS, VALUES or GROUP BY); or it has parameters and needs `spareval`.
     pub fn prepare(
         &self,
         text: &str,
@@ -80,8 +78,7 @@ impl Engine {
 
 impl PreparedQuery {
     /// Executes it on the stable snapshot, with a value for each parameter. As with
-    /// [`Engine::query`], what is light runs on the calling thread, anything else on the query
-    /// pool.
+    /// [`Engine::query`], a light query runs on the calling thread and any other on the query pool.
     ///
     /// # Errors
     /// The values do not fit the parameters, or a limit is hit; see [`EngineError`].
@@ -93,10 +90,10 @@ impl PreparedQuery {
     }
 
     /// As [`PreparedQuery::execute`], into the memory of results that are no longer needed.
-    /// Executed again and again like this, a selective query allocates nothing.
+    /// Repeated executions of a selective query then allocate nothing.
     ///
     /// # Errors
-    /// As [`PreparedQuery::execute`]; what `results` holds then is not said.
+    /// As [`PreparedQuery::execute`]; the content of `results` is then unspecified.
     pub fn execute_into(
         &self,
         values: &[Term],
@@ -125,7 +122,7 @@ impl PreparedQuery {
         }
     }
 
-    /// What is not done here is for the pool.
+    /// Returns the query for the pool, with these values.
     fn heavy(&self, values: &[Term]) -> Result<HeavyQuery, EngineError> {
         let bound = BoundQuery::new(self.prepared.clone(), values.to_vec());
         let heavy = bound
@@ -140,7 +137,7 @@ impl PreparedQuery {
         error
     }
 
-    /// `None` = it is not light.
+    /// Executes the query here; returns `None` if it is not light.
     fn try_here(
         &self,
         values: &[Term],

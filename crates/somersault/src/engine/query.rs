@@ -1,5 +1,5 @@
-//! One-shot queries, updates and explanations. How queries are executed is in `execute.rs`; an
-//! update is evaluated by the sequencer itself, with nothing between (S15).
+//! One-shot queries, updates and explanations. `execute.rs` executes queries; the sequencer
+//! evaluates an update itself, with nothing in between (S15).
 
 use super::execute::Light;
 use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The uid under which updates key their random functions; no registration ever gets so far.
+/// The uid under which updates key their random functions; no registration ever gets this far.
 const UPDATE: QueryUid = QueryUid(u64::MAX - 1);
 
 impl Engine {
@@ -25,7 +25,7 @@ impl Engine {
     /// thread, any other by the query pool.
     ///
     /// # Errors
-    /// It does not parse, or hits a limit; see [`EngineError`].
+    /// The query does not parse, or hits a limit; see [`EngineError`].
     pub fn query(&self, text: &str, options: &QueryOptions) -> Result<QueryResults, EngineError> {
         match self.query_light(text, options)? {
             Light::Done(results) => Ok(results),
@@ -33,9 +33,8 @@ impl Engine {
         }
     }
 
-    /// Answers a SPARQL query at once if that takes well under a millisecond, and else gives it
-    /// back, to be handed to the query pool: for threads that must not wait, those of an async
-    /// runtime.
+    /// Answers a SPARQL query at once if that takes well under a millisecond, and otherwise returns
+    /// it for the query pool. For threads that must not wait, such as those of an async runtime.
     ///
     /// ```
     /// use somersault::{Engine, EngineConfig, Light, QueryOptions};
@@ -87,7 +86,7 @@ impl Engine {
     /// Carries out a SPARQL update and returns when its effects are stable (S15).
     ///
     /// # Errors
-    /// It does not parse, is refused, or hits a limit; then it has no effect at all.
+    /// The update does not parse, is refused, or hits a limit; then it has no effect.
     pub fn update(
         &self,
         text: &str,
@@ -101,10 +100,10 @@ impl Engine {
         execution.query = UPDATE;
         let continuous = Arc::clone(&self.inner.continuous);
         let result = self.evaluate_and_apply(move |snapshot| {
-            // NOW() is the time of the SN that it is evaluated at, not of the one when it was sent
-            // (S6).
+            // NOW() is the time of the SN at which the update is evaluated, not of the SN when it
+            // was sent (S6).
             execution.now = continuous.stable_time();
-            // Keyed by the SN: no two updates share one, so that their blank nodes differ (S6).
+            // Keyed by the SN: no two updates share one, so their blank nodes differ (S6).
             execution.close = EventTime(snapshot.sn().0 as i64);
             let view = SnapshotView::new(snapshot, Vec::new(), Dataset::stored());
             let effects = evaluate_update(&update, using.as_ref(), view, &execution);
@@ -113,8 +112,8 @@ impl Engine {
         Ok(result.into())
     }
 
-    /// Has the sequencer evaluate a job on the newest snapshot and apply what it returns; an error
-    /// of the job means that nothing happens.
+    /// Has the sequencer evaluate a job on the newest snapshot and apply its result; if the job
+    /// fails, nothing happens.
     pub(super) fn evaluate_and_apply<C: Into<Change>>(
         &self,
         evaluate: impl FnOnce(Snapshot) -> Result<C, EngineError> + Send + 'static,
@@ -136,8 +135,9 @@ impl Engine {
         Ok(result)
     }
 
-    /// Says how a one-shot or continuous query would be run; with `analyze` it is also run, and
-    /// actual rows are shown. A continuous query is explained over the windows of its latest close.
+    /// Describes how a one-shot or continuous query would be run. With `analyze` the query is also
+    /// run, and actual rows are shown. A continuous query is explained over the windows of its
+    /// latest close.
     ///
     /// # Errors
     /// It does not parse, or with `analyze` hits a limit.
@@ -191,7 +191,7 @@ impl Engine {
         Ok(text)
     }
 
-    /// How the registered queries of this shape are evaluated, if there are any.
+    /// Describes how the registered queries of this shape are evaluated, if there are any.
     fn explain_group(
         &self,
         query: &somersault_lang::ContinuousQuery,
@@ -209,8 +209,8 @@ impl Engine {
         Ok(cohort.explain(members, view, &execution)?)
     }
 
-    /// The window at its latest close, as this SN shows it and as far as its slices are still
-    /// there.
+    /// Returns the window at its latest close, as this SN shows it and as far as its slices still
+    /// exist.
     fn latest_window(
         &self,
         query: &QueryDeclaration,
@@ -239,7 +239,7 @@ impl Engine {
 
     /// Whether a query parses, without evaluating it.
     ///
-    /// # Errors
+    /// [`EngineError::Parse`] if it does not.
     /// [`EngineError::Parse`] where it does not.
     pub fn check_query_syntax(&self, text: &str, base: Option<&str>) -> Result<(), EngineError> {
         self.parser(base).parse_query(text)?;
@@ -248,7 +248,7 @@ impl Engine {
 
     /// Whether an update parses, without evaluating it.
     ///
-    /// # Errors
+    /// [`EngineError::Parse`] if it does not.
     /// [`EngineError::Parse`] where it does not.
     pub fn check_update_syntax(&self, text: &str, base: Option<&str>) -> Result<(), EngineError> {
         let _: Update = self.parser(base).parse_update(text)?;
@@ -263,12 +263,12 @@ fn is_continuous(text: &str) -> bool {
 }
 
 impl QueryOptions {
-    /// Whether the caller does not want the answer any more.
+    /// Whether the caller no longer wants the answer.
     pub(super) fn is_given_up(&self) -> bool {
         (self.cancel.as_ref()).is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
 
-    /// The dataset of the protocol if it gives one, else the query's own.
+    /// Returns the protocol's dataset if it gives one, otherwise the query's own.
     pub(super) fn dataset<'a>(&self, own: &'a DatasetClause) -> Cow<'a, DatasetClause> {
         if self.default_graphs.is_empty() && self.named_graphs.is_empty() {
             return Cow::Borrowed(own);

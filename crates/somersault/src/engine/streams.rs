@@ -66,13 +66,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets a stream begin again: it has no time until its next statement or advance. So a stream
-    /// that a wrong time, or a clock that was set back, has carried away can be pushed to again.
+    /// Resets a stream: it has no time until its next statement or advance. So a stream that a
+    /// wrong time, or a clock that was set back, has carried away can be pushed to again.
     ///
     /// Its declaration, the facts that it has absorbed and the sequence numbers of its sources
-    /// stay. What windows might still have seen of it is gone; returns how many statements that
-    /// were. No query may window it: those have fired for closes that would come a second time.
-    /// Drop them first, and register them again.
+    /// stay. Statements that windows might still have seen are gone; returns their number. No query
+    /// may window the stream, because such queries have fired for closes that would come a second
+    /// time. Drop them first, and register them again.
     ///
     /// # Errors
     /// There is no such stream, a query windows it, or it is derived.
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// All streams, by IRI.
+    /// Returns all streams, by IRI.
     pub fn streams(&self) -> Vec<StreamInfo> {
         let streams = self.inner.driver.streams();
         streams
@@ -97,7 +97,7 @@ impl Engine {
             .collect()
     }
 
-    /// One stream.
+    /// Returns one stream.
     ///
     /// # Errors
     /// There is no such stream.
@@ -167,10 +167,9 @@ impl Engine {
     /// Pushes lines `t_ms<TAB>statement .`, N-Triples or N-Quads behind the event times; returns
     /// when they are durable. Empty lines and lines that begin with `#` are passed over.
     ///
-    /// # Errors
-    /// As those of [`Engine::push`]; a line that is not one, and a statement that does not parse,
-    /// with their place ([`EngineError::Data`]); more statements than one push may have. Nothing of
-    /// the push is taken then.
+    /// As [`Engine::push`]. A malformed line, or a statement that does not parse, is refused with
+    /// its place ([`EngineError::Data`]), and so are more statements than one push may have.
+    /// Nothing of the push is taken then.
     pub fn push_lines(
         &self,
         stream: &str,
@@ -194,11 +193,11 @@ impl Engine {
         }
     }
 
-    /// Pushes lines that have been read; returns when they are durable. `source` and `seq` are
-    /// those of [`Push`].
+    /// Pushes lines that have been read; returns when they are durable. `source` and `seq` are as
+    /// in [`Push`].
     ///
     /// # Errors
-    /// As those of [`Engine::push`].
+    /// As [`Engine::push`].
     pub fn push_timed(
         &self,
         stream: &str,
@@ -237,9 +236,9 @@ impl Engine {
         result
     }
 
-    /// Whether a push of so many statements to a stream would be within its BUDGET now, and within
-    /// those of the streams that are derived from it; `true` for a stream that there is not, as a
-    /// push says better what is wrong.
+    /// Whether a push of this many statements to a stream is within its BUDGET now, and within the
+    /// budgets of the streams derived from it. Returns `true` for an unknown stream, since a push
+    /// explains better what is wrong.
     pub fn has_room(&self, stream: &str, statements: usize) -> bool {
         self.inner.driver.has_room(stream, statements)
     }
@@ -287,8 +286,8 @@ impl Engine {
         })
     }
 
-    /// Moves streams' complete-through times, all in one record (S4); returns the snapshot number
-    /// when what it made due is stable.
+    /// Advances the watermarks of streams, all in one record (S4). Returns the snapshot number once
+    /// everything that became due is stable.
     ///
     /// # Errors
     /// There is no such stream, or the log has failed.
@@ -319,14 +318,14 @@ impl Engine {
         self.query_info(&name)
     }
 
-    /// Registers a continuous query in the place of the one of its name, if there is one: in one
-    /// step, so that each close is answered by one of them. The old one answers what is due by
-    /// then, and its subscriptions end; the new one begins with the next close. The same text again
-    /// changes nothing.
+    /// Registers a continuous query in place of the one of its name, if there is one, in one step:
+    /// each close is answered by one of the two. The old query answers what is due by then, and its
+    /// subscriptions end; the new one begins with the next close. The same text again changes
+    /// nothing.
     ///
     /// # Errors
-    /// As those of [`Engine::register`], and where the old query derives a stream that others
-    /// window. The old one is as it was then.
+    /// As [`Engine::register`], or the old query derives a stream that others window. The old query
+    /// is unchanged then.
     pub fn replace(
         &self,
         name: Option<&str>,
@@ -368,7 +367,7 @@ impl Engine {
         Ok((name, resolved))
     }
 
-    /// The name of a query that is to be registered, and the input that does it.
+    /// Returns the name of a query that is to be registered, and the input that registers it.
     pub(super) fn registration(
         &self,
         name: Option<String>,
@@ -388,7 +387,7 @@ impl Engine {
         Ok((name, input))
     }
 
-    /// How many more queries may be registered.
+    /// Returns how many more queries may be registered.
     pub(super) fn room_for_queries(&self) -> usize {
         let limit = self.inner.config.limits.registered_queries;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -449,7 +448,7 @@ impl Engine {
         Ok(())
     }
 
-    /// All continuous queries, by name.
+    /// Returns all continuous queries, by name.
     pub fn queries(&self) -> Vec<QueryInfo> {
         let queries = self.inner.driver.queries();
         queries
@@ -458,7 +457,7 @@ impl Engine {
             .collect()
     }
 
-    /// One continuous query.
+    /// Returns one continuous query.
     ///
     /// # Errors
     /// There is no such query.
@@ -539,7 +538,7 @@ impl Engine {
         Ok(self.inner.driver.quiesce(timeout)?)
     }
 
-    /// When something is received, by the engine's clock.
+    /// Returns the time of receipt, by the engine's clock.
     pub(super) fn now_ms(&self) -> i64 {
         self.inner.driver.now_ms()
     }
@@ -576,7 +575,7 @@ fn window_info(window: &WindowDeclaration) -> WindowInfo {
     }
 }
 
-/// The name that a caller and a text give to a query.
+/// Returns the one name that a caller and a text give to a query.
 pub(super) fn one_name(given: Option<String>, own: Option<String>) -> Result<String, EngineError> {
     match (given, own) {
         (Some(given), Some(own)) if given != own => Err(EngineError::Invalid(format!(

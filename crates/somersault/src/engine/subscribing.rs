@@ -1,8 +1,8 @@
-//! Subscribing to a continuous query by its name, while queries come and go.
+//! Subscribing to a continuous query by its name, while queries are registered and dropped.
 //!
 //! The one thing to know before changing it: the driver tells the cohorts of a record while its
-//! registry is locked, so a name that is found leads to a member that they know. It may be dropped
-//! or replaced before it is asked, though.
+//! registry is locked, so a name that is found leads to a member that they know. The member may be
+//! dropped or replaced before it is asked, though.
 
 use super::Engine;
 use crate::error::EngineError;
@@ -26,7 +26,7 @@ impl Engine {
             if let Some(subscription) = self.subscribe_to(&status, &options) {
                 return Ok(subscription);
             }
-            // It has gone since, or has been replaced: the name says which.
+            // It has been dropped or replaced since; the uid under the name says which.
             if unknown == Some(status.uid) {
                 return Err(EngineError::Internal(format!(
                     "the query {name} is registered, and no cohort knows it"
@@ -36,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// `None` where the query of this status is gone.
+    /// Returns `None` if the query of this status no longer exists.
     fn subscribe_to(
         &self,
         status: &QueryStatus,

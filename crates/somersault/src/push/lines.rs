@@ -1,12 +1,12 @@
-//! Lines of a stream, `t_ms<TAB>statement .`, one by one with the library alone: for those that are
-//! unusual or wrong.
+//! Lines of a stream, `t_ms<TAB>statement .`, read one by one with the library alone: for lines
+//! that are unusual or wrong.
 
 use super::StreamStatement;
 use crate::engine::NESTING_LIMIT;
 use crate::error::{EngineError, LimitKind};
 use oxttl::NQuadsParser;
 
-/// The statements of a text of lines; empty ones and those that begin with `#` are passed over.
+/// Returns the statements of a text of lines; skips empty lines and those that begin with `#`.
 pub(crate) fn read(text: &[u8], limit: u64) -> Result<Vec<StreamStatement>, EngineError> {
     let mut statements = Vec::new();
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -32,7 +32,7 @@ pub(crate) fn read(text: &[u8], limit: u64) -> Result<Vec<StreamStatement>, Engi
     Ok(statements)
 }
 
-/// A line's statement, or where in the line and why it has none.
+/// Returns a line's statement, or the column and the reason why it has none.
 fn one(line: &[u8]) -> Result<StreamStatement, (u64, String)> {
     let tab = line.iter().position(|byte| *byte == b'\t');
     let time = tab.and_then(|tab| std::str::from_utf8(&line[..tab]).ok()?.parse().ok());
@@ -69,9 +69,8 @@ fn one(line: &[u8]) -> Result<StreamStatement, (u64, String)> {
     }
 }
 
-/// Whether the triple terms of a line go deeper than any part of the engine takes them. The parser
-/// has no limit of its own, and what it makes of such a line would overflow the stack when it is
-/// dropped.
+/// Whether the triple terms of a line are nested deeper than any part of the engine accepts. The
+/// parser has no limit, and dropping its result for such a line would overflow the stack.
 fn is_nested_too_deeply(line: &[u8]) -> bool {
     let mut depth = 0;
     let mut at = 0;
@@ -103,7 +102,7 @@ fn is_nested_too_deeply(line: &[u8]) -> bool {
     false
 }
 
-/// The bytes of a quoted text, with its quotes.
+/// Returns the number of bytes of a quoted text, with its quotes.
 fn text_length(bytes: &[u8]) -> usize {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {

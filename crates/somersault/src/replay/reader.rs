@@ -1,5 +1,5 @@
-//! Reads one recorded stream, line by line, one line ahead. Times must not go back: a replay that
-//! silently reordered its input would answer something else than was recorded. What stands behind
+//! Reads one recorded stream line by line, one line ahead. Times must not go back: a replay that
+//! silently reordered its input would give other answers than the recorded ones. The text behind
 //! the times is read when the lines are used.
 
 use super::ReplayError;
@@ -33,17 +33,17 @@ pub(super) struct RecordedLines {
 }
 
 impl RecordedLines {
-    /// How many there are.
+    /// Returns their number.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The time of the last one.
+    /// Returns the time of the last line.
     pub(super) fn last_ms(&self) -> i64 {
         self.last_ms
     }
 
-    /// The statements, where each line is a plain one.
+    /// Returns the statements, if each line is a plain one.
     pub(super) fn plain(&self) -> Option<TimedLines<'_>> {
         let lines = TimedLines::read(self.text.as_bytes(), u64::MAX)?;
         let has_graphs = lines
@@ -52,7 +52,7 @@ impl RecordedLines {
         (!has_graphs).then_some(lines)
     }
 
-    /// The statements, as the library reads them.
+    /// Returns the statements, as the library reads them.
     pub(super) fn statements(&self) -> Result<Vec<StreamStatement>, ReplayError> {
         let lines = self.text.split_terminator('\n').zip(&self.numbers);
         lines
@@ -93,7 +93,7 @@ impl StreamReader {
         })
     }
 
-    /// The event time of the next statement; `None` at the end of the file.
+    /// Returns the event time of the next statement; `None` at the end of the file.
     pub(super) fn peek_ms(&mut self) -> Result<Option<i64>, ReplayError> {
         if self.ahead.is_none() && !self.ended {
             self.ahead = self.read()?;
@@ -102,7 +102,7 @@ impl StreamReader {
         Ok(self.ahead)
     }
 
-    /// All next lines whose times are earlier than `end_ms`.
+    /// Returns all next lines whose times are earlier than `end_ms`.
     pub(super) fn take_before(&mut self, end_ms: i64) -> Result<RecordedLines, ReplayError> {
         let mut taken = RecordedLines {
             file: self.path.clone(),
@@ -120,7 +120,7 @@ impl StreamReader {
         Ok(taken)
     }
 
-    /// Reads up to the next line that has a statement; its time.
+    /// Reads up to the next line that has a statement; returns its time.
     fn read(&mut self) -> Result<Option<i64>, ReplayError> {
         loop {
             self.text.clear();
@@ -155,7 +155,7 @@ fn without_end(line: &str) -> &str {
     line.trim_end_matches(['\n', '\r'])
 }
 
-/// Reads one line `t_ms<TAB>triple .`; `last_ms` is the time of the line before.
+/// Reads one line `t_ms<TAB>triple .`; `last_ms` is the time of the previous line.
 ///
 /// # Errors
 /// A sentence that says what was found and what was expected.
@@ -177,7 +177,7 @@ pub fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), St
     Ok((at_ms, statement))
 }
 
-/// The time of a line, and what stands behind its tab.
+/// Returns the time of a line, and the text behind its tab.
 fn parse_time(text: &str, last_ms: i64) -> Result<(i64, &str), String> {
     let (time, triple) = text.split_once('\t').ok_or_else(|| {
         "no tab found; a line is the event time in milliseconds, a tab, and an N-Triples statement"

@@ -1,7 +1,7 @@
 //! Building an image: the state of a generation and a load on top of it, predicate by predicate.
-//! The load is cut up by predicate once per direction; each predicate is then sorted, freed of
-//! repeats and merged with what was there, several at a time on threads of their own. Predicates
-//! with a handful of statements stay in cells, where they cost what they hold.
+//! The load is split by predicate once per direction. Each predicate is then sorted, freed of
+//! repeats and merged with the older edges; several threads do this at a time. Predicates with a
+//! handful of statements stay in cells, where they cost what they hold.
 
 use super::edges::{Edges, EdgesBuilder};
 use super::frozen::{Frozen, FrozenCell};
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// So many vertices of an image are taken at a time.
+/// The number of vertices of an image that are taken at a time.
 const STRETCH: usize = 1 << 12;
 
-/// What an image is built from. Only the shard's writer builds: nothing changes meanwhile.
+/// The inputs of an image. Only the shard's writer builds: nothing changes meanwhile.
 pub(crate) struct Build<'a> {
     pub(crate) shard: ShardId,
     pub(crate) placement: Placement,
@@ -198,7 +198,7 @@ impl Build<'_> {
         (edges.collect(), room)
     }
 
-    /// What is to be built; small predicates go to `rest`.
+    /// The predicates to build; small ones go to `rest`.
     fn jobs<'a>(
         &'a self,
         direction: Direction,
@@ -355,7 +355,7 @@ impl Build<'_> {
         }
     }
 
-    /// The half of a statement that is this shard's, if it is.
+    /// The half of a statement that belongs to this shard, if there is one.
     #[inline]
     fn half(&self, direction: Direction, quad: &QuadIds) -> Option<(TermId, TermId)> {
         let (vertex, neighbour) = match direction {
@@ -369,7 +369,7 @@ impl Build<'_> {
 }
 
 impl Job<'_> {
-    /// How many edges there will be at most.
+    /// The number of edges, at most.
     fn size(&self) -> usize {
         let load: usize = self.load.iter().map(|pairs| pairs.len()).sum();
         let cells = self.cells.iter().map(|(_, cell)| cell.len());
@@ -438,8 +438,8 @@ impl Job<'_> {
     }
 }
 
-/// One more than the sequence of a term that is numbered. Those that came as passing are not: there
-/// are few of them in a graph, and their sequences would leave room for nobody.
+/// One more than the sequence of a term that is numbered. Passing terms are not numbered: a graph
+/// has few of them, and their sequences would inflate the room.
 fn room_for(id: TermId) -> u64 {
     match id.is_in_dictionary() && !id.is_passing() {
         true => id.sequence() + 1,
@@ -470,7 +470,7 @@ fn append(builder: &mut EdgesBuilder, pairs: &[u128]) {
     }
 }
 
-/// Does all the work on up to so many threads; the results, in the order of the work.
+/// Runs all the work on at most this many threads. Returns the results, in the order of the work.
 fn parallel<'w, W: Sync, R: Send>(
     threads: usize,
     work: &'w [W],

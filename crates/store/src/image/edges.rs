@@ -1,22 +1,22 @@
 //! All edges of one predicate in one direction: vertices in order, and the neighbours of each one
-//! after another. Where every vertex has one neighbour (a functional predicate) there are no
-//! offsets: a vertex's place is that of its neighbour.
+//! after another. If every vertex has one neighbour (a functional predicate) there are no offsets:
+//! a vertex's place is that of its neighbour.
 
 use super::vertices::{Members, Numbering, Vertices};
 use crate::lists::gallop;
 use crate::memory::Array;
 use somersault_model::TermId;
 
-/// Lists from this length on tell their members quickly, where that is asked for.
+/// Lists from this length on have a fast membership test, if it is asked for.
 const MEMBERS_FROM: usize = 64;
 
 pub(crate) struct Edges {
     vertices: Vertices,
-    /// Where the neighbours of each vertex begin, and the end of the last; empty where each has
+    /// The start of each vertex's neighbours, and the end of the last; empty if each vertex has
     /// one.
     starts: Array<u32>,
     neighbours: Array<TermId>,
-    /// By place, of the long lists: so that a type check is a bit test, or nearly.
+    /// By place, for the long lists: makes a type check a bit test, or nearly.
     members: Box<[(u32, Members)]>,
 }
 
@@ -42,12 +42,12 @@ impl Edges {
         &self.vertices
     }
 
-    /// How many edges there are.
+    /// The number of edges.
     pub(crate) fn len(&self) -> usize {
         self.neighbours.len()
     }
 
-    /// Where the neighbours of the vertex at a place are.
+    /// The range of the neighbours of the vertex at a place.
     #[inline]
     pub(crate) fn range(&self, place: usize) -> (usize, usize) {
         if self.starts.is_empty() {
@@ -73,7 +73,7 @@ impl Edges {
         }
     }
 
-    /// Asks for what [`Edges::range`] will look at.
+    /// Prefetches the memory that [`Edges::range`] reads.
     #[inline]
     pub(crate) fn prefetch_range(&self, place: usize) {
         if self.starts.is_empty() {
@@ -83,7 +83,7 @@ impl Edges {
         }
     }
 
-    /// The list of a vertex, for asking of many whether they are in it.
+    /// The list of a vertex, for testing many ids for membership.
     pub(crate) fn instances(&self, class: TermId) -> Instances<'_> {
         let Some(place) = self.vertices.place(class) else {
             return Instances {
@@ -119,7 +119,7 @@ pub(crate) struct EdgesBuilder {
 }
 
 impl EdgesBuilder {
-    /// With room for so many edges.
+    /// A builder with room for this many edges.
     pub(crate) fn with_capacity(edges: usize) -> EdgesBuilder {
         assert!(
             u32::try_from(edges).is_ok(),
@@ -145,7 +145,7 @@ impl EdgesBuilder {
         self.neighbours.push(neighbour);
     }
 
-    /// Adds a vertex with its neighbours (not none).
+    /// Adds a vertex with its neighbours, at least one.
     pub(crate) fn list(&mut self, vertex: TermId, neighbours: &[TermId]) {
         self.vertex(vertex);
         self.neighbours.extend(neighbours);
@@ -167,9 +167,8 @@ impl EdgesBuilder {
         self.neighbours.extend(left);
     }
 
-    /// The edges; `None` where there are none. `owned` says whether all vertices are the shard's;
-    /// where they are not (classes) their neighbours are, and long lists tell their members
-    /// quickly.
+    /// The edges; `None` if there are none. `owned` says whether all vertices are the shard's. If
+    /// they are not (classes), their neighbours are, and long lists have a fast membership test.
     pub(crate) fn finish(
         mut self,
         numbering: Numbering,

@@ -1,5 +1,5 @@
 //! The state below a load, as the builder of an image reads it: an image and the cells beside it,
-//! which the shard's writer keeps as they are meanwhile.
+//! which the shard's writer leaves unchanged meanwhile.
 #![allow(unsafe_code)]
 
 use super::Image;
@@ -41,13 +41,13 @@ impl<'a> Frozen<'a> {
 }
 
 impl FrozenCell<'_> {
-    /// What the list has now.
+    /// The current members of the list.
     pub(crate) fn ids<'b>(&'b self, scratch: &'b mut Vec<TermId>) -> &'b [TermId] {
         // SAFETY: nothing is freed in the lifetime of the frozen state.
         unsafe { self.0.content() }.read(u64::MAX, scratch)
     }
 
-    /// How many members the list has now.
+    /// The current number of members.
     pub(crate) fn len(&self) -> usize {
         // SAFETY: as above.
         unsafe { self.0.content() }.len(u64::MAX)

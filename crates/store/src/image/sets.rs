@@ -1,5 +1,5 @@
-//! Which predicates a vertex has: each distinct set of predicates is kept once (a characteristic
-//! set, which is also what a planner wants to know), and each vertex has the number of its set.
+//! The predicates of each vertex: each distinct set of predicates is kept once (a characteristic
+//! set, which planners use too), and each vertex has the number of its set.
 
 use super::edges::Edges;
 use super::vertices::{Numbering, Vertices};
@@ -7,16 +7,16 @@ use crate::memory::Array;
 use rustc_hash::FxHashMap;
 use somersault_model::TermId;
 
-/// So many vertices are taken from an index vertex at a time.
+/// The number of vertices that are taken from an index vertex at a time.
 const STRETCH: usize = 1 << 12;
 
 pub(crate) struct Sets {
     vertices: Vertices,
     set_of: SetNumbers,
-    /// Where each set begins, and the end of the last.
+    /// The start of each set, and the end of the last.
     starts: Box<[u32]>,
     predicates: Box<[TermId]>,
-    /// How many vertices have each set.
+    /// The number of vertices with each set.
     counts: Box<[u64]>,
 }
 
@@ -36,7 +36,7 @@ impl Sets {
         }
     }
 
-    /// All sets, and how many vertices have each.
+    /// All sets, and the number of vertices with each.
     pub(crate) fn counts(&self) -> impl ExactSizeIterator<Item = (&[TermId], u64)> {
         (self.counts.iter().enumerate()).map(|(set, count)| (self.set(set), *count))
     }
@@ -166,7 +166,7 @@ impl SetNumbers {
 /// All vertices of these edges.
 fn union(edges: &[(TermId, &Edges)], numbering: Numbering, owned: bool) -> Vertices {
     let mut lists: Vec<&Vertices> = edges.iter().map(|(_, edges)| edges.vertices()).collect();
-    // The longest first: the others are mostly in it, and merged in while they are short.
+    // The longest first: it contains most of the others, which are merged in while they are short.
     lists.sort_by_key(|vertices| std::cmp::Reverse(vertices.len()));
     let total: usize = lists.iter().map(|vertices| vertices.len()).sum();
     let mut ids = Array::<u64>::with_capacity(total);

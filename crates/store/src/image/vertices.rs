@@ -1,6 +1,7 @@
-//! The vertices of an index vertex, in order of their ids, and the place of each: where a predicate
-//! is dense a bitmap over numbered dictionary terms with the rank at each word, else the ids
-//! themselves, in buckets by virtual shard. Ids ascend by tag first, so each tag is a section.
+//! The vertices of an index vertex, in order of their ids, and the place of each. If a predicate is
+//! dense, they are a bitmap over numbered dictionary terms with the rank at each word; otherwise
+//! the ids themselves, in buckets by virtual shard. Ids ascend by tag first, so each tag is a
+//! section.
 
 use crate::memory::{Array, Plain};
 use somersault_model::{Placement, ShardId, Tag, TermId, VIRTUAL_SHARDS};
@@ -8,25 +9,25 @@ use std::ops::Range;
 
 const SEQUENCE_BITS: u32 = 48;
 const TAG_SHIFT: u32 = 60;
-/// A bitmap may take so many times the memory of a list of ids: it is found in with one access.
+/// A bitmap may take this many times the memory of a list of ids: a lookup in it is one access.
 const GENEROSITY: u64 = 2;
-/// About so many ids of a list are in one bucket.
+/// The approximate number of ids of a list in one bucket.
 const BUCKET: usize = 8;
-/// And so few of one that many are asked for, at a quarter of its memory.
+/// The same for a list that is searched often; its buckets take a quarter of its memory.
 const SMALL_BUCKET: usize = 2;
 const MOST_BUCKET_BITS: u32 = VIRTUAL_SHARDS.ilog2();
 const NO_SECTION: u8 = u8::MAX;
 
-/// Numbers the dictionary terms that a shard owns, but for those that came as passing: each virtual
-/// shard has room for as many as the fullest has, which differ little, since terms are hashed.
-/// Within a tag numbers ascend as ids do.
+/// Numbers the dictionary terms that a shard owns, except passing ones: each virtual shard has room
+/// for as many as the fullest has. They differ little, since terms are hashed. Within a tag numbers
+/// ascend as ids do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Numbering {
     /// The first virtual shard of the shard's range.
     first: u64,
-    /// How many virtual shards the shard has.
+    /// The number of the shard's virtual shards.
     slots: u64,
-    /// Sequences from here on came to be after the image.
+    /// Sequences from here on were assigned after the image.
     room: u64,
 }
 
@@ -40,7 +41,7 @@ impl Numbering {
         }
     }
 
-    /// How many numbers there are.
+    /// The count of all numbers.
     fn count(&self) -> u64 {
         self.slots * self.room
     }
@@ -62,7 +63,7 @@ impl Numbering {
     }
 }
 
-/// Sixty-four numbers: which of them are there, and the place of the first that is.
+/// Sixty-four numbers: a bit for each present one, and the place of the first of them.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, packed(4))]
 pub(crate) struct Word {
@@ -101,13 +102,14 @@ enum Kind {
 
 /// Finds ids of one tag in their ascending list by the stretch of virtual shards that they lie in.
 struct Buckets {
-    /// Where the bucket of each stretch begins, and the end of the last one.
+    /// The start of each stretch's bucket, and the end of the last one.
     starts: Box<[u32]>,
     shift: u32,
 }
 
 impl Vertices {
-    /// Of ascending ids without repeats; bitmaps are taken only where all are owned by the shard.
+    /// Vertices from ascending ids without repeats; bitmaps are used only if the shard owns them
+    /// all.
     pub(crate) fn new(ids: &[TermId], numbering: Numbering, owned: bool) -> Vertices {
         let mut by_tag = [NO_SECTION; 16];
         let mut sections = Vec::new();
@@ -140,7 +142,8 @@ impl Vertices {
     }
 
     /// The place of a vertex.
-    // Into its callers, of which some are compiled for machines that count bits in one instruction.
+    // Inlined into its callers, some of which are compiled for machines that count bits in one
+    // instruction.
     #[inline(always)]
     pub(crate) fn place(&self, id: TermId) -> Option<usize> {
         let section = self.by_tag[(id.raw() >> TAG_SHIFT) as usize];
@@ -161,7 +164,7 @@ impl Vertices {
         }
     }
 
-    /// Asks for the memory that [`Vertices::place`] looks at first.
+    /// Prefetches the memory that [`Vertices::place`] reads first.
     #[inline]
     pub(crate) fn prefetch(&self, id: TermId) {
         let section = self.by_tag[(id.raw() >> TAG_SHIFT) as usize];
@@ -173,7 +176,7 @@ impl Vertices {
         }
     }
 
-    /// All of them, where they lie in memory as ids.
+    /// All vertices as a slice, if they lie in memory as ids.
     pub(crate) fn as_slice(&self) -> Option<&[TermId]> {
         match &*self.sections {
             [] => Some(&[]),
@@ -254,13 +257,13 @@ impl Vertices {
 }
 
 impl Kind {
-    /// Of ascending ids of one tag, the first of which has the place `first`.
+    /// A section from ascending ids of one tag, the first of which has the place `first`.
     fn of(ids: &[TermId], first: usize, numbering: &Numbering, owned: bool) -> Kind {
         let words = numbering.count().div_ceil(64);
         let affordable = size_of_val(ids) as u64 * GENEROSITY;
         let dense = owned && ids[0].is_in_dictionary() && words > 0;
         let affordable = words.saturating_mul(size_of::<Word>() as u64) <= affordable;
-        // Where one has no number the list serves them all.
+        // If one id has no number, a list serves them all.
         if dense && affordable && !ids.iter().any(|id| id.is_passing()) {
             Kind::Bits(bitmap(ids, first, numbering, words as usize))
         } else {
@@ -277,7 +280,7 @@ impl Kind {
 }
 
 impl Buckets {
-    /// Of ascending ids (not none) of one tag, about so many in each.
+    /// Buckets of ascending ids (not none) of one tag, about `size` ids in each.
     fn of(ids: &[TermId], size: usize) -> Buckets {
         // Only the virtual shards of dictionary terms are spread evenly.
         let wanted = if ids[0].tag() <= Tag::TripleTerm {
@@ -299,7 +302,7 @@ impl Buckets {
         }
     }
 
-    /// Where the bucket is in which an id of their tag would be.
+    /// The bucket in which an id of their tag would be.
     #[inline]
     fn range(&self, id: TermId) -> Range<usize> {
         let bucket = bucket_of(id, self.shift);
@@ -332,8 +335,8 @@ fn bitmap(ids: &[TermId], first: usize, numbering: &Numbering, words: usize) -> 
     bitmap
 }
 
-/// Tells which terms are in a long list of one tag: by a bit where the list is dense, else by a
-/// look at a few of its ids.
+/// A membership test for a long list of one tag: by a bit if the list is dense, otherwise by
+/// examining a few of its ids.
 pub(crate) struct Members {
     tag: u64,
     test: Test,
@@ -348,8 +351,8 @@ enum Test {
 }
 
 impl Members {
-    /// Of ascending ids, where they are of one kind in the dictionary. Bits may take at most twice
-    /// the memory of the list.
+    /// The test for ascending ids, if they are of one kind in the dictionary. Bits may take at most
+    /// twice the memory of the list.
     pub(crate) fn of(ids: &[TermId], numbering: Numbering) -> Option<Members> {
         let (first, last) = (ids.first()?, ids.last()?);
         let tag = first.raw() >> TAG_SHIFT;
@@ -366,7 +369,7 @@ impl Members {
         Some(Members { tag, test })
     }
 
-    /// Whether a term is in the list that this was made of.
+    /// Whether a term is in the list from which this was made.
     #[inline]
     pub(crate) fn has(&self, list: &[TermId], id: TermId) -> bool {
         if id.raw() >> TAG_SHIFT != self.tag {
@@ -389,7 +392,7 @@ impl Members {
     }
 }
 
-/// A bit for each number, set for these ids; `None` where one has no number.
+/// A bit for each number, set for these ids; `None` if one has no number.
 fn bits(ids: &[TermId], numbering: &Numbering, words: usize) -> Option<Array<u64>> {
     let mut bits = Array::<u64>::zeroed(words);
     for id in ids {

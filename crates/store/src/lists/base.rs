@@ -1,12 +1,12 @@
-//! The part of a list below its tails: ids in ascending order, as one value, one block, or, where
-//! it is long and has been changed since it was built, a two-level directory of pieces. Folding
-//! changes in makes fresh pieces where something changed and shares all others (S8).
+//! The part of a list below its tails: ids in ascending order, as one value, one block, or, if it
+//! is long and has changed since it was built, a two-level directory of pieces. Folding makes fresh
+//! pieces where something changed and shares all others (S8).
 //!
 //! The first base of a long list of an image is the image's own slice: nothing is copied until it
 //! is folded, and then only the touched pieces.
 //!
-//! A piece may be a stretch of a larger block (a list that was built in one go is cut up only when
-//! it is first changed), so at most as much memory as that block had stays behind in it.
+//! A piece may be a stretch of a larger block: a list that was built in one go is cut up only when
+//! it first changes. So at most as much memory as that block had stays behind in it.
 #![allow(unsafe_code)]
 
 use crate::lists::block::Block;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) const FLAT_LIMIT: usize = 1024;
 /// Length of a fresh piece.
 const PIECE: usize = 512;
-/// A fresh piece shorter than this takes in its neighbour.
+/// A fresh piece shorter than this absorbs its neighbour.
 const SMALL_PIECE: usize = 128;
 /// Pieces in a fresh branch; branches split at twice that.
 const BRANCH: usize = 128;
@@ -39,11 +39,11 @@ pub(crate) struct FreshBase {
     pub(crate) bytes: usize,
 }
 
-/// Ids in the image of the generation whose cell leads to them.
+/// Ids in an image, reached through a cell of the image's generation.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageIds(&'static [TermId]);
 
-/// Where the ids of a piece are.
+/// The place of a piece's ids.
 #[derive(Clone)]
 enum Source {
     Block(Block),
@@ -107,7 +107,7 @@ impl Base {
         }
     }
 
-    /// The whole base as one slice, where it is one.
+    /// The whole base as one slice, if it is one.
     pub(crate) fn as_slice(&self) -> Option<&[TermId]> {
         match self {
             Base::One(one) => Some(one),
@@ -126,7 +126,7 @@ impl Base {
         }
     }
 
-    /// Appends the base with changes made to `out`.
+    /// Appends the base with the changes applied to `out`.
     pub(crate) fn write(&self, inserts: &[TermId], deletes: &[TermId], out: &mut Vec<TermId>) {
         let Base::Pieces(directory) = self else {
             merge_into(self.as_slice().unwrap_or(&[]), inserts, deletes, out);
@@ -143,8 +143,8 @@ impl Base {
         out.extend_from_slice(inserts);
     }
 
-    /// The base with changes made; `None` where nothing is left. Costs what is touched, or the
-    /// whole where it is short or mostly changed.
+    /// The base with the changes applied; `None` if it becomes empty. The cost is that of the
+    /// touched pieces, or of the whole base if it is short or mostly changed.
     pub(crate) fn fold(&self, changes: &Changes) -> Option<FreshBase> {
         let length = self.len().checked_add_signed(changes.net())?;
         if length == 0 {
@@ -172,7 +172,7 @@ impl Base {
         })
     }
 
-    /// These ids (not none) as a base.
+    /// A base of these ids, at least one.
     pub(crate) fn of(ids: &[TermId]) -> Base {
         match ids {
             [one] => Base::One([*one]),
@@ -190,7 +190,7 @@ impl Base {
         Base::Image(ImageIds(ids))
     }
 
-    /// Drops the base; the bytes that became free. Parts that another base shares stay.
+    /// Drops the base. Returns the number of bytes freed. Parts that another base shares stay.
     pub(crate) fn release(self) -> usize {
         match self {
             // The image counts its own ids.
@@ -212,7 +212,7 @@ impl FreshBase {
         FreshBase { base, bytes }
     }
 
-    /// A base that is there already.
+    /// A base that exists already.
     pub(crate) fn shared(base: Base) -> FreshBase {
         FreshBase { base, bytes: 0 }
     }
@@ -220,8 +220,8 @@ impl FreshBase {
 
 #[cfg(test)]
 impl Base {
-    /// Bytes of this base besides the value itself, of which those in `seen` are left out: what a
-    /// walk finds, for tests of the counts.
+    /// Bytes of this base besides the value itself and the blocks in `seen`: the result of a walk,
+    /// for tests of the counts.
     pub(crate) fn walk_bytes(&self, seen: &mut std::collections::HashSet<*const u8>) -> usize {
         let mut block_bytes = |block: &Block| match seen.insert(block.as_ptr_of_head()) {
             true => block.bytes(),
@@ -263,7 +263,7 @@ impl Directory {
         self.own_bytes() + unshared.map(|b| b.own_bytes()).sum::<usize>()
     }
 
-    /// Drops the directory; the bytes that became free.
+    /// Drops the directory. Returns the number of bytes freed.
     fn release(self) -> usize {
         let own = self.own_bytes();
         let branches = self.branches.into_iter().filter_map(Arc::into_inner);
@@ -293,7 +293,7 @@ impl Directory {
             .is_some_and(|at| branch.pieces[at].ids().binary_search(&id).is_ok())
     }
 
-    /// The directory with changes made; the bytes of new blocks are added to `block_bytes`.
+    /// The directory with the changes applied; the bytes of new blocks are added to `block_bytes`.
     fn fold(&self, changes: &Changes, block_bytes: &mut usize) -> Directory {
         let (mut inserts, mut deletes) = (&changes.inserts[..], &changes.deletes[..]);
         let mut branches = Vec::with_capacity(self.branches.len() + 1);
@@ -331,7 +331,7 @@ impl Branch {
         })
     }
 
-    /// Drops the branch; the bytes that became free.
+    /// Drops the branch. Returns the number of bytes freed.
     fn release(self) -> usize {
         let own = self.own_bytes();
         let blocks = self.pieces.into_iter().map(|piece| match piece.source {
@@ -341,7 +341,7 @@ impl Branch {
         own + blocks.sum::<usize>()
     }
 
-    /// The pieces of this branch with changes made; untouched pieces are shared.
+    /// The pieces of this branch with the changes applied; untouched pieces are shared.
     fn fold(
         &self,
         mut inserts: &[TermId],
@@ -368,7 +368,7 @@ impl Branch {
     }
 }
 
-/// Cuts the ids in `fresh` into pieces of about equal length; the bytes of their blocks.
+/// Cuts the ids in `fresh` into pieces of about equal length. Returns the bytes of their blocks.
 fn flush(fresh: &mut Vec<TermId>, pieces: &mut Vec<Piece>) -> usize {
     if fresh.is_empty() {
         return 0;
@@ -384,7 +384,8 @@ fn flush(fresh: &mut Vec<TermId>, pieces: &mut Vec<Piece>) -> usize {
     bytes
 }
 
-/// Takes the members below `end` off the front of an ascending list (all, without an end).
+/// Takes the members below `end` off the front of an ascending list (all members, if there is no
+/// end).
 fn cut<'a>(list: &mut &'a [TermId], end: Option<TermId>) -> &'a [TermId] {
     let at = end.map_or(list.len(), |end| crate::lists::changes::gallop(list, end));
     let (head, rest) = list.split_at(at);

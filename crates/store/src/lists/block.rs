@@ -1,9 +1,9 @@
 //! A short or long immutable run of ids behind one thin pointer, counted. Most lists of the store
 //! are one of these and nothing else; 16 bytes of head, then the ids.
 //!
-//! Ids that came at different SNs which readers can still tell apart have dates behind them: so a
-//! short list that grows is one block all the time, and nothing has to be folded later. A date that
-//! every reader has passed says nothing any more, and goes when the list is next changed.
+//! Ids that arrived at different SNs which readers can still tell apart have dates behind them: so
+//! a short list that grows stays one block, and nothing has to be folded later. A date that every
+//! reader has passed has no meaning any more, and is dropped when the list next changes.
 #![allow(unsafe_code)]
 
 use somersault_dictionary::prefetch;
@@ -27,15 +27,15 @@ const HEAD_BYTES: usize = size_of::<Head>();
 /// Bits of an SN in a block.
 const SN_BITS: u32 = 53;
 
-/// Bits of a date that say which id it is of; what is left of a word is for its SN, and of the
-/// head's for how many dates there are.
+/// Bits of a date that name its id. The rest of the word is for the SN; in the head's word the rest
+/// is for the number of dates.
 const PLACE_BITS: u32 = 10;
 
-/// Up to so many ids may have dates.
+/// The greatest number of ids that may have dates.
 pub(crate) const LONGEST_DATED: usize = 1 << PLACE_BITS;
 
-/// From which SN on the id at a place of a block is visible. Dates ascend by place; an id without
-/// one is visible to all readers that there are.
+/// The SN from which on the id at a place of a block is visible. Dates ascend by place; an id
+/// without one is visible to all current readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Date(u64);
@@ -60,16 +60,16 @@ impl Date {
 /// The bytes that come from memory together.
 const CACHE_LINE: usize = 64;
 
-/// So many bytes of a block are asked for ahead of its use.
+/// The number of bytes of a block that are prefetched.
 const PREFETCHED: usize = 8 * CACHE_LINE;
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Dated<'a> {
     /// The SN from which on all ids are visible.
     pub(crate) born: u64,
     pub(crate) ids: &'a [TermId],
-    /// Where there are none, no id is visible before `born`.
+    /// The dates; if there are none, no id is visible before `born`.
     pub(crate) dates: &'a [Date],
 }
 
@@ -92,7 +92,7 @@ impl Block {
     /// # Panics
     /// If there are more than [`LONGEST_DATED`] dates, or an SN takes more than 53 bits.
     pub(crate) fn dated(born: u64, ids: &[TermId], dates: &[Date]) -> Block {
-        // Else the head would say that there are other dates.
+        // More dates, or a larger SN, would corrupt the head.
         assert!(dates.len() <= LONGEST_DATED && born < 1 << SN_BITS);
         let length = u32::try_from(ids.len()).expect("a list has fewer than 2^32 members");
         let layout = layout(ids.len(), dates.len());
@@ -115,14 +115,14 @@ impl Block {
         }
     }
 
-    /// Gives the reference away as a pointer (aligned to eight).
+    /// Converts the reference to a pointer (aligned to eight).
     pub(crate) fn into_raw(self) -> *mut u8 {
         let pointer = self.0.as_ptr().cast();
         std::mem::forget(self);
         pointer
     }
 
-    /// Where the block begins.
+    /// The address of the block's head.
     pub(crate) fn as_ptr_of_head(&self) -> *const u8 {
         self.0.as_ptr().cast_const().cast()
     }
@@ -130,7 +130,7 @@ impl Block {
     /// Takes back the reference of `into_raw`.
     ///
     /// # Safety
-    /// `pointer` comes from `into_raw`, and nobody else takes the same reference back.
+    /// `pointer` comes from `into_raw`, and its reference is not taken back a second time.
     pub(crate) unsafe fn from_raw(pointer: *mut u8) -> Block {
         // SAFETY: `into_raw` gives no null pointers.
         Block(unsafe { NonNull::new_unchecked(pointer.cast()) })
@@ -162,12 +162,12 @@ impl Block {
         unsafe { Block::look(self.0.as_ptr().cast()) }
     }
 
-    /// Drops this reference; the bytes that became free.
+    /// Drops this reference. Returns the number of bytes freed.
     pub(crate) fn release(self) -> usize {
         self.own_bytes()
     }
 
-    /// Size in memory, if there is no other reference.
+    /// Size in memory if there is no other reference, else 0.
     pub(crate) fn own_bytes(&self) -> usize {
         // SAFETY: the head lives as long as this reference.
         let last = unsafe { self.0.as_ref() }
@@ -183,7 +183,7 @@ impl Block {
         Block::bytes_of(block.ids.len()) + size_of_val(block.dates)
     }
 
-    /// Size in memory of a block of so many ids without dates.
+    /// Size in memory of a block of `length` ids without dates.
     pub(crate) fn bytes_of(length: usize) -> usize {
         HEAD_BYTES + length * size_of::<TermId>()
     }
@@ -198,7 +198,7 @@ fn layout(length: usize, dates: usize) -> Layout {
 }
 
 impl<'a> Dated<'a> {
-    /// Asks for the ids and dates behind the first cache line.
+    /// Prefetches the ids and dates behind the first cache line.
     #[inline]
     pub(crate) fn prefetch(self) {
         let start = self.ids.as_ptr().cast::<u8>();
@@ -208,7 +208,7 @@ impl<'a> Dated<'a> {
         }
     }
 
-    /// The members at `sn`, ascending: borrowed where they are all, else in `scratch`, which is
+    /// The members at `sn`, ascending: borrowed if they are all ids, else in `scratch`, which is
     /// empty.
     #[inline]
     pub(crate) fn read<'b>(self, sn: u64, scratch: &'b mut Vec<TermId>) -> &'b [TermId]
@@ -235,7 +235,7 @@ impl<'a> Dated<'a> {
         scratch.extend_from_slice(&self.ids[from..]);
     }
 
-    /// How many members there are at `sn`.
+    /// The number of members at `sn`.
     #[inline]
     pub(crate) fn len(self, sn: u64) -> usize {
         if self.born <= sn {
@@ -261,7 +261,7 @@ impl<'a> Dated<'a> {
         self.born <= sn || !self.dates.iter().any(is_later)
     }
 
-    /// Where each id that readers above `floor` have to wait for is, and for how long.
+    /// The dates of the ids that are not yet visible to all readers above `floor`.
     pub(crate) fn waited_for(self, floor: u64) -> impl Iterator<Item = Date> + 'a {
         let all = match self.dates {
             [] if self.born > floor => self.ids.len(),
@@ -356,7 +356,7 @@ mod tests {
                 );
             }
         }
-        // As many dates as there may be, and an SN as large as it may be.
+        // The greatest number of dates, and the greatest SN.
         let newest = (1 << SN_BITS) - 1;
         let many: Vec<_> = (1..=LONGEST_DATED as u64).map(TermId::from_raw).collect();
         let all: Vec<_> = (0..many.len())

@@ -30,12 +30,12 @@ const LIST: usize = 1;
 const COUNTER: usize = 2;
 const KIND_MASK: usize = 3;
 
-/// The vertex of the key of what an index vertex has lost; no term has this id.
+/// The vertex of the key of an index vertex's removed members; no term has this id.
 const REMOVED: TermId = TermId::from_raw(1);
 /// The vertex of a counter's key; no term has this id.
 const COUNTED: TermId = TermId::from_raw(2);
 
-/// What a list or counter is found by. Unused parts are [`TermId::UNBOUND`].
+/// The key of a list or counter. Unused parts are [`TermId::UNBOUND`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) graph: TermId,
@@ -44,16 +44,16 @@ pub(crate) struct Key {
     pub(crate) direction: Direction,
 }
 
-/// What a key leads to.
+/// The kind of list or counter that a key leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The neighbours of a vertex.
     Adjacency,
     /// The predicates of a vertex.
     PredicatesOf,
-    /// The vertices of a predicate; where an image has some, those that came since.
+    /// The vertices of a predicate; if an image has some, those added since.
     Index,
-    /// Those of the image's vertices of a predicate that went since.
+    /// The image's vertices of a predicate that were removed since.
     Removed,
     /// The predicates of a graph.
     Predicates,
@@ -89,7 +89,7 @@ impl Key {
         Key::adjacency(graph, TermId::UNBOUND, predicate, direction)
     }
 
-    /// What the index vertex of an image has lost.
+    /// The removed members of an image's index vertex.
     pub(crate) fn removed(graph: TermId, predicate: TermId, direction: Direction) -> Key {
         Key::adjacency(graph, REMOVED, predicate, direction)
     }
@@ -115,7 +115,7 @@ impl Key {
         self.vertex > COUNTED && !self.predicate.is_unbound()
     }
 
-    /// What it leads to.
+    /// The kind of its list or counter.
     #[inline]
     pub(crate) fn kind(self) -> Kind {
         match (self.vertex, self.predicate.is_unbound()) {
@@ -152,7 +152,7 @@ pub(crate) struct Cell {
     word: AtomicPtr<u8>,
 }
 
-/// A count with what it was at earlier SNs.
+/// A count with its values at earlier SNs.
 pub(crate) struct Counter {
     pub(crate) sn: u64,
     pub(crate) value: u64,
@@ -171,7 +171,7 @@ impl Counter {
         self.seen(sn).map_or(0, |counter| counter.value)
     }
 
-    /// The last SN, at or below `sn`, at which something was counted; 0 if there is none.
+    /// The last SN, at or below `sn`, at which the count changed; 0 if there is none.
     pub(crate) fn changed(&self, sn: u64) -> u64 {
         self.seen(sn).map_or(0, |counter| counter.sn)
     }
@@ -182,7 +182,7 @@ impl Counter {
     }
 }
 
-/// What a word leads to.
+/// The content that a word leads to.
 pub(crate) enum Content<'a> {
     Nothing,
     One { born: u64, id: TermId },
@@ -192,7 +192,7 @@ pub(crate) enum Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// The members at `sn`, ascending, borrowed where possible, else in `scratch`, which is empty.
+    /// The members at `sn`, ascending, borrowed if possible, else in `scratch`, which is empty.
     #[inline]
     pub(crate) fn read<'b>(self, sn: u64, scratch: &'b mut Vec<TermId>) -> &'b [TermId]
     where
@@ -209,7 +209,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// How many members there are at `sn`.
+    /// The number of members at `sn`.
     #[inline]
     pub(crate) fn len(&self, sn: u64) -> usize {
         match self {
@@ -232,8 +232,8 @@ impl<'a> Content<'a> {
     }
 }
 
-/// What a word that was replaced still owns. Pointers and not boxes: readers may be looking at
-/// them until [`Owned::release`].
+/// The memory that a replaced word still owns. Pointers and not boxes: readers may be looking at it
+/// until [`Owned::release`].
 pub(crate) enum Owned {
     Nothing,
     Block(Block),
@@ -257,7 +257,7 @@ impl Default for Cell {
 }
 
 impl Cell {
-    /// Gives a cell that no reader can reach yet its key.
+    /// Sets the key of a cell that no reader can reach yet.
     pub(crate) fn set_key(&self, key: Key) {
         self.graph.store(key.graph.raw(), Ordering::Relaxed);
         self.vertex.store(key.vertex.raw(), Ordering::Relaxed);
@@ -287,7 +287,7 @@ impl Cell {
             && self.meta.load(Ordering::Relaxed) & 1 == key.direction as u64
     }
 
-    /// What the key leads to now.
+    /// The current content of the key.
     ///
     /// # Safety
     /// What a replaced word owned must not be freed in `'a`: the caller holds a pin taken before
@@ -317,14 +317,14 @@ impl Cell {
         }
     }
 
-    /// Asks for the memory of the cell behind a pointer: every other cell lies on two cache lines.
+    /// Prefetches the cell behind a pointer: every other cell lies on two cache lines.
     #[inline]
     pub(crate) fn prefetch(cell: *const Cell) {
         prefetch(cell);
         prefetch(cell.wrapping_byte_add(size_of::<Cell>() - size_of::<u64>()));
     }
 
-    /// Asks for the head of what the key leads to.
+    /// Prefetches the head of the key's content.
     #[inline]
     pub(crate) fn prefetch_content(&self) {
         let word = self.word.load(Ordering::Relaxed);
@@ -333,7 +333,7 @@ impl Cell {
         }
     }
 
-    /// Asks for the members behind the head of a block, once the head should be there.
+    /// Prefetches the members behind the head of a block, once the head should have arrived.
     ///
     /// # Safety
     /// As for [`Cell::content`].
@@ -356,7 +356,7 @@ impl Cell {
         Block::clone(&held)
     }
 
-    /// Makes the key lead to nothing; what it led to.
+    /// Makes the key lead to nothing. Returns the old content.
     ///
     /// # Safety
     /// For the shard's one writer, or whoever has the shard to itself: of two at once both would
@@ -366,7 +366,7 @@ impl Cell {
         unsafe { self.replace(ptr::null_mut()) }
     }
 
-    /// Makes the key lead to these members (at least one), born at `born`; what it led to.
+    /// Makes the key lead to these members (at least one), born at `born`. Returns the old content.
     ///
     /// # Safety
     /// As for [`Cell::publish_nothing`].
@@ -382,7 +382,7 @@ impl Cell {
         unsafe { self.publish_block(Block::new(born, ids)) }
     }
 
-    /// Makes the key lead to a block; what it led to.
+    /// Makes the key lead to a block. Returns the old content.
     ///
     /// # Safety
     /// As for [`Cell::publish_nothing`].
@@ -391,7 +391,7 @@ impl Cell {
         unsafe { self.replace(block.into_raw()) }
     }
 
-    /// Makes the key lead to a list; what it led to.
+    /// Makes the key lead to a list. Returns the old content.
     ///
     /// # Safety
     /// As for [`Cell::publish_nothing`].
@@ -401,7 +401,7 @@ impl Cell {
         unsafe { self.replace(word.map_addr(|a| a | LIST)) }
     }
 
-    /// Makes the key lead to a count; what it led to.
+    /// Makes the key lead to a count. Returns the old content.
     ///
     /// # Safety
     /// As for [`Cell::publish_nothing`].
@@ -415,8 +415,8 @@ impl Cell {
     /// As for [`Cell::publish_nothing`].
     unsafe fn replace(&self, word: *mut u8) -> Owned {
         debug_assert!(word.addr() & TAG_MASK == 0 || word.addr() >> 60 != 0);
-        // No exchange: one thread writes, and an exchange would wait here for the memory of what
-        // was just written.
+        // No exchange: one thread writes, and an exchange would wait here for the memory that was
+        // just written.
         let old = self.word.load(Ordering::Relaxed);
         self.word.store(word, Ordering::Release);
         let bits = old.addr();
@@ -437,7 +437,7 @@ impl Cell {
 }
 
 impl Owned {
-    /// Frees it; the bytes that became free.
+    /// Frees the memory. Returns the number of bytes freed.
     ///
     /// # Safety
     /// No reader can be looking at it any more.
@@ -456,7 +456,7 @@ impl Owned {
         }
     }
 
-    /// About what it takes that nobody else holds.
+    /// The approximate bytes that only this value holds.
     pub(crate) fn own_bytes(&self) -> usize {
         match self {
             Owned::Nothing => 0,
@@ -469,7 +469,7 @@ impl Owned {
         }
     }
 
-    /// Asks for the memory that [`Owned::release`] will go through.
+    /// Prefetches the memory that [`Owned::release`] reads.
     #[inline]
     pub(crate) fn prefetch(&self) {
         match self {

@@ -1,5 +1,5 @@
-//! What one SN does to one list, as effects: every insertion was absent before, every deletion
-//! present. So a change *toggles* membership, and changes of several SNs add up by cancelling.
+//! The effects of one SN on one list: every insertion was absent before, every deletion present. So
+//! a change *toggles* membership, and changes of several SNs add up by cancelling.
 
 use somersault_model::TermId;
 use std::cmp::Ordering;
@@ -25,7 +25,7 @@ impl Changes {
         self.inserts.len() + self.deletes.len()
     }
 
-    /// How many more members there are afterwards.
+    /// The increase in the number of members.
     pub(crate) fn net(&self) -> isize {
         self.inserts.len() as isize - self.deletes.len() as isize
     }
@@ -74,7 +74,7 @@ fn without<'a>(all: &'a [TermId], mut gone: &'a [TermId]) -> impl Iterator<Item 
     })
 }
 
-/// Appends `base` with `inserts` added and `deletes` taken out to `out`. All three are ascending;
+/// Appends `base` with `inserts` added and `deletes` removed to `out`. All three are ascending;
 /// insertions are not in `base`, deletions are.
 pub(crate) fn merge_into(
     mut base: &[TermId],
@@ -108,7 +108,7 @@ pub(crate) fn merge_into(
     out.extend_from_slice(base);
 }
 
-/// How many members of the ascending `list` are below `id`; cheap where that is few.
+/// The number of members of the ascending `list` that are below `id`; cheap if they are few.
 pub(crate) fn gallop(list: &[TermId], id: TermId) -> usize {
     let mut bound = 1;
     while bound <= list.len() && list[bound - 1] < id {

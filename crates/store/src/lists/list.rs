@@ -1,5 +1,5 @@
-//! A list with tails: what a key points to while more than one SN is to be told apart. Immutable;
-//! the writer publishes another one for each SN that changes the key.
+//! A list with tails: the content of a key while readers can tell more than one SN apart.
+//! Immutable; the writer publishes another one for each SN that changes the key.
 //!
 //! The state at SN s is the base, if it was born at or before s, with the changes of all tails at
 //! or before s. Tails go from newest to oldest and ascend by SN without repeats.
@@ -10,29 +10,29 @@ use somersault_model::TermId;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-/// A long list is folded when one in so many of its members has changed: about eight in a piece.
+/// A long list is folded when one in this many of its members has changed: about eight in a piece.
 const FOLD_SHARE: usize = 64;
 
 pub(crate) struct List {
-    /// The SN at which the base came to be; 0 once every reader may see it.
+    /// The SN at which the base was created; 0 once every reader may see it.
     pub(crate) born: u64,
     pub(crate) base: Base,
     pub(crate) tail: Option<Arc<Tail>>,
 }
 
-/// What one SN (or several that nobody can tell apart any more) changed.
+/// The changes of one SN, or of several that no reader can tell apart any more.
 pub(crate) struct Tail {
     pub(crate) sn: u64,
     pub(crate) changes: Changes,
     pub(crate) older: Option<Arc<Tail>>,
 }
 
-/// Bytes that became free.
+/// The number of bytes that were freed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Freed {
     /// All of them.
     pub(crate) bytes: usize,
-    /// Those of tails among them.
+    /// Those of tails.
     pub(crate) tails: usize,
 }
 
@@ -56,7 +56,7 @@ impl List {
             .skip_while(move |tail| tail.sn > sn)
     }
 
-    /// The members at `sn`, ascending: borrowed where that needs no merging, else in `scratch`.
+    /// The members at `sn`, ascending: borrowed if no merging is needed, else in `scratch`.
     pub(crate) fn read<'a>(&'a self, sn: u64, scratch: &'a mut Vec<TermId>) -> &'a [TermId] {
         if self.born > sn {
             return &[];
@@ -103,7 +103,7 @@ impl List {
         self.base.contains(id)
     }
 
-    /// How many members there are at `sn`.
+    /// The number of members at `sn`.
     pub(crate) fn len(&self, sn: u64) -> usize {
         if self.born > sn {
             return 0;
@@ -112,8 +112,8 @@ impl List {
         self.base.len().saturating_add_signed(net)
     }
 
-    /// What nobody but this list holds, without the pieces of its base: about what it takes once it
-    /// was replaced.
+    /// The bytes that only this list holds, without the pieces of its base: about the bytes it
+    /// takes once it is replaced.
     pub(crate) fn own_bytes(&self) -> usize {
         let base = match &self.base {
             Base::Flat(block) => block.own_bytes(),
@@ -122,7 +122,7 @@ impl List {
         size_of::<List>() + base
     }
 
-    /// Drops the list; the bytes that became free. Parts that a newer version shares stay.
+    /// Drops the list. Returns the bytes freed. Parts that a newer version shares stay.
     pub(crate) fn release(self) -> Freed {
         let mut freed = Freed::from(size_of::<List>());
         freed.bytes += self.base.release();
@@ -149,10 +149,10 @@ impl Tail {
     }
 }
 
-/// Which SNs somebody may still ask for; what folding goes by.
+/// The SNs that a reader may still ask for, which decide what is folded.
 #[derive(Debug, Clone)]
 pub(crate) struct Retained {
-    /// No reader is below.
+    /// No reader is below this SN.
     pub(crate) floor: u64,
     /// Every SN from here on may still be asked for.
     pub(crate) stable: u64,
@@ -168,19 +168,19 @@ impl Retained {
     }
 }
 
-/// A list taken apart by the writer: tails at or below the floor folded into the base, tails that
-/// no reader can tell apart joined. All tails are new.
+/// A list taken apart by the writer: tails at or below the floor are folded into the base, and
+/// tails that no reader can tell apart are joined. All tails are new.
 pub(crate) struct Folded {
     pub(crate) born: u64,
     pub(crate) base: FreshBase,
     pub(crate) tail: Option<Arc<Tail>>,
 }
 
-/// Folds what the retained SNs allow. `None` where there is nothing to do.
+/// Folds as far as the retained SNs allow. Returns `None` if there is nothing to do.
 pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
     let newest = list.tail.as_deref()?;
     if newest.older.is_none() {
-        // By far the most lists have the tail of one SN, which goes at once or stays.
+        // Most lists have a single tail of one SN, which is folded at once or stays.
         let ripe =
             newest.sn <= retained.floor && !is_left_as_tail(&list.base, newest.changes.len());
         return ripe.then(|| Folded {
@@ -225,19 +225,19 @@ pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
     Some(Folded { born, base, tail })
 }
 
-/// The base with changes made, empty where nothing is left.
+/// The base with the changes applied, empty if no member is left.
 fn folded_base(base: &Base, changes: &Changes) -> FreshBase {
     base.fold(changes).unwrap_or_else(|| FreshBase::of(&[]))
 }
 
-/// Ids are spread by hash: a few changes to a long list touch as many pieces. They stay tails until
-/// a piece has a handful of them.
+/// Whether changes to a long list stay a tail. Ids are spread by hash, so a few changes touch as
+/// many pieces; they stay tails until a piece has a handful of them.
 fn is_left_as_tail(base: &Base, changes: usize) -> bool {
     base.len() > FLAT_LIMIT && changes < base.len() / FOLD_SHARE
 }
 
-/// Joins neighbouring tails (oldest first) that no reader can tell apart, where the older is not
-/// much longer: so a tail is copied a logarithmic number of times while a long query is pinned.
+/// Joins neighbouring tails (oldest first) that no reader can tell apart, if the older is not much
+/// longer: so a tail is copied a logarithmic number of times while a long query is pinned.
 fn join(tails: &[&Arc<Tail>], retained: &Retained) -> Option<Vec<(u64, Changes)>> {
     let joinable = |older: u64, long: usize, newer: &Tail| {
         retained.same_to_all(older, newer.sn) && long <= 2 * newer.changes.len().max(8)
@@ -259,7 +259,7 @@ fn join(tails: &[&Arc<Tail>], retained: &Retained) -> Option<Vec<(u64, Changes)>
     Some(out)
 }
 
-/// The members of `ids` with changes made.
+/// The members of `ids` with the changes applied.
 pub(crate) fn changed(ids: &[TermId], changes: &Changes) -> Vec<TermId> {
     let mut out = Vec::new();
     merge_into(ids, &changes.inserts, &changes.deletes, &mut out);

@@ -2,9 +2,9 @@
 //! that grows on its own by publishing a table twice as large, so that no single growth is long.
 //! One thread inserts; any number look up meanwhile without a lock.
 //!
-//! What the pointers rest on: the cells are those of the same generation, which frees them after
-//! its segments (`Generation::free`). Whoever may look at the segments, since a pin keeps the
-//! generation or as the writer, may look at the cells. A table that a larger one has replaced goes
+//! The pointers are valid because the cells belong to the same generation, which frees them after
+//! its segments (`Generation::free`). A thread that may read the segments, because a pin keeps the
+//! generation or as the writer, may read the cells. A table that a larger one has replaced is freed
 //! earlier, once no pin is left that may have seen it.
 #![allow(unsafe_code)]
 
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 const SEGMENT_BITS: u32 = 8;
 pub(crate) const SEGMENTS: usize = 1 << SEGMENT_BITS;
 const FIRST_SLOTS: usize = 16;
-/// How many cells ahead of its use a growing table asks for one.
+/// The number of cells ahead of its use at which a growing table prefetches one.
 const AHEAD: usize = 16;
 /// Pointers use 48 bits; the rest of a slot holds bits of the hash, so that a lookup goes to
 /// another key's cell once in 65,536 times.
 const POINTER_BITS: u32 = 48;
 const POINTER_MASK: usize = (1 << POINTER_BITS) - 1;
 
-/// The slots of one segment: null, or a cell that is there as long as the segments are.
+/// The slots of one segment: null, or a cell that lives as long as the segments.
 pub(crate) struct Table {
     slots: Box<[AtomicPtr<Cell>]>,
     /// For the writer alone.
@@ -66,8 +66,8 @@ impl Table {
         }
     }
 
-    /// Puts a cell into a free slot, of which there is one; for one thread at a time. Nothing here
-    /// looks at the cell: that it is there is for those to promise who do.
+    /// Puts a cell into a free slot, of which there is one; for one thread at a time. This does not
+    /// read the cell: callers that do must guarantee that it is alive.
     fn put(&self, cell: NonNull<Cell>, hash: u64) {
         let cell = cell.as_ptr();
         assert!(
@@ -144,7 +144,7 @@ impl Segments {
         &self.0[(hash >> (64 - SEGMENT_BITS)) as usize]
     }
 
-    /// Asks for the slot where the search for a key of this hash begins.
+    /// Prefetches the slot where the search for a key of this hash begins.
     ///
     /// # Safety
     /// As for [`Segments::find`].
@@ -156,7 +156,7 @@ impl Segments {
         }
     }
 
-    /// Asks for the cell that the first slot of this hash leads to: most often the right one.
+    /// Prefetches the cell that the first slot of this hash leads to: most often the right one.
     ///
     /// # Safety
     /// As for [`Segments::find`].
@@ -259,7 +259,7 @@ impl Drop for Segments {
     }
 }
 
-/// What an insertion cost.
+/// The cost of an insertion.
 #[derive(Default)]
 pub(crate) struct Inserted {
     /// Bytes of a new table.

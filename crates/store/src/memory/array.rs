@@ -1,6 +1,6 @@
-//! Arrays of plain values that are filled once and then only read: what images are made of. Large
-//! ones are mapped from the system by themselves, on huge pages where it has them, and go back to
-//! it whole when they are dropped: a load must not leave its working space in the allocator.
+//! Arrays of plain values that are filled once and then only read: the material of images. Large
+//! ones are mapped from the system on their own, on huge pages if it has them, and return to it
+//! whole when they are dropped: a load must not leave its working space in the allocator.
 #![allow(unsafe_code)]
 
 use somersault_model::TermId;
@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// From so many bytes on an array has pages of its own.
+/// From this many bytes on an array has pages of its own.
 const MAPPED_FROM: usize = 256 << 10;
 
 /// Values for which any bits, all zero too, are a value.
@@ -47,12 +47,12 @@ unsafe impl<T: Plain> Send for Array<T> {}
 unsafe impl<T: Plain> Sync for Array<T> {}
 
 impl<T: Plain> Array<T> {
-    /// No value.
+    /// An empty array without room.
     pub(crate) fn new() -> Array<T> {
         Array::with_capacity(0)
     }
 
-    /// An empty array with room for so many.
+    /// An empty array with room for `capacity` values.
     pub(crate) fn with_capacity(capacity: usize) -> Array<T> {
         if let Some(bytes) = capacity.checked_mul(size_of::<T>())
             && bytes >= MAPPED_FROM
@@ -69,7 +69,7 @@ impl<T: Plain> Array<T> {
         Array::of_vec(Vec::with_capacity(capacity))
     }
 
-    /// So many values, all bits zero.
+    /// An array of `length` values, all bits zero.
     pub(crate) fn zeroed(length: usize) -> Array<T> {
         let mut array = Array::with_capacity(length);
         if !array.mapped {
@@ -126,7 +126,7 @@ impl<T: Plain> Array<T> {
         self.length += values.len();
     }
 
-    /// Gives back the room that is left.
+    /// Gives back the unused room.
     pub(crate) fn finish(mut self) -> Array<T> {
         if self.mapped {
             let used = self.length * size_of::<T>();
@@ -199,11 +199,11 @@ mod pages {
     const PAGE: usize = 4 << 10;
     const HUGE_PAGE: usize = 2 << 20;
 
-    /// Fresh pages, zero, for at least so many bytes (not none), and how many they are; `None`
-    /// where the system has no more.
+    /// Maps fresh, zeroed pages for at least `bytes` bytes (not 0). Returns their start and length;
+    /// `None` if the system has no more.
     pub(super) fn map(bytes: usize) -> Option<(NonNull<u8>, usize)> {
         let room = bytes.checked_next_multiple_of(PAGE)?;
-        // A huge page wants to begin at a multiple of its size: map more, and give back the ends.
+        // A huge page must begin at a multiple of its size: map more, and give back the ends.
         let spare = if room >= HUGE_PAGE { HUGE_PAGE } else { 0 };
         // SAFETY: a new private mapping touches nothing that exists.
         let start = unsafe {
@@ -238,7 +238,8 @@ mod pages {
         }
     }
 
-    /// Gives back the pages behind the first `used` bytes; how many bytes are left.
+    /// Gives back the pages behind the first `used` bytes. Returns the number of bytes that are
+    /// left.
     ///
     /// # Safety
     /// The mapping is the caller's, and nothing behind `used` is in use.
@@ -260,7 +261,7 @@ mod pages {
     }
 }
 
-/// Where the system's pages are out of reach everything comes from the allocator.
+/// Without access to the system's pages everything comes from the allocator.
 #[cfg(not(all(unix, not(miri))))]
 mod pages {
     use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! What applying a batch did, or why it was refused.
+//! The effects of applying a batch, or the reason why it was refused.
 
 use somersault_model::{ShardId, Sn};
 
@@ -10,7 +10,7 @@ use somersault_model::{ShardId, Sn};
 )]
 pub struct WriterTaken(pub ShardId);
 
-/// Why a batch was not applied. Nothing of it was.
+/// The reason why a batch was not applied. Nothing of it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
@@ -21,7 +21,7 @@ pub enum ApplyError {
     OutOfOrder {
         /// The batch's SN.
         sn: Sn,
-        /// What the shard has applied.
+        /// The last SN that the shard has applied.
         at: Sn,
     },
     /// A stable SN never changes (SN-1).
@@ -37,15 +37,15 @@ pub enum ApplyError {
     /// One writer per shard.
     #[error("a batch for shard {} came to the writer of shard {}; route it by ShardBatch::shard", .batch.0, .writer.0)]
     WrongShard {
-        /// Whose batch it is.
+        /// The shard of the batch.
         batch: ShardId,
-        /// Whose writer got it.
+        /// The shard of the writer that got it.
         writer: ShardId,
     },
 }
 
-/// What applying a batch changed. Statements are counted at the owner of the subject, so sums over
-/// the shards are exact.
+/// The changes that applying a batch made. Statements are counted at the owner of the subject, so
+/// sums over the shards are exact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Statements that did not hold before.

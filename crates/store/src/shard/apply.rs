@@ -25,8 +25,8 @@ use somersault_dictionary::prefetch;
 use somersault_model::{Direction, Operation, TermId};
 use std::ptr::NonNull;
 
-/// So many lists ahead of its use the writer asks for a key's slot, its cell, the head of its
-/// content, and its members.
+/// The numbers of lists ahead of its use at which the writer prefetches a key's slot, its cell, the
+/// head of its content, and its members.
 const SLOT_AHEAD: usize = 24;
 const CELL_AHEAD: usize = 16;
 const CONTENT_AHEAD: usize = 8;
@@ -39,18 +39,18 @@ pub(crate) struct Pass<'a> {
     retained: &'a Retained,
     sn: u64,
     pub(crate) applied: Applied,
-    /// How many lists were changed.
+    /// The number of lists that were changed.
     pub(crate) touched: usize,
 }
 
-/// What is known of where the image has a list.
+/// The known location of a list in the image.
 #[derive(Clone, Copy)]
 enum InImage<'a> {
-    /// Among these edges, if at all.
+    /// Among these edges, if it exists.
     Among(&'a Edges),
     /// At this place.
     At(&'a Edges, usize),
-    /// This is it.
+    /// The list itself.
     Found(&'a [TermId]),
 }
 
@@ -91,17 +91,17 @@ impl<'a> InImage<'a> {
     }
 }
 
-/// How a change left a list.
+/// The effect of a change on a list.
 #[derive(Clone, Copy, Default)]
 struct Touched {
-    /// How many members came or went.
+    /// The number of members that were added or removed.
     effective: usize,
     /// Whether the list went from empty to not empty, or back.
     flipped: bool,
 }
 
 impl Touched {
-    /// What effective changes do to a list that had `before` members.
+    /// The effect of effective changes on a list that had `before` members.
     fn by(effective: &Changes, before: usize) -> Touched {
         let after = before.saturating_add_signed(effective.net());
         Touched {
@@ -111,21 +111,21 @@ impl Touched {
     }
 }
 
-/// Whether it is known beforehand that each member of a change is effective.
+/// Whether each member of a change is known beforehand to be effective.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Certainty {
     Unknown,
-    /// It is: the members are the keys of lists that have just come to be or gone (ST-1), and to
-    /// look them up in an index vertex with millions would be most of the cost of an SN.
+    /// It is known: the members are the keys of lists that have just appeared or gone (ST-1).
+    /// Looking them up in an index vertex with millions would be most of the cost of an SN.
     Flipped,
 }
 
-/// What the edges of a group do to its graph as a whole.
+/// The effect of a group's edges on its graph as a whole.
 #[derive(Default)]
 struct Summary {
     /// By predicate: the vertices whose list flipped, ascending.
     vertices: FxHashMap<TermId, Vec<TermId>>,
-    /// By predicate: how many statements came or went.
+    /// By predicate: the number of statements that were inserted or deleted.
     statements: FxHashMap<TermId, u64>,
 }
 
@@ -233,7 +233,7 @@ impl<'a> Pass<'a> {
         edges
     }
 
-    /// Where in the image each key's list is, as far as that is known without a search.
+    /// The location of each key's list in the image, as far as it is known without a search.
     fn imaged(&self, keys: &[Key]) -> Vec<InImage<'a>> {
         let generation: &'a Generation = self.generation;
         let mut known: FxHashMap<TermId, Option<&'a Edges>> = FxHashMap::default();
@@ -247,7 +247,7 @@ impl<'a> Pass<'a> {
         keys.iter().map(of).collect()
     }
 
-    /// Asks for the memory of lists that are soon to be changed; the next one is the first.
+    /// Prefetches the lists that are changed soon; the next one is the first.
     #[inline]
     fn look_ahead(&self, keys: &[Key], imaged: &mut [InImage<'a>]) {
         let segments = &self.generation.segments;
@@ -277,7 +277,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Brings the index vertices and counts of a graph up to date.
+    /// Updates the index vertices and counts of a graph.
     fn summarise(
         &mut self,
         graph: TermId,
@@ -333,7 +333,7 @@ impl<'a> Pass<'a> {
         self.change_cell(key, None, ids, operation, certainty)
     }
 
-    /// As [`Pass::change`], of the neighbours of a vertex, which are `in_image` unless there is a
+    /// As [`Pass::change`], for the neighbours of a vertex, which are `in_image` unless there is a
     /// cell.
     fn change_list(
         &mut self,
@@ -348,7 +348,7 @@ impl<'a> Pass<'a> {
         self.change_cell(key, Some(in_image), ids, operation, Certainty::Unknown)
     }
 
-    /// As [`Pass::change`], for a key whose cell, once it is there, is all that there is of it.
+    /// As [`Pass::change`], for a key whose cell, once it exists, holds everything about it.
     fn change_cell(
         &mut self,
         key: Key,
@@ -448,8 +448,8 @@ impl<'a> Pass<'a> {
         Some(held.edges.vertices())
     }
 
-    /// Changes an index vertex of which the image has a part: what comes and goes is kept in lists
-    /// of its own.
+    /// Changes an index vertex of which the image has a part: the additions and removals are kept
+    /// in lists of their own.
     fn change_index(&mut self, key: Key, ids: &[TermId], operation: Operation) -> Touched {
         let Some(vertices) = self.image_index(key) else {
             return Touched::default();
@@ -525,7 +525,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Counts the allocations of a fold. What it replaces is counted off when that is freed.
+    /// Counts the allocations of a fold. The memory that it replaces is subtracted when it is
+    /// freed.
     fn account_fold(&mut self, folded: &Folded) {
         let tails = (folded.tail.as_ref()).map_or(0, |tail| tail.chain_bytes());
         self.state.tail_bytes += tails;

@@ -1,6 +1,6 @@
-//! One SN's changes, cut up for the shards: each statement becomes an out half at the owner of its
+//! One SN's changes, split for the shards: each statement becomes an out half at the owner of its
 //! subject and an in half at the owner of its object. The instances of a class are at the owner of
-//! each instance instead, so that a class with millions of them is on all shards.
+//! each instance instead, so that a class with millions of them is spread over all shards.
 
 use crate::half_edges::{Group, HalfEdge};
 use rustc_hash::FxHashMap;
@@ -16,9 +16,9 @@ pub struct ShardBatch {
     placement: Placement,
     /// Graphs that are emptied before anything else.
     pub(crate) clears: Arc<[TermId]>,
-    /// Statements to be inserted first, of which the writer takes its halves.
+    /// Statements to be inserted first; the writer takes its halves of them.
     pub(crate) loads: Vec<Arc<[QuadIds]>>,
-    /// How many half edges of the loads are for this shard.
+    /// The number of half edges of the loads that belong to this shard.
     loaded: usize,
     pub(crate) deletes: Vec<Group>,
     pub(crate) inserts: Vec<Group>,
@@ -81,14 +81,14 @@ impl ShardBatch {
             .collect()
     }
 
-    /// The same, with graphs that are emptied first: each shard takes its own statements out.
+    /// The same batch, with graphs that are emptied first: each shard removes its own statements.
     #[must_use]
     pub fn clearing(mut self, graphs: &Arc<[TermId]>) -> ShardBatch {
         self.clears = Arc::clone(graphs);
         self
     }
 
-    /// How many half edges of the loads are for this shard.
+    /// The number of half edges of the loads that belong to this shard.
     pub(crate) fn loaded(&self) -> usize {
         self.loaded
     }
@@ -103,24 +103,24 @@ impl ShardBatch {
         splitter.groups.swap_remove(usize::from(self.shard.0))
     }
 
-    /// The shard that this is for.
+    /// The shard of this batch.
     pub fn shard(&self) -> ShardId {
         self.shard
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.clears.is_empty()
     }
 
-    /// How many half edges it holds, without those of cleared graphs.
+    /// The number of half edges, without those of cleared graphs.
     pub fn len(&self) -> usize {
         let groups = self.deletes.iter().chain(&self.inserts);
         self.loaded + groups.map(|group| group.edges.len()).sum::<usize>()
     }
 }
 
-/// How many half edges of these loads each shard gets.
+/// The number of half edges of these loads for each shard.
 fn halves(loads: &[Arc<[QuadIds]>], placement: Placement) -> Vec<usize> {
     let mut halves = vec![0; placement.shards().into()];
     if let [all] = &mut halves[..] {
@@ -151,13 +151,13 @@ struct Splitter {
     placement: Placement,
     rdf_type: TermId,
     groups: Vec<Vec<Group>>,
-    /// Where the groups of a graph are: per shard the out and the in group.
+    /// The places of a graph's groups: per shard the out and the in group.
     places: FxHashMap<TermId, usize>,
     /// Most statements follow one of the same graph.
     recent: Option<(TermId, usize)>,
-    /// The halves of other shards than this one are left out.
+    /// The only shard whose halves are kept, if set.
     only: Option<ShardId>,
-    /// For so many half edges the groups of the first graph have room.
+    /// The number of half edges for which the groups of the first graph have room.
     room: usize,
 }
 

@@ -2,8 +2,8 @@
 //! Most shards have one; a large load makes a new one with everything that there is, and the old
 //! one stays, untouched, for readers of earlier SNs.
 //!
-//! A cell, once there, is all that is to be known of its key, and the image's list is the base of
-//! what it leads to. Only index vertices are told in two lists: what came, and what went.
+//! A cell, once it exists, holds everything about its key, and the image's list is the base of its
+//! content. Only index vertices have two lists: the vertices added, and the vertices removed.
 #![allow(unsafe_code)]
 
 use crate::image::{Held, Image, Vertices};
@@ -15,14 +15,14 @@ use somersault_model::TermId;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 
-/// Every method with an `sn` is for holders of a pin at that SN, throughout the call and as long as
-/// what it lends out is used; or for the writer, at any SN.
+/// A method with an `sn` is for holders of a pin at that SN, throughout the call and as long as the
+/// borrowed result is used; or for the writer, at any SN.
 pub(crate) struct Generation {
     /// Readers below this SN read the older generation.
     pub(crate) born: u64,
     pub(crate) image: Image,
     pub(crate) segments: Segments,
-    /// Null where there is none, or where nobody may ask for it any more.
+    /// Null if there is none, or if no reader may ask for it any more.
     pub(crate) older: AtomicPtr<Generation>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Generation {
 #[derive(Default)]
 pub(crate) struct CellChunks(pub(crate) Vec<NonNull<[Cell]>>);
 
-/// The vertices of a predicate: those of the image, and what changed of them.
+/// The vertices of a predicate: those of the image, and the changes to them.
 pub(crate) struct IndexParts<'a, 'b> {
     pub(crate) image: Option<&'a Vertices>,
     pub(crate) came: &'b [TermId],
@@ -48,7 +48,7 @@ impl Generation {
         }
     }
 
-    /// Size in memory without the cells and their tables.
+    /// Size in memory without the cells and their tables, in bytes.
     pub(crate) fn own_bytes(&self) -> usize {
         size_of::<Generation>() + self.image.bytes()
     }
@@ -139,7 +139,7 @@ impl Generation {
         scratch
     }
 
-    /// The parts of an index vertex; the lists of changes are borrowed or put into `came` and
+    /// The parts of an index vertex. The lists of changes are borrowed or put into `came` and
     /// `went`, which are empty.
     ///
     /// # Safety
@@ -172,7 +172,7 @@ impl Generation {
         }
     }
 
-    /// How many members a list has at `sn`.
+    /// The number of members of a list at `sn`.
     ///
     /// # Safety
     /// As for [`Generation::read`].
@@ -189,7 +189,7 @@ impl Generation {
                 }
                 let removed = Key::removed(key.graph, key.predicate, key.direction);
                 let (came, went) = (of_cell(key), of_cell(removed));
-                // An expired pin may see numbers that do not fit together.
+                // An expired pin may see numbers that do not match.
                 (image + came.unwrap_or(0)).saturating_sub(went.unwrap_or(0))
             }
             Kind::Adjacency => {
@@ -239,7 +239,7 @@ impl Generation {
     }
 
     /// The last SN, at or below `sn`, that changed a count, as far as this generation knows; its
-    /// own first SN where it knows none.
+    /// own first SN if it knows none.
     ///
     /// # Safety
     /// As for [`Generation::read`].
@@ -277,10 +277,10 @@ impl Generation {
         keys
     }
 
-    /// Frees a generation with all its cells; the bytes that became free.
+    /// Frees a generation with all its cells. Returns the number of bytes freed.
     ///
     /// # Safety
-    /// It comes from `Box::into_raw`, the chunks are its own, and nobody reads it any more.
+    /// It comes from `Box::into_raw`, the chunks are its own, and no reader is left.
     pub(crate) unsafe fn free(generation: NonNull<Generation>, chunks: CellChunks) -> Freed {
         let mut freed = Freed::default();
         // SAFETY: the caller gives it up; words are taken out of their cells once, and cells are

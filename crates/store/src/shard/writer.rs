@@ -1,10 +1,10 @@
 //! The one writer of a shard. Applying an SN sorts its half edges, so that each list is touched
-//! once; a list that is new is built in place and needs no tail; what an SN replaces is kept until
-//! no pin that was taken before is alive.
+//! once. A new list is built in place and needs no tail. Replaced memory is kept until no pin that
+//! was taken before is alive.
 //!
-//! A large load makes a new generation instead: an image of all that there is, beside which the old
-//! one stays as it is until no reader of earlier SNs is left. So an SN's cost is that of what it
-//! changes, or of the whole shard where it is a good part of that.
+//! A large load makes a new generation instead: an image of all that there is. The old generation
+//! stays as it is until no reader of earlier SNs is left. So the cost of an SN is that of its
+//! changes, or of the whole shard if the changes are a good part of it.
 //!
 //! The order that matters: a word is replaced first, and only then is the number of the next pin
 //! read (under the registry's lock). A pin with that number or a higher one was taken later and
@@ -35,13 +35,14 @@ use std::sync::atomic::Ordering;
 
 /// Cells are made in chunks of this many.
 const CELL_CHUNK: usize = 512;
-/// How many waiting lists an SN folds at most, besides twice as many as it touches: after a long
-/// query the backlog goes down by and by.
+/// The number of waiting lists that an SN folds at most, besides twice as many as it touches: so
+/// the backlog shrinks gradually after a long query.
 const FOLDS_PER_APPLY: usize = 4096;
 
-/// So much of what nobody sees any more is freed at once, where more waits: some milliseconds.
+/// The number of replaced objects out of reach of all pins that are freed at once if more wait:
+/// some milliseconds.
 const FREES_AT_ONCE: usize = 1 << 13;
-/// So many words ahead of its use the writer asks for what a replaced word led to.
+/// The number of words ahead of its use at which the writer prefetches a replaced word's content.
 const FREE_AHEAD: usize = 8;
 
 /// The one writer of a shard. Dropping it gives the shard back: another generation (S16) can take
@@ -53,14 +54,14 @@ pub struct ShardWriter {
     state: Option<Box<WriterState>>,
 }
 
-/// How statements are spread over the shards of a store, and in which form.
+/// The placement of statements on the shards of a store, and the form in which they are stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShardLayout {
     pub(crate) placement: Placement,
     pub(crate) images: ImagePolicy,
 }
 
-/// When a load makes an image.
+/// The conditions under which a load makes an image.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImagePolicy {
     /// Loads with fewer half edges for a shard go to cells.
@@ -69,16 +70,16 @@ pub(crate) struct ImagePolicy {
     pub(crate) smallest_predicate: usize,
 }
 
-/// What the writer knows besides what readers see.
+/// The writer's own state, beside the state that readers see.
 #[derive(Default)]
 pub(crate) struct WriterState {
     /// The cells of the newest generation.
     cells: CellChunks,
     cells_used: usize,
-    /// Older generations and their cells, oldest first, each with the SN from which on readers
-    /// read a newer one.
+    /// Older generations and their cells, oldest first, each with the SN from which on readers read
+    /// a newer one.
     superseded: VecDeque<(u64, NonNull<Generation>, CellChunks)>,
-    /// How many of them there are, with those that wait to be freed.
+    /// The number of older generations, including those that wait to be freed.
     superseded_count: usize,
     /// How many statements the shard holds, and half edges in cells.
     statements: u64,
@@ -86,17 +87,18 @@ pub(crate) struct WriterState {
     /// Lists of the newest generation with tails, and the SN of the newest tail at the time: oldest
     /// first.
     pub(crate) waiting: VecDeque<(u64, NonNull<Cell>)>,
-    /// What was replaced, by the number of the first pin that cannot see it.
+    /// Replaced memory, by the number of the first pin that cannot see it.
     retired: VecDeque<(u64, Retired)>,
-    /// How much came to it since something was freed last.
+    /// The number of entries added since memory was last freed.
     stamped: usize,
-    /// About what those of it take that are not generations.
+    /// The approximate bytes of those of them that are not generations.
     waiting_bytes: usize,
     /// Bytes of all tails, with those that were replaced and are not freed yet.
     pub(crate) tail_bytes: usize,
-    /// Replaced since the number of the next pin was last read.
+    /// Memory replaced since the number of the next pin was last read.
     fresh: Vec<Retired>,
-    /// Between the first and the last change of an SN the shard is not consistent.
+    /// Whether an SN is being applied: between its first and last change the shard is not
+    /// consistent.
     applying: bool,
     /// Bytes of lists, cells and tables; shared parts may be counted twice for a moment.
     pub(crate) live_bytes: isize,
@@ -111,14 +113,14 @@ pub(crate) struct WriterState {
 unsafe impl Send for WriterState {}
 
 enum Retired {
-    /// With about how many bytes nobody else held when it was replaced.
+    /// A replaced word, and about how many bytes only it held.
     Word(Owned, usize),
     Table(NonNull<Table>),
     Generation(NonNull<Generation>, CellChunks),
 }
 
 impl ShardWriter {
-    /// The writer of a shard; `None` while there is one, or after it was lost in a panic.
+    /// The writer of a shard; `None` while there is one, or after one was lost in a panic.
     pub(crate) fn take(
         shard: &Arc<Shard>,
         snapshots: &Arc<Snapshots>,
@@ -147,8 +149,8 @@ impl ShardWriter {
     /// and SNs that hold nothing for this shard may be left out.
     ///
     /// # Errors
-    /// Where the batch is for another shard, or the SN is behind what was applied or stable: then
-    /// nothing was changed.
+    /// Fails if the batch is for another shard, or the SN is behind what was applied or stable;
+    /// then nothing is changed.
     pub fn apply(&mut self, sn: Sn, batch: &ShardBatch) -> Result<Applied, ApplyError> {
         let stable = self.snapshots.stable();
         let (shard, at) = (self.shard(), self.applied());
@@ -193,7 +195,7 @@ impl ShardWriter {
         if !renewed {
             batch.clears.iter().for_each(|graph| pass.clear(*graph));
         }
-        // Those that a new generation leaves to cells are there before anything is deleted.
+        // Half edges that a new generation leaves to cells are inserted before anything is deleted.
         for group in &loaded {
             pass.group(group, Operation::Insert);
         }
@@ -219,9 +221,9 @@ impl ShardWriter {
         applied
     }
 
-    /// Whether so many half edges are to be loaded by making a new generation: where they, with
-    /// what is in cells, are a good part of all, so that all is rebuilt a logarithmic number of
-    /// times however it comes.
+    /// Whether to load `loaded` half edges by making a new generation: if they and the half edges
+    /// in cells are a good part of all, so that everything is rebuilt a logarithmic number of
+    /// times, however it arrives.
     fn is_worth_an_image(&self, loaded: usize) -> bool {
         let (shard, state) = self.parts();
         // SAFETY: this is the writer, which frees nothing meanwhile.
@@ -230,13 +232,13 @@ impl ShardWriter {
             && (loaded.saturating_add(state.in_cells)).saturating_mul(2) >= in_image
     }
 
-    /// Whether a new generation without so many statements costs less than to take each out of its
+    /// Whether a new generation without `cleared` statements costs less than removing each from its
     /// lists.
     fn is_worth_leaving_out(&self, cleared: u64) -> bool {
         cleared > 0 && cleared.saturating_mul(2) >= self.layout.images.smallest_load as u64
     }
 
-    /// How many statements the graphs have whose subjects the shard owns.
+    /// The number of statements of these graphs whose subjects the shard owns.
     fn statements_of(&self, graphs: &[TermId]) -> u64 {
         // SAFETY: this is the writer, which frees nothing meanwhile.
         let newest = unsafe { self.parts().0.at(u64::MAX) };
@@ -246,8 +248,8 @@ impl ShardWriter {
         graphs.iter().map(count).sum()
     }
 
-    /// Makes a new generation, with an image of all that there is and the loads, without the graphs
-    /// that are cleared, for readers from `sn` on; what is left to be inserted into its cells.
+    /// Makes a new generation for readers from `sn` on: an image of all that there is and the
+    /// loads, without the cleared graphs. Returns the half edges that are left for its cells.
     fn renew(&mut self, sn: Sn, batch: &ShardBatch) -> Vec<Group> {
         let ShardLayout { placement, images } = self.layout;
         let shards = placement.shards();
@@ -262,7 +264,7 @@ impl ShardWriter {
             old: unsafe { Frozen::new(&old.image, &old.segments) },
             clears: &batch.clears,
             loads: &batch.loads,
-            // The other shards' writers have the same to do.
+            // The other shards' writers do the same work.
             threads: cores.div_ceil(shards.into()),
             smallest: images.smallest_predicate,
         };
@@ -284,9 +286,9 @@ impl ShardWriter {
         built.rest
     }
 
-    /// Folds up to `lists` waiting lists as far as the retained SNs allow and frees what no pin can
-    /// see, some thousands of it or `lists`; how many lists still wait. Applying does its share, so
-    /// this is for idle times.
+    /// Folds up to `lists` waiting lists as far as the retained SNs allow, and frees memory that no
+    /// pin can see, some thousands of objects or `lists`. Returns the number of lists that still
+    /// wait. Applying does its share of this work, so call this in idle times.
     pub fn fold(&mut self, lists: usize) -> usize {
         let horizon = self.snapshots.horizon();
         self.parts_mut().1.free(&horizon, lists.max(FREES_AT_ONCE));
@@ -356,8 +358,8 @@ impl Drop for ShardWriter {
             return;
         };
         if state.applying {
-            // A panic in the middle of an SN: readers of earlier SNs go on, but nobody may write
-            // to this shard again, and its cells must outlive the readers.
+            // A panic in the middle of an SN: readers of earlier SNs go on, but this shard cannot
+            // be written again, and its cells must outlive the readers.
             std::mem::forget(state);
         } else {
             *self.shard.writer.lock() = Some(state);
@@ -395,7 +397,7 @@ impl WriterState {
         cell
     }
 
-    /// Keeps what a cell led to until nobody can see it.
+    /// Keeps the former content of a cell until no reader can see it.
     pub(crate) fn retire(&mut self, owned: Owned) {
         if !owned.is_nothing() {
             let bytes = owned.own_bytes();
@@ -404,13 +406,13 @@ impl WriterState {
         }
     }
 
-    /// Keeps a replaced table until nobody is in it.
+    /// Keeps a replaced table until no reader is in it.
     pub(crate) fn retire_table(&mut self, table: NonNull<Table>) {
         self.fresh.push(Retired::Table(table));
     }
 
-    /// Takes the generations out of readers' reach that no pin may ask for any more: those which
-    /// a newer one replaces from an SN on that the floor has reached. New pins are at or above it.
+    /// Unlinks the generations that no pin may read any more: those that a newer one replaces from
+    /// an SN on that the floor has reached. New pins are at or above the floor.
     fn unlink(&mut self, shard: &Shard, floor: u64) {
         while let Some((from, ..)) = self.superseded.front()
             && *from <= floor
@@ -434,10 +436,9 @@ impl WriterState {
             .extend(fresh.map(|retired| (next_pin, retired)));
     }
 
-    /// Frees what no pin that is alive can see, and of it no more than so much, or half as much
-    /// again as has come since: what a long query has kept is not to hold up the SN after it.
-    /// Nothing that a caller of this state has a reference to may be retired: it is called between
-    /// SNs only.
+    /// Frees memory that no live pin can see: at most `most` objects plus one and a half times the
+    /// number added since, so that the backlog of a long query does not hold up the SN after it. No
+    /// retired memory may be referenced by a caller of this state: it is called between SNs only.
     fn free(&mut self, horizon: &Horizon, most: usize) {
         let mut left = most.saturating_add(self.stamped * 3 / 2);
         self.stamped = 0;

@@ -1,7 +1,7 @@
 //! The invariants of the persistent store, checked by walking all of it: ST-1 (both ends of every
-//! statement, and the index vertices, agree), ST-2 (nothing is stored twice), SN-2 (nobody reads
-//! below the floor); and DI-1 (nobody has the id of a term that is gone), for which slices and
-//! windows are walked too. SN-1 is a law about two reads: [`fingerprint`] before and after.
+//! statement, and the index vertices, agree), ST-2 (nothing is stored twice), SN-2 (no reader is
+//! below the floor); and DI-1 (no id of a reclaimed term is in use), for which slices and windows
+//! are walked too. SN-1 is a law about two reads: [`fingerprint`] before and after.
 #![allow(unsafe_code)]
 
 use crate::lists::Key;
@@ -16,12 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Violation {
     /// Its name in docs/invariants.md.
     pub invariant: &'static str,
-    /// What was found, and where.
+    /// The violation, and its place.
     pub what: String,
 }
 
-/// A number that two reads of the same SN must agree on (SN-1): a hash of all that a snapshot
-/// shows.
+/// A number that two reads of the same SN must agree on (SN-1): a hash of everything that a
+/// snapshot shows.
 pub fn fingerprint(snapshot: &Snapshot) -> u64 {
     let mut sum = 0u64;
     let mut scratch = Vec::new();
@@ -48,7 +48,7 @@ pub fn fingerprint(snapshot: &Snapshot) -> u64 {
     sum
 }
 
-/// Checks everything that must hold in what this snapshot shows.
+/// Checks all invariants of the state that this snapshot shows.
 pub(crate) fn check(snapshot: &Snapshot) -> Result<(), Violation> {
     let store = snapshot.store();
     if let Err((pin, floor)) = store.snapshots().check() {
@@ -79,7 +79,7 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<(), Violation> {
     check_windows(store)
 }
 
-/// DI-1 of what is not stored.
+/// Checks DI-1 for slices and windows.
 fn check_windows(store: &Store) -> Result<(), Violation> {
     store.slices().try_each_run(|stream, run| {
         let mut ids = run
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn st_1_an_index_vertex_that_misses_a_vertex() {
         let violation = break_with(|batch| {
-            // An edge without a vertex is how an index vertex is kept: this deletes a member.
+            // An edge without a vertex stands for an index vertex's list: this deletes a member.
             batch.inserts.clear();
             batch.deletes = vec![Group {
                 graph: id(500),

@@ -1,6 +1,6 @@
-//! Reads of whole columns of vertices: what a heavy query does. A predicate is found once, then
-//! vertices are taken a block at a time and each step is done for all of a block before the next:
-//! so the machine waits for the memory of many vertices at once, not of one after the other.
+//! Reads of whole columns of vertices, for heavy queries. A predicate is found once, then vertices
+//! are taken a block at a time and each step is done for all of a block before the next. So the
+//! machine waits for the memory of many vertices at once, not of one after the other.
 #![allow(unsafe_code)]
 
 use crate::image::{Edges, Instances};
@@ -14,18 +14,18 @@ use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};
 use std::cell::Cell;
 
-/// So many vertices are looked up together; a bit of a word stands for each.
+/// The number of vertices that are looked up together; a bit of a word stands for each.
 pub(crate) const BLOCK: usize = 64;
-/// Sources of so many shards are kept without an allocation.
+/// Sources of up to this many shards are kept without an allocation.
 const INLINE: usize = 4;
-/// A list of up to so many ids is searched rather than looked up from each vertex of the column.
+/// A list of up to this many ids is searched rather than looked up from each vertex of the column.
 const SHORT: usize = 64;
 
 /// A longer scratch list is not kept.
 const KEPT_SCRATCH: usize = 1 << 16;
 
 thread_local! {
-    /// Where a thread puts lists together that cannot be borrowed; kept, so that reading a few
+    /// The thread's buffer for lists that cannot be borrowed; kept, so that reading a few
     /// neighbours allocates nothing.
     static SCRATCH: Cell<Vec<TermId>> = const { Cell::new(Vec::new()) };
 }
@@ -50,10 +50,10 @@ pub(crate) struct Sources<'a> {
     many: Vec<Source<'a>>,
 }
 
-/// Lists of up to so many ids are copied one by one.
+/// Lists of up to this many ids are copied one by one.
 const FEW: usize = 8;
 
-/// What was found for the vertices of a block.
+/// The lists found for the vertices of a block.
 pub(crate) struct Found<'a> {
     /// The lists that an image has.
     pub(crate) lists: [&'a [TermId]; BLOCK],
@@ -139,7 +139,7 @@ impl<'a> Sources<'a> {
         self.look_up_anyhow(vertices, found);
     }
 
-    /// As below, on machines that count bits in one instruction.
+    /// As below, for machines that count bits in one instruction.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[target_feature(enable = "popcnt")]
     fn look_up_counting(&self, vertices: &[TermId], found: &mut Found<'a>) {
@@ -149,7 +149,7 @@ impl<'a> Sources<'a> {
     #[inline(always)]
     fn look_up_anyhow(&self, vertices: &[TermId], found: &mut Found<'a>) {
         match self.few[0] {
-            // The source of each vertex need not be looked for.
+            // With one shard the source of each vertex is known.
             Some(only) if self.placement.shards() == 1 => {
                 self.look_up_in(|_| Some(only), vertices, found);
             }
@@ -237,7 +237,7 @@ fn append(ids: &mut Vec<TermId>, rows: &mut Vec<u32>, list: &[TermId], row: u32)
             rows.push(row);
         }
         list if list.len() <= FEW => {
-            // A call for a copy would take longer.
+            // A call of the copy routine would take longer.
             for id in list {
                 ids.push(*id);
                 rows.push(row);
@@ -252,8 +252,8 @@ fn append(ids: &mut Vec<TermId>, rows: &mut Vec<u32>, list: &[TermId], row: u32)
 
 impl Snapshot {
     /// For each vertex in order: appends its neighbours to `ids` and, as often, `first_row` + the
-    /// vertex's place to `rows`. Stops after the vertex with which `ids` has reached `wanted`; how
-    /// many vertices were done.
+    /// vertex's place to `rows`. Stops after the vertex with which `ids` has reached `wanted`.
+    /// Returns the number of vertices done.
     #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
     pub fn expand(
         &self,
@@ -355,7 +355,7 @@ impl Snapshot {
         }
     }
 
-    /// Which vertices of a column have an edge of this label to `other`.
+    /// The vertices of a column that have an edge of this label to `other`.
     fn connected_to(
         &self,
         (graph, predicate, direction): (TermId, TermId, Direction),
@@ -395,8 +395,8 @@ impl Snapshot {
         self.check(label, vertices, |_| other, first_row, rows);
     }
 
-    /// The type check by the list of the class; false, with nothing done, where that has changed
-    /// since its image.
+    /// The type check by the list of the class. Returns false, with nothing done, if the list has
+    /// changed since its image.
     fn instances(
         &self,
         graph: TermId,
@@ -428,7 +428,8 @@ impl Snapshot {
         true
     }
 
-    /// Which vertices of a column have an edge to the vertex that `other` says for their place.
+    /// The vertices of a column that have an edge to the vertex that `other` returns for their
+    /// place.
     fn check(
         &self,
         (graph, predicate, direction): (TermId, TermId, Direction),
@@ -468,7 +469,7 @@ impl Snapshot {
     }
 
     /// Appends the edges of a predicate, vertices ascending as in [`Snapshot::vertices_with`], for
-    /// as long as the pace says. Both columns have the same length.
+    /// as long as the pace allows. Both columns have the same length.
     pub fn edges(
         &self,
         graph: TermId,
@@ -479,7 +480,7 @@ impl Snapshot {
         neighbours: &mut Vec<TermId>,
     ) {
         if self.is_spread(predicate, direction) {
-            // A class may be on several shards: its place is told only by merging them.
+            // A class may be on several shards: only merging them tells its place.
             let (mut index, mut list) = (Vec::new(), Vec::new());
             let starts = self.vertices_with(graph, predicate, direction, &mut index);
             for start in starts {
@@ -497,7 +498,7 @@ impl Snapshot {
     }
 }
 
-/// What a walk along an index vertex needs of its sources.
+/// The parts of its sources that a walk along an index vertex needs.
 impl<'a> Sources<'a> {
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Source<'a>> {
         self.all()

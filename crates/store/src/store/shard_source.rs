@@ -7,8 +7,8 @@ use crate::lists::Key;
 use crate::shard::{Generation, Shard};
 use somersault_model::{Direction, TermId};
 
-/// Where the reads of a shard go. Every method with an `sn` is for holders of a pin at that SN,
-/// throughout the call and as long as what it lends out is used.
+/// The target of a shard's reads. A method with an `sn` is for holders of a pin at that SN,
+/// throughout the call and as long as the borrowed result is used.
 #[derive(Clone, Copy)]
 pub(crate) enum ShardSource<'a> {
     /// The shard is in this process: its generation for the snapshot's SN.
@@ -34,7 +34,7 @@ impl<'a> ShardSource<'a> {
         }
     }
 
-    /// The edges of a predicate that the image has, and whether cells have to be asked first.
+    /// The edges of a predicate that the image has, and whether cells have to be read first.
     pub(crate) fn edges(
         self,
         graph: TermId,
@@ -46,7 +46,7 @@ impl<'a> ShardSource<'a> {
         (edges, held.is_none_or(|held| held.is_changed()))
     }
 
-    /// What was loaded in bulk.
+    /// The image: the statements that were loaded in bulk.
     pub(crate) fn image(self) -> &'a Image {
         &self.generation().image
     }

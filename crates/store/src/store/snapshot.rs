@@ -1,5 +1,5 @@
-//! A snapshot: a pin on one SN and the reads through it. Reads take no lock and wait for nobody;
-//! lists that are one block or one value are borrowed, others are merged into the caller's scratch.
+//! A snapshot: a pin on one SN and the reads through it. Reads take no lock and never wait; lists
+//! that are one block or one value are borrowed, others are merged into the caller's scratch.
 #![allow(unsafe_code)]
 
 use crate::lists::Key;
@@ -25,7 +25,7 @@ impl Ends<'_> {
     /// The vertex in a row.
     ///
     /// # Panics
-    /// Where a column has no such row.
+    /// Panics if a column has no such row.
     #[inline]
     pub fn at(&self, row: usize) -> TermId {
         match self {
@@ -34,7 +34,7 @@ impl Ends<'_> {
         }
     }
 
-    /// How many rows it has; 0 where it is the same in every row.
+    /// The number of rows; 0 if the vertex is the same in every row.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -43,7 +43,7 @@ impl Ends<'_> {
         }
     }
 
-    /// Whether it is a column without rows, or no column.
+    /// Whether this is a column without rows, or no column.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -51,15 +51,15 @@ impl Ends<'_> {
 
 /// The stored graphs at one SN. Dropping it unpins.
 ///
-/// What it lends out lives as long as it does. The SN of a snapshot must be stable before it is
-/// read.
+/// Everything borrowed from it lives as long as it does. The SN of a snapshot must be stable before
+/// it is read.
 pub struct Snapshot {
     store: Held,
     pin: Arc<Pin>,
 }
 
-/// A hold on a store that some threads share, each by a count of this hold: so the many snapshots
-/// that they take do not all write to the one count of the store.
+/// A hold on a store that some threads share, each by a count of this hold: so their many snapshots
+/// do not all write to the store's one count.
 pub struct StoreHold(Arc<Store>);
 
 impl StoreHold {
@@ -76,7 +76,7 @@ impl StoreHold {
     }
 }
 
-/// How a snapshot holds its store.
+/// A snapshot's hold on its store.
 enum Held {
     Own(Arc<Store>),
     Shared(Arc<StoreHold>),
@@ -116,7 +116,8 @@ impl Snapshot {
         }
     }
 
-    /// The same, from now on with a deadline as for [`Store::pin_stable_until`], if it had none.
+    /// The same snapshot, from now on with a deadline as for [`Store::pin_stable_until`], if it had
+    /// none.
     #[must_use]
     pub fn until(self, deadline_ms: i64) -> Snapshot {
         self.pin.limit(deadline_ms);
@@ -129,8 +130,9 @@ impl Snapshot {
         Sn(self.pin.sn)
     }
 
-    /// Whether the pin's deadline has not passed. If this is true after a read, what was read is
-    /// right. Once it is false, reads are still safe but may show parts of other SNs: give up.
+    /// Whether the pin's deadline has not passed. If this is true after a read, the result of the
+    /// read is correct. Once it is false, reads are still safe but may show parts of other SNs:
+    /// give up.
     #[inline]
     pub fn is_valid(&self) -> bool {
         !self.pin.is_expired()
@@ -143,7 +145,7 @@ impl Snapshot {
     }
 
     /// The vertices that `vertex` has such edges to (`Out`) or from (`In`), ascending by id,
-    /// without repeats. `scratch` is used, and overwritten, where the list cannot be borrowed.
+    /// without repeats. `scratch` is used, and overwritten, if the list cannot be borrowed.
     #[inline]
     pub fn neighbours<'a>(
         &'a self,
@@ -165,7 +167,7 @@ impl Snapshot {
         unsafe { self.owner(vertex).read(self.pin.sn, key, scratch) }
     }
 
-    /// How many there are of [`Snapshot::neighbours`], without reading them.
+    /// The length of [`Snapshot::neighbours`], without reading them.
     #[inline]
     pub fn neighbour_estimate(
         &self,
@@ -245,14 +247,14 @@ impl Snapshot {
         self.collect(Key::graphs())
     }
 
-    /// How many statements a graph holds.
+    /// The number of statements in a graph.
     pub fn statement_count(&self, graph: TermId) -> u64 {
         self.count(graph, TermId::UNBOUND)
     }
 
     /// The last SN, at or below that of this snapshot, that changed the statements of a predicate
-    /// in a graph, or any statement of the graph (`None`). Never an earlier one than that; where a
-    /// large load came since, that one.
+    /// in a graph, or any statement of the graph (`None`). The result is never too early; after a
+    /// large load it is at least the SN of the load.
     pub fn changed_at(&self, graph: TermId, predicate: Option<TermId>) -> Sn {
         let key = Key::count(graph, predicate.unwrap_or(TermId::UNBOUND));
         // SAFETY: this is a pin.
@@ -276,9 +278,9 @@ impl Snapshot {
         }
     }
 
-    /// The sets of predicates that subjects of a graph have, and how many subjects have each, as
-    /// they were when the last large load was made; where that is an answer, and not too long a
-    /// one: `None` without such a load, or with more than `most` sets.
+    /// The sets of predicates that subjects of a graph have, and the number of subjects with each,
+    /// as of the last large load. Returns `None` without such a load, or with more than `most`
+    /// sets.
     pub fn predicate_sets(&self, graph: TermId, most: usize) -> Option<Vec<(Vec<TermId>, u64)>> {
         let mut counts: BTreeMap<&[TermId], u64> = BTreeMap::new();
         let mut any = false;
@@ -306,14 +308,14 @@ impl Snapshot {
         unsafe { ShardSource::of(self.store.shard(owner.0.into()), self.pin.sn) }
     }
 
-    /// What this shows, by shard.
+    /// The sources of this snapshot's reads, by shard.
     pub(crate) fn sources(&self) -> impl Iterator<Item = ShardSource<'_>> {
         let shards = self.store.shards().iter();
         // SAFETY: as above.
         shards.map(|shard| unsafe { ShardSource::of(shard, self.pin.sn) })
     }
 
-    /// Whether the list is in parts on several shards: the instances of a class.
+    /// Whether the list is split over several shards: the instances of a class.
     #[inline]
     pub(crate) fn is_spread(&self, predicate: TermId, direction: Direction) -> bool {
         direction == Direction::In && self.store.shard_count() > 1 && predicate == rdf_type()

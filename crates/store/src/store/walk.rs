@@ -1,14 +1,15 @@
 //! A walk along an index vertex: the vertices of a predicate on all shards in order of their ids,
-//! with their edges. Each shard's part is what its image has, without what went and with what came
-//! since; the parts are merged, since each vertex is on one shard. What came and went is read once
-//! for the whole walk, so whoever walks is called now and then and does not come back for more.
+//! with their edges. Each shard's part is its image, without the vertices removed since and with
+//! those added since. The parts are merged, since each vertex is on one shard. The changes are read
+//! once for the whole walk, so the walk calls back now and then, and its caller does not call again
+//! for more.
 #![allow(unsafe_code)]
 
 use crate::pace::Pace;
 use crate::store::columns::{Source, Sources};
 use somersault_model::TermId;
 
-/// So many vertices of an image are taken at a time.
+/// The number of vertices of an image that are taken at a time.
 const STRETCH: usize = 256;
 
 pub(crate) struct Walk<'s, 'a> {
@@ -16,7 +17,7 @@ pub(crate) struct Walk<'s, 'a> {
     parts: Vec<Part<'s, 'a>>,
 }
 
-/// What came to and went from the vertices of a shard's image, where it had to be put together.
+/// The vertices added to and removed from a shard's image, if their lists had to be merged.
 #[derive(Default)]
 pub(crate) struct Lists {
     came: Vec<TermId>,
@@ -30,15 +31,15 @@ struct Part<'s, 'a> {
     went: &'s [TermId],
     next_came: usize,
     next_went: usize,
-    /// The place in the image of the next vertex of it, and the ids from there on.
+    /// The place in the image of its next vertex, and the ids from there on.
     place: usize,
     stretch: Vec<TermId>,
     in_stretch: usize,
 }
 
 impl<'s, 'a> Walk<'s, 'a> {
-    /// A walk from the first vertex on; `lists`, one for each source, is where it keeps what it
-    /// cannot borrow.
+    /// A walk from the first vertex on. It keeps what it cannot borrow in `lists`, one for each
+    /// source.
     pub(crate) fn new(sources: &'s Sources<'a>, lists: &'s mut Vec<Lists>) -> Walk<'s, 'a> {
         lists.clear();
         lists.resize_with(sources.parts().count(), Lists::default);
@@ -50,7 +51,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
     }
 
-    /// Appends edges for as long as it is wanted.
+    /// Appends edges for as long as the pace allows.
     pub(crate) fn edges(
         mut self,
         pace: &mut Pace<'_>,
@@ -113,13 +114,13 @@ impl<'s, 'a: 's> Part<'s, 'a> {
         part
     }
 
-    /// The next vertex of the image that has not gone.
+    /// The next vertex of the image that has not been removed.
     #[inline]
     fn of_image(&self) -> Option<TermId> {
         self.stretch.get(self.in_stretch).copied()
     }
 
-    /// Passes what went, and takes the next stretch at the end of one.
+    /// Skips removed vertices, and reads the next stretch at the end of one.
     fn settle(&mut self) {
         let Some(edges) = self.source.image() else {
             return;
@@ -153,7 +154,7 @@ impl<'s, 'a: 's> Part<'s, 'a> {
         }
     }
 
-    /// Passes the next vertex; its place, if it is the image's.
+    /// Passes the next vertex. Returns its place, if it is one of the image's.
     #[inline]
     fn take(&mut self, vertex: TermId) -> Option<usize> {
         if self.of_image() == Some(vertex) {

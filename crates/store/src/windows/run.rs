@@ -1,6 +1,6 @@
 //! A run: an immutable, sorted, compact adjacency of a set of triples, in both directions, by
-//! predicate and by vertex, each triple with its newest batch. All columns, no pointers: a slice
-//! holds one, and a window is made of some.
+//! predicate and by vertex, each triple with its newest batch. It consists of columns and has no
+//! pointers: a slice holds one run, and a window one or several.
 
 use crate::statistics::PredicateStatistics;
 use crate::windows::side::Side;
@@ -14,7 +14,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run of these triples, all of one batch, and for each of them its number in the order of
+    /// The run of these triples, all of one batch, and the number of each of them in the order of
     /// [`Run::triples`]: repeats share one.
     pub(crate) fn of_batch(
         batch: BatchNumber,
@@ -48,7 +48,7 @@ impl Run {
         (run, places)
     }
 
-    /// One run of what several runs hold, without the triples whose newest batch is before `from`.
+    /// Merges several runs into one, without the triples whose newest batch is before `from`.
     pub(crate) fn merge(runs: &[&Run], from: BatchNumber) -> Run {
         let side = |of: fn(&Run) -> &Side| {
             let sides: Vec<&Side> = runs.iter().map(|run| of(run)).collect();
@@ -67,12 +67,12 @@ impl Run {
         }
     }
 
-    /// How many triples it holds.
+    /// The number of triples.
     pub fn len(&self) -> usize {
         self.out.neighbours.len()
     }
 
-    /// Whether it holds none.
+    /// Whether the run is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -83,7 +83,7 @@ impl Run {
         self.side(direction).neighbours(vertex, predicate)
     }
 
-    /// Whether it holds the triple.
+    /// Whether the run holds the triple.
     pub fn contains(&self, triple: TripleIds) -> bool {
         self.find(triple).is_some()
     }
@@ -112,7 +112,7 @@ impl Run {
         &self.out.predicates
     }
 
-    /// Makes at once what reads have had made in a run before this one.
+    /// Makes the indexes that reads have used in an earlier run.
     pub(crate) fn prepare_as(&self, before: &Run) {
         self.out.prepare_as(&before.out);
         self.into.prepare_as(&before.into);
@@ -177,7 +177,7 @@ mod tests {
         )
     }
 
-    /// All that a run says in one direction: by predicate and vertex the neighbours.
+    /// All edges of a run in one direction: by predicate and vertex the neighbours.
     fn adjacency(run: &Run, direction: Direction) -> BTreeMap<(TermId, TermId), Vec<TermId>> {
         let mut all = BTreeMap::new();
         for predicate in run.predicates() {
@@ -197,7 +197,7 @@ mod tests {
             .filter(|(_, newest)| *newest >= from)
             .collect();
         rows.sort_unstable();
-        // Of repeats the newest comes last, and stays.
+        // The newest of repeats comes last, and stays.
         rows.into_iter().collect()
     }
 
@@ -222,7 +222,7 @@ mod tests {
                     run
                 })
                 .collect();
-            // As a window slides: what was merged before, and what has come since.
+            // As a window slides: the run merged before, and the slices since.
             let (old, fresh) = slices.split_at(first.min(slices.len()));
             let old = Run::merge(&old.iter().collect::<Vec<_>>(), BatchNumber(i64::MIN));
             let parts: Vec<&Run> = [&old].into_iter().chain(fresh).collect();

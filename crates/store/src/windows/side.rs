@@ -6,8 +6,8 @@ use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// More sides than this, with no more edges each than that on average, are sorted: to merge two has
-/// its price even where they have no edge.
+/// More sides than this, with no more edges each than that on average, are sorted: merging two has
+/// a price even if they have no edge.
 const FEW_SIDES: usize = 8;
 const FEW_EDGES: usize = 64;
 
@@ -20,19 +20,19 @@ pub(crate) struct Side {
     vertices: Vec<TermId>,
     neighbour_starts: Starts,
     pub(crate) neighbours: Vec<TermId>,
-    /// Per edge its newest batch; of a side that is of one batch alone, nothing.
+    /// The newest batch of each edge; empty for a side of a single batch.
     newest: Vec<BatchNumber>,
-    /// No edge's newest batch is before this one. Of a side of one batch, that one.
+    /// No edge's newest batch is before this one. For a side of one batch, that batch.
     oldest: BatchNumber,
-    /// Made when somebody asks for the predicates of a vertex, which few queries do; a side merged
-    /// from one that was asked has it from the start.
+    /// Made on the first request for the predicates of a vertex, which few queries make; a side
+    /// merged from one that has it has it from the start.
     by_vertex: OnceLock<ByVertex>,
-    /// Set once a read has asked for them, of this very side.
+    /// Set once a read of this very side has asked for the index by vertex.
     asked: OnceLock<()>,
 }
 
-/// Where the stretches of a column begin, and where the last one ends: in two bytes each where that
-/// is enough, which it is for most slices.
+/// The start of each stretch of a column, and the end of the last: in two bytes each if that
+/// suffices, which it does for most slices.
 #[derive(Debug, Clone)]
 enum Starts {
     Short(Vec<u16>),
@@ -40,7 +40,7 @@ enum Starts {
 }
 
 impl Starts {
-    /// With room for so many stretches of a column that is no longer than this; the first one
+    /// Room for `stretches` stretches of a column that is no longer than `longest`; the first one
     /// begins at 0.
     fn with_capacity(stretches: usize, longest: usize) -> Starts {
         let mut starts = if u16::try_from(longest).is_ok() {
@@ -52,7 +52,7 @@ impl Starts {
         starts
     }
 
-    /// The column is no longer than was said, and has fewer than 2^32 members.
+    /// Adds a start. The column is no longer than announced, and has fewer than 2^32 members.
     #[inline]
     fn push(&mut self, at: usize) {
         match self {
@@ -82,7 +82,7 @@ impl Starts {
         self.get(self.len() - 1)
     }
 
-    /// How many stretches begin at a place or before it.
+    /// The number of stretches that begin at a place or before it.
     fn count_up_to(&self, at: usize) -> usize {
         match self {
             Starts::Short(starts) => starts.partition_point(|start| usize::from(*start) <= at),
@@ -105,7 +105,7 @@ impl Starts {
     }
 }
 
-/// The same edges by vertex alone: every vertex once, and its predicates.
+/// The same edges by vertex alone: every vertex once, with its predicates.
 #[derive(Debug, Clone)]
 struct ByVertex {
     vertices: Box<[TermId]>,
@@ -120,7 +120,7 @@ impl Default for Side {
 }
 
 impl Side {
-    /// A side without an edge that has room for so many.
+    /// A side without edges, with room for this many.
     pub(crate) fn with_capacity(vertices: usize, edges: usize) -> Side {
         Side {
             predicates: Vec::new(),
@@ -135,8 +135,8 @@ impl Side {
         }
     }
 
-    /// Adds an edge; edges come in order and without repeats. Its batch is that of all, or is noted
-    /// beside it.
+    /// Adds an edge; edges come in order and without repeats. The batch is either that of all
+    /// edges, or is stored per edge.
     pub(crate) fn push(&mut self, predicate: TermId, vertex: TermId, neighbour: TermId) {
         let same_predicate = self.predicates.last() == Some(&predicate);
         if !same_predicate || self.vertices.last() != Some(&vertex) {
@@ -150,7 +150,7 @@ impl Side {
         self.neighbours.push(neighbour);
     }
 
-    /// To be called after the last edge of a batch.
+    /// Completes a side of one batch. Call it after the last edge.
     pub(crate) fn finish_batch(mut self, batch: BatchNumber) -> Side {
         self.oldest = batch;
         self.finish()
@@ -189,14 +189,15 @@ impl Side {
     }
 
     /// The edges of all these sides, without those whose newest batch is before `from`. An edge of
-    /// several has the newest batch of all.
+    /// several sides gets the newest batch of all.
     pub(crate) fn merge(sides: &[&Side], from: BatchNumber) -> Side {
         match sides {
             [] => Side::default(),
             [one] => Side::merge_two(one, &Side::default(), from),
             [left, right] => Side::merge_two(left, right, from),
             [long, rest @ ..] => {
-                // A window that slides: one long side and some short ones, which are joined first.
+                // A window that slides has one long side and some short ones, which are joined
+                // first.
                 let edges: usize = rest.iter().map(|side| side.neighbours.len()).sum();
                 let all = long.neighbours.len() + edges;
                 let (left, right) = if long.neighbours.len() >= edges {
@@ -215,7 +216,7 @@ impl Side {
         }
     }
 
-    /// As [`Side::merge`], of sides that have so many edges together.
+    /// As [`Side::merge`], for sides that have `edges` edges together.
     fn sorted(sides: &[&Side], edges: usize, from: BatchNumber) -> Side {
         let mut all = Vec::with_capacity(edges);
         for side in sides {
@@ -273,9 +274,9 @@ impl Side {
         out
     }
 
-    /// Makes what reads have asked another side for: whoever reads a window has asked the one
-    /// before, and no firing has to wait for it. What was only made for such a read, and never had
-    /// one, hands nothing on.
+    /// Makes the indexes that reads of another side have asked for: readers of a window have asked
+    /// the one before, and no firing has to wait for it. A side that has an index only because of
+    /// this call, without a read of its own, hands nothing on.
     pub(crate) fn prepare_as(&self, before: &Side) {
         if before.asked.get().is_some() {
             self.by_vertex();
@@ -382,7 +383,7 @@ impl Side {
         range(&self.vertex_starts, at)
     }
 
-    /// How many edges these vertices have.
+    /// The number of edges of these vertices.
     pub(crate) fn edge_count(&self, vertices: &Range<usize>) -> usize {
         self.neighbour_starts.get(vertices.end) - self.neighbour_starts.get(vertices.start)
     }
@@ -464,7 +465,7 @@ impl Side {
         )
     }
 
-    /// Size in memory. It grows when the index by vertex is made.
+    /// Size in memory in bytes. It grows when the index by vertex is made.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.predicates)
             + size_of_val(&*self.vertex_starts)

@@ -1,6 +1,6 @@
-//! A slice: one closed batch of one stream, indexed. Beside the run there are the side columns of
-//! S10: the order in which statements arrived and their event times; and the lease that keeps the
-//! terms which only timing statements mention.
+//! A slice: one closed batch of one stream, indexed. Beside the run it has the side columns of S10:
+//! the order in which statements arrived and their event times; and the lease that keeps the terms
+//! which only timing statements mention.
 
 use crate::windows::run::Run;
 use somersault_model::{BatchNumber, EventTime, Lease, Millis, TimedTriple, TripleIds};
@@ -15,15 +15,15 @@ pub struct Slice {
     revision: u32,
     run: Arc<Run>,
     arrivals: Arrivals,
-    /// Per triple of the run: the offset of its newest arrival. Made when somebody asks for one,
-    /// which few queries do.
+    /// Per triple of the run: the offset of its newest arrival. Made on first use; few queries need
+    /// it.
     newest_offsets: OnceLock<Box<[u32]>>,
-    /// None where all terms are permanent.
+    /// `None` if all terms are permanent.
     lease: Option<Lease>,
 }
 
 /// Per arrival, in order: the number of the triple in the run, and its offset in the batch; in two
-/// bytes each where that is enough.
+/// bytes each if that suffices.
 #[derive(Debug)]
 enum Arrivals {
     Short(Box<[(u16, u16)]>),
@@ -67,11 +67,11 @@ impl Arrivals {
 }
 
 impl Slice {
-    /// The slice of a batch from its statements in the order in which they arrived. `revision` goes
-    /// up when late statements change a closed batch.
+    /// The slice of a batch from its statements in the order of arrival. `revision` increases when
+    /// late statements change a closed batch.
     ///
     /// # Panics
-    /// Where a statement's event time is not in the batch.
+    /// Panics if a statement's event time is not in the batch.
     pub fn build(
         batch: BatchNumber,
         interval: Millis,
@@ -111,11 +111,10 @@ impl Slice {
         Slice { lease, ..self }
     }
 
-    /// The slice with statements that came late, after all that it holds, and with the lease of
-    /// those beside its own.
+    /// The slice with late statements after all that it holds, and with their lease beside its own.
     ///
     /// # Panics
-    /// Where an event time is not in the batch.
+    /// Panics if an event time is not in the batch.
     pub fn with_late(&self, interval: Millis, late: &[TimedTriple], lease: Option<Lease>) -> Slice {
         let mut statements = self.in_order_of_arrival();
         statements.extend_from_slice(late);
@@ -123,8 +122,8 @@ impl Slice {
             .with_lease(Lease::older(self.lease.clone(), lease))
     }
 
-    /// The same batch with these of its arrivals alone. It costs what they are, however many there
-    /// are beside them: windows that go on by one statement cut a batch as often as it has
+    /// The same batch with only these of its arrivals. The cost depends on their number alone, not
+    /// on that of the others: windows that slide by one statement cut a batch as often as it has
     /// statements.
     pub(crate) fn part(&self, arrivals: Range<usize>) -> Slice {
         let arrived: Vec<(u32, u32)> = arrivals.map(|at| self.arrivals.get(at)).collect();
@@ -157,7 +156,7 @@ impl Slice {
         self.batch
     }
 
-    /// How often late statements have changed the batch.
+    /// The number of times that late statements have changed the batch.
     pub fn revision(&self) -> u32 {
         self.revision
     }
@@ -167,12 +166,12 @@ impl Slice {
         &self.run
     }
 
-    /// How many statements arrived, repeats counted.
+    /// The number of statements that arrived, repeats counted.
     pub fn arrivals(&self) -> usize {
         self.arrivals.len()
     }
 
-    /// The statements as they arrived, repeats too, with their event times.
+    /// The statements in the order of arrival, repeats included, with their event times.
     pub fn in_order_of_arrival(&self) -> Vec<TimedTriple> {
         let triples: Vec<TripleIds> = self.run.triples().collect();
         let timed = |(row, offset): (u32, u32)| TimedTriple {
@@ -196,7 +195,7 @@ impl Slice {
         Some(self.start.plus(Millis(i64::from(newest[row]))))
     }
 
-    /// Size in memory. It grows with what is made when somebody asks for it.
+    /// Size in memory in bytes. It grows with the parts that are made on first use.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Slice>()
             + self.run.memory_bytes()

@@ -27,51 +27,50 @@ struct StreamSlices {
     levels: Mutex<Levels>,
     views: Mutex<Views>,
     bases: Mutex<Bases>,
-    /// Windows of a number of statements that somebody holds.
+    /// Count windows that are still held.
     stretches: Mutex<FxHashMap<Stretch, Weak<WindowVersion>>>,
 }
 
-/// The first batch and how much of it is left out, the batch after the last and how much of that
-/// last one is in.
+/// The first batch and the number of statements left out of it, the batch after the last and the
+/// number of statements of the last one that are in.
 type Stretch = (BatchNumber, usize, BatchNumber, usize);
 
 type Views = FxHashMap<ViewKey, Arc<Mutex<View>>>;
 
-/// What tells windows over one stream apart that slide differently, all in batches. A window that
-/// reaches further back than what is there is shorter than its range, and the same window all the
-/// same.
+/// The key that tells apart windows over one stream that slide differently, all in batches. A
+/// window that reaches further back than the retained slices is shorter than its range, but still
+/// the same window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewKey {
-    /// How many batches it holds at most.
+    /// The greatest number of batches that it holds.
     pub range: i64,
-    /// How many batches before its close it ends.
+    /// The number of batches between its end and its close.
     pub until: i64,
-    /// How many batches it goes on at a time.
+    /// The number of batches by which it slides.
     pub step: i64,
 }
 
 #[derive(Default)]
 struct Slices {
     by_batch: BTreeMap<BatchNumber, Arc<Slice>>,
-    /// What amended batches were before, oldest first: those that read below the SN still see them
-    /// so.
+    /// Earlier forms of amended batches, oldest first: readers below the SN still see them.
     superseded: BTreeMap<BatchNumber, Vec<Earlier>>,
-    /// Goes up when a slice comes for a batch over which a window may have been made.
+    /// Increases when a slice arrives for a batch over which a window may have been made.
     generation: u64,
     /// No window has been made over batches from here on.
     read_up_to: Option<BatchNumber>,
 }
 
-/// The SN from which on a slice is read no more, and the slice, if there was one.
+/// The SN from which on a slice is no longer read, and the slice, if there was one.
 type Earlier = (Sn, Option<Arc<Slice>>);
 
 /// The versions of one window.
 #[derive(Default)]
 struct View {
     latest: Option<(u64, Arc<WindowVersion>)>,
-    /// Versions that somebody may still hold, with their generation.
+    /// Versions that may still be held, with their generation.
     earlier: Vec<(u64, Weak<WindowVersion>)>,
-    /// The next version but for its last batch, made before that has come.
+    /// The next version without its last batch, made before that has arrived.
     base: Option<Arc<WindowVersion>>,
 }
 
@@ -99,8 +98,8 @@ impl SliceStore {
         state.by_batch.insert(batch, Arc::new(slice));
     }
 
-    /// Changes a closed batch with this SN: `revise` makes its slice from the one that there was.
-    /// Who reads below the SN still sees that one, until nobody reads below `floor` any more.
+    /// Changes a closed batch at this SN: `revise` makes its slice from the earlier one. Readers
+    /// below the SN still see the earlier one until the floor reaches the SN.
     pub fn amend(
         &self,
         stream: StreamUid,
@@ -120,7 +119,7 @@ impl SliceStore {
         slices.levels.lock().forget(batch);
     }
 
-    /// Frees what amended batches were before, as far as nobody reads below `floor` any more.
+    /// Frees the earlier forms of amended batches that only readers below `floor` could see.
     pub fn forget_superseded(&self, floor: Sn) {
         for slices in self.streams.read().values() {
             if !slices.state.read().superseded.is_empty() {
@@ -129,8 +128,8 @@ impl SliceStore {
         }
     }
 
-    /// The window over `lo..hi` as a reader at this SN sees it: [`SliceStore::window`], unless a
-    /// batch of it has been amended since.
+    /// The window over `lo..hi` as a reader at this SN sees it: [`SliceStore::window`], unless one
+    /// of its batches has been amended since.
     pub fn window_at(
         &self,
         stream: StreamUid,
@@ -139,19 +138,18 @@ impl SliceStore {
         sn: Sn,
     ) -> Arc<WindowVersion> {
         let newest = self.window(stream, lo, hi, view);
-        // Looked up afterwards: had a batch been amended before the window was made, it would be
-        // known by now.
+        // Looked up afterwards: an amendment from before the window was made is known by now.
         let earlier = (self.stream(stream)).and_then(|it| it.state.read().before(lo, hi, sn));
         let Some(slices) = earlier else {
             return newest;
         };
-        // Only a firing that was overtaken by an amendment comes here: what it reads is of no use
-        // to others.
+        // Only a firing that was overtaken by an amendment comes here: its window is of no use to
+        // others.
         Arc::new(WindowVersion::unshared(slices, lo, hi))
     }
 
-    /// The window over the batches `lo..hi`, without `hi`; batches without a slice are empty.
-    /// All callers with the same arguments get the same version while somebody holds it.
+    /// The window over the batches `lo..hi`, without `hi`; batches without a slice are empty. All
+    /// callers with the same arguments get the same version while it is held.
     pub fn window(
         &self,
         stream: StreamUid,
@@ -180,9 +178,9 @@ impl SliceStore {
         version
     }
 
-    /// The window over a stretch of statements in the order of the batches, and within a batch of
-    /// arrival: from `skip` statements into the batch `lo` on, up to and with the first `upto` ones
-    /// of the batch before `hi`.
+    /// The window over a stretch of statements in the order of the batches, and within a batch in
+    /// the order of arrival: it begins `skip` statements into the batch `lo`, and ends with the
+    /// first `upto` statements of the batch before `hi`.
     pub fn stretch(
         &self,
         stream: StreamUid,
@@ -230,7 +228,7 @@ impl SliceStore {
             },
         ));
         let mut stretches = slices.stretches.lock();
-        // Not each time: as many may be held as there are firings under way.
+        // Not each time: as many stretches may be held as there are firings under way.
         if stretches.len() == stretches.capacity() {
             stretches.retain(|_, version| version.strong_count() > 0);
         }
@@ -250,7 +248,7 @@ impl SliceStore {
         }
         slices.levels.lock().retire(below);
         slices.views.lock().retain(|_, view| {
-            // One that is being made right now is in use.
+            // A view that is being made right now is in use.
             view.try_lock().is_none_or(|view| {
                 (view.latest.as_ref()).is_some_and(|(_, version)| version.batches().1 > below)
             })
@@ -258,10 +256,9 @@ impl SliceStore {
         slices.forget_passed();
     }
 
-    /// Makes what windows that end later will be made from, as far as it lies before `hi`: all
-    /// slices before it have come. Where it is called whenever slices have been put down and nobody
-    /// waits for them any more, making a window takes as long as its newest slices do, however much
-    /// it holds.
+    /// Makes the runs for windows that end later, as far as they lie before `hi`; all slices before
+    /// it have arrived. If this is called whenever slices have been inserted and no firing waits
+    /// for them, making a window takes as long as its newest slices do, however much it holds.
     pub fn merge_ahead(&self, stream: StreamUid, hi: BatchNumber) {
         if let Some(slices) = self.stream(stream) {
             slices.merge_ahead(hi);
@@ -269,9 +266,8 @@ impl SliceStore {
         }
     }
 
-    /// Frees what windows over the stream were made from and all of them have passed. It looks at
-    /// every window, so it is to be called once after many have gone on; [`SliceStore::retire`]
-    /// does so too.
+    /// Frees the runs over the stream that all windows have passed. It examines every window, so
+    /// call it once after many have moved on; [`SliceStore::retire`] calls it too.
     pub fn forget_passed(&self, stream: StreamUid) {
         if let Some(slices) = self.stream(stream) {
             slices.forget_passed();
@@ -283,7 +279,8 @@ impl SliceStore {
         self.streams.write().remove(&stream);
     }
 
-    /// Memory of a stream's slices, and of the windows over them that are kept for sliding.
+    /// Memory of a stream's slices, and of the windows over them that are kept for sliding, in
+    /// bytes.
     pub fn memory_bytes(&self, stream: StreamUid) -> usize {
         self.stream(stream).map_or(0, |slices| {
             let (slices, windows) = slices.bytes();
@@ -291,7 +288,7 @@ impl SliceStore {
         })
     }
 
-    /// How many slices a stream has, and their oldest and newest batch.
+    /// The number of slices of a stream, and their oldest and newest batch.
     pub fn extent(&self, stream: StreamUid) -> Option<(usize, BatchNumber, BatchNumber)> {
         let slices = self.stream(stream)?;
         let state = slices.state.read();
@@ -300,7 +297,7 @@ impl SliceStore {
         Some((state.by_batch.len(), *first, *last))
     }
 
-    /// Memory of all slices, and of all windows.
+    /// Memory of all slices, and of all windows, in bytes.
     pub(crate) fn total_bytes(&self) -> (usize, usize) {
         let streams = self.streams.read();
         let bytes = streams.values().map(|slices| slices.bytes());
@@ -308,7 +305,7 @@ impl SliceStore {
     }
 
     /// Calls `each` with the runs of all slices and of the window versions that are kept for
-    /// sliding, until one says what is wrong with its own.
+    /// sliding, and stops at the first error.
     pub(crate) fn try_each_run<E>(
         &self,
         mut each: impl FnMut(StreamUid, &Run) -> Result<(), E>,
@@ -319,7 +316,7 @@ impl SliceStore {
             streams.map(|(uid, it)| (*uid, Arc::clone(it))).collect()
         };
         for (uid, stream) in streams {
-            // Held while they are looked at, with the terms that they keep.
+            // Held meanwhile, with the terms that they keep.
             let (slices, versions) = stream.all();
             let runs = slices.iter().map(|slice| slice.run());
             let runs = runs.chain(versions.iter().flat_map(|version| version.runs()));
@@ -341,7 +338,7 @@ impl SliceStore {
 }
 
 impl StreamSlices {
-    /// The slices of `lo..hi`, and the generation that they are of.
+    /// The slices of `lo..hi`, and their generation.
     fn range(&self, lo: BatchNumber, hi: BatchNumber) -> (u64, Vec<Arc<Slice>>) {
         {
             let state = self.state.read();
@@ -361,8 +358,7 @@ impl StreamSlices {
         newest.map(|(_, slice)| Arc::clone(slice))
     }
 
-    /// All slices, and the versions that are kept of windows, without those that are being made
-    /// just now.
+    /// All slices, and the kept window versions, without those that are being made right now.
     fn all(&self) -> (Vec<Arc<Slice>>, Vec<Arc<WindowVersion>>) {
         let slices = self.state.read().all().map(Arc::clone).collect();
         let views: Vec<_> = self.views.lock().values().cloned().collect();
@@ -423,8 +419,7 @@ impl Slices {
         });
     }
 
-    /// Memory of all slices. They are asked each time, because they grow with what queries ask of
-    /// them.
+    /// Memory of all slices. It is summed up each time, because slices grow when queries use them.
     fn bytes(&self) -> usize {
         self.all().map(|slice| slice.memory_bytes()).sum()
     }
@@ -466,7 +461,7 @@ impl View {
         })
     }
 
-    /// What its next version may be made from.
+    /// The earlier versions from which its next version may be made.
     fn before(&self) -> Before<'_> {
         let latest = self.latest.as_ref().map(|(_, version)| version);
         Before {
@@ -485,15 +480,15 @@ impl View {
         latest.into_iter().chain(fresh).chain(base)
     }
 
-    /// Whether it is the newest version.
+    /// Adds a version. Returns whether it is the newest.
     fn add(&mut self, generation: u64, version: Arc<WindowVersion>) -> bool {
         self.earlier
             .retain(|(_, version)| version.strong_count() > 0);
         let newest = (self.latest.as_ref())
             .is_none_or(|(_, latest)| latest.batches().1 <= version.batches().1);
         if newest {
-            // One that was not made again, for want of statements at the right time, must not keep
-            // its slices for ever.
+            // A base that was never used, because no statements came at the right time, must not
+            // keep its slices for ever.
             let is_passed = |base: &mut Arc<WindowVersion>| base.batches().1 <= version.batches().0;
             self.base.take_if(is_passed);
             if let Some((made, old)) = self.latest.replace((generation, version)) {

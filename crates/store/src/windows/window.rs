@@ -1,5 +1,5 @@
-//! A window at one close (S11): the distinct triples of its batches, each with its newest batch,
-//! as one run while it is small, as several that reads merge beyond. Immutable and shared by all
+//! A window at one close (S11): the distinct triples of its batches, each with its newest batch, as
+//! one run while it is small, beyond that as several that reads merge. Immutable and shared by all
 //! queries with the same stream, RANGE and STEP.
 
 use crate::pace::Pace;
@@ -9,12 +9,12 @@ use crate::windows::slice::Slice;
 use somersault_model::{BatchNumber, Direction, EventTime, TermId, TripleIds};
 use std::sync::{Arc, OnceLock};
 
-/// Up to so many statements (repeats across batches counted) a window is one merged run, or, where
+/// Up to this many statements (repeats across batches counted) a window is one merged run, or, if
 /// it holds many batches, a run that was merged before its close (its base) and the newest slice.
 /// Merging costs about 0.03 µs a statement and close; a read of several runs about 0.03 µs a run.
 const MERGED_LIMIT: usize = 1 << 14;
 
-/// So many slices are read as they are where no run of them has been made.
+/// The number of slices that are read as they are where no run of them has been made.
 pub(crate) const UNMERGED: usize = 4;
 
 /// The triples of the batches `lo..hi` of a stream.
@@ -25,20 +25,20 @@ pub struct WindowVersion {
     runs: Vec<Arc<Run>>,
     slices: Vec<Arc<Slice>>,
     distinct: OnceLock<usize>,
-    /// What came since an earlier version, which all who keep rows from one close to the next ask
-    /// for.
+    /// The statements since an earlier version, shared by all queries that keep rows between
+    /// closes.
     fresh: OnceLock<Arc<WindowVersion>>,
     /// Whether the first run was made for this window; all others are of slices, or of several
     /// windows.
     has_own_run: bool,
 }
 
-/// What a window held, for who compares a later one with it. It has no lease of what it holds: ids
-/// of terms that have gone since are in it all the same, and equal none that come later (DI-1).
+/// The content of a window, for comparing a later one with it. It holds no lease: ids of terms that
+/// have gone since remain in it, and equal no later id (DI-1).
 #[derive(Debug)]
 pub struct PastWindow {
     hi: BatchNumber,
-    /// Of each slice the batch, the revision and the triples.
+    /// The batch, the revision and the triples of each slice.
     slices: Vec<(BatchNumber, u32, Arc<Run>)>,
     runs: Vec<Arc<Run>>,
 }
@@ -64,9 +64,9 @@ impl WindowVersion {
         ))
     }
 
-    /// The window over `lo..hi`, whose slices are given in order, made from what was `before` it
-    /// where that is the cheaper way. `cover` gives runs that hold exactly the slices' triples; it
-    /// is asked when the window is too large for one run.
+    /// The window over `lo..hi`, whose slices are given in order, made from the versions in
+    /// `before` if that is cheaper. `cover` returns runs that hold exactly the slices' triples; it
+    /// is called when the window is too large for one run.
     pub(crate) fn slide(
         before: Before<'_>,
         slices: &[Arc<Slice>],
@@ -101,9 +101,9 @@ impl WindowVersion {
         WindowVersion::of((lo, hi), slices, runs, has_own_run)
     }
 
-    /// The window over `lo..hi`, whose slices are given in order, as one run: what a window is made
-    /// from that begins at `lo` and ends a little later. None where that window would be too large
-    /// for one run, or empty.
+    /// The window over `lo..hi`, whose slices are given in order, as one run: the base of a window
+    /// that begins at `lo` and ends a little later. `None` if that window would be too large for
+    /// one run, or empty.
     pub(crate) fn base(
         before: Before<'_>,
         slices: &[Arc<Slice>],
@@ -120,8 +120,7 @@ impl WindowVersion {
         Some(WindowVersion::of((lo, hi), slices, vec![run], true))
     }
 
-    /// The window over `lo..hi`, whose slices are given in order, for one who shares it with
-    /// nobody.
+    /// The window over `lo..hi`, whose slices are given in order, for a single reader.
     pub(crate) fn unshared(
         slices: Vec<Arc<Slice>>,
         lo: BatchNumber,
@@ -170,7 +169,7 @@ impl WindowVersion {
         })
     }
 
-    /// What it holds, for comparing a later version with it.
+    /// The content of the window, for comparing a later version with it.
     pub fn past(&self) -> PastWindow {
         let slices = self.slices.iter();
         PastWindow {
@@ -182,10 +181,10 @@ impl WindowVersion {
         }
     }
 
-    /// What came since an earlier version of the same window, if it has merely slid: whatever of
-    /// the earlier one has not passed is still there, and has not been amended. What it holds may
-    /// have been in the earlier version, too. Made once for all who have had the same earlier
-    /// version.
+    /// The statements since an earlier version of the same window, if it has merely slid: whatever
+    /// of the earlier one has not passed is still there, and has not been amended. A triple in the
+    /// result may have been in the earlier version, too. Made once for all callers with the same
+    /// earlier version.
     pub fn since(&self, earlier: &PastWindow) -> Option<Arc<WindowVersion>> {
         let passed = earlier
             .slices
@@ -194,7 +193,7 @@ impl WindowVersion {
         let (old, fresh) = self.slices.split_at_checked(kept.len())?;
         let same = old.iter().zip(kept).all(|(slice, (batch, revision, run))| {
             let is_its = (slice.batch(), slice.revision()) == (*batch, *revision);
-            // Part of a batch is cut anew where nobody has had the window meanwhile.
+            // Part of a batch is cut again if no reader has held the window meanwhile.
             is_its && (Arc::ptr_eq(slice.run(), run) || slice.run().triples().eq(run.triples()))
         });
         let after = fresh.first().is_none_or(|s| s.batch() >= earlier.hi);
@@ -229,7 +228,7 @@ impl WindowVersion {
         self.union(scratch, |run| run.neighbours(vertex, predicate, direction))
     }
 
-    /// An upper bound of how many there are of [`WindowVersion::neighbours`]; exact for one run.
+    /// An upper bound of the length of [`WindowVersion::neighbours`]; exact for one run.
     #[inline]
     pub fn neighbour_estimate(
         &self,
@@ -267,7 +266,7 @@ impl WindowVersion {
         self.union(scratch, |run| run.vertices_with(predicate, direction))
     }
 
-    /// Appends the edges of a predicate, vertices ascending, for as long as the pace says. Both
+    /// Appends the edges of a predicate, vertices ascending, for as long as the pace allows. Both
     /// columns have the same length.
     pub fn edges(
         &self,
@@ -322,8 +321,8 @@ impl WindowVersion {
         sum
     }
 
-    /// How many distinct triples there are. For a window of several runs the first call reads all
-    /// of it; [`WindowVersion::len_estimate`] never does.
+    /// The number of distinct triples. For a window of several runs the first call reads all of it;
+    /// [`WindowVersion::len_estimate`] never does.
     pub fn len(&self) -> usize {
         if let [] | [_] = &self.runs[..] {
             return self.len_estimate();
@@ -367,7 +366,7 @@ impl WindowVersion {
         &self.slices
     }
 
-    /// How many runs a read looks into.
+    /// The number of runs that a read looks into.
     pub fn run_count(&self) -> usize {
         self.runs.len()
     }
@@ -386,7 +385,7 @@ impl WindowVersion {
         self.runs.first().filter(|_| self.has_own_run)
     }
 
-    /// The run that was made of what came last, if there is one.
+    /// The run that was made of the newest statements, if there is one.
     pub(crate) fn fresh_run(&self) -> Option<&Arc<Run>> {
         self.fresh.get()?.own_run()
     }
@@ -418,25 +417,25 @@ impl WindowVersion {
     }
 }
 
-/// What a version may be made from.
+/// The earlier versions from which a version may be made.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Before<'a> {
-    /// Made for it before its last batch came.
+    /// The base that was made before the version's last batch arrived.
     pub(crate) base: Option<&'a WindowVersion>,
     /// The newest version before it.
     pub(crate) latest: Option<&'a WindowVersion>,
 }
 
-/// What of an earlier version goes into a later one.
+/// The part of an earlier version that goes into a later one.
 struct Kept<'a> {
     run: &'a Arc<Run>,
-    /// Whether the run holds slices, too, that the later version does not.
+    /// Whether the run also holds slices that the later version does not.
     passed: bool,
     /// The slices of the later version that the run does not hold.
     fresh: &'a [Arc<Slice>],
 }
 
-/// One run of all slices, or of what is kept and those that it does not hold.
+/// One run of all slices, or of the kept run and the slices that it does not hold.
 fn merged(kept: Option<Kept<'_>>, slices: &[Arc<Slice>], lo: BatchNumber) -> Run {
     let (kept, fresh) = kept.map_or((None, slices), |kept| (Some(&**kept.run), kept.fresh));
     let fresh = fresh.iter().map(|slice| &**slice.run());
@@ -444,13 +443,13 @@ fn merged(kept: Option<Kept<'_>>, slices: &[Arc<Slice>], lo: BatchNumber) -> Run
     Run::merge(&parts, lo)
 }
 
-/// Those in which there is something.
+/// The slices that are not empty.
 fn with_arrivals(slices: &[Arc<Slice>]) -> Vec<Arc<Slice>> {
     let slices = slices.iter().filter(|slice| slice.arrivals() > 0);
     slices.map(Arc::clone).collect()
 }
 
-/// How many statements slices hold, those of several of them as often.
+/// The number of statements in these slices; repeats in several slices count each time.
 fn statements_of(slices: &[Arc<Slice>]) -> usize {
     slices.iter().map(|slice| slice.run().len()).sum()
 }

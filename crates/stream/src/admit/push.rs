@@ -1,7 +1,7 @@
 //! Pushes, from outside and from firings: may their statements be taken?
 //!
-//! Before changing anything here: a push is judged twice, before its terms become known and again
-//! in its turn, so the judgement hangs on the state and the times alone.
+//! Before changing anything here: a push is judged twice, before its terms are interned and again
+//! in its turn, so the judgement depends on the state and the times alone.
 
 use super::check_range;
 use crate::adaptor::TooLate;
@@ -58,8 +58,8 @@ impl Coordinator {
         Ok(push_record(push.head, push.received_ms, statements))
     }
 
-    /// Whether a push with these event times would be taken now. Admission asks the same again when
-    /// its turn comes.
+    /// Whether a push with these event times would be taken now. Admission checks again when the
+    /// push has its turn.
     ///
     /// # Errors
     /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see
@@ -84,7 +84,7 @@ impl Coordinator {
         Ok(PushVerdict::Taken(by_clock))
     }
 
-    /// Whether the times of a push may come now; on an ARRIVAL TIME stream, the time that all its
+    /// Checks the times of a push. On an ARRIVAL TIME stream, returns the time that all its
     /// statements get.
     fn judge_times(
         &self,
@@ -136,7 +136,7 @@ impl Coordinator {
         Ok(by_clock)
     }
 
-    /// Whether a stream, and those derived from it, have room for this many statements.
+    /// Checks that a stream, and those derived from it, have room for this many statements.
     fn judge_budget(&self, stream: &Stream, head: &PushHead, count: usize) -> Result<(), Refusal> {
         if let Some(held_bytes) = stream.over_budget(count) {
             return Err(Refusal::OverBudget {
@@ -180,7 +180,7 @@ impl Coordinator {
         }))
     }
 
-    /// Who holds a stream's slices, and what helps.
+    /// Says what holds a stream's slices, and what helps.
     fn budget_holder(&self, stream: &Stream) -> String {
         let window = stream.needs.first();
         let first_window = window.map(|(from, _)| stream.batch_of(*from));

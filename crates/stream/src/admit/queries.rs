@@ -1,5 +1,5 @@
-//! Registrations, and what else is asked of queries: may a declaration be taken, and what does it
-//! resolve to?
+//! Admission of registrations and the other query commands: whether a declaration is accepted, and
+//! what it resolves to.
 //!
 //! Before changing anything here: a command's record carries what it resolved to (S5), so that
 //! recovery decides nothing again.
@@ -89,7 +89,7 @@ impl Coordinator {
         let first = self.queries.next_uid();
         let mut uid = first.0;
         let mut new: Vec<(String, Vec<String>)> = Vec::with_capacity(members.len());
-        // Names of this very batch; the same text again is a repeat there too.
+        // Names taken within this batch; the same text again is a repeat there too.
         let mut taken: FxHashMap<String, (usize, QueryUid)> = FxHashMap::default();
         let mut outcomes = Vec::with_capacity(members.len());
         for (name, words) in members {
@@ -174,7 +174,7 @@ impl Coordinator {
         let replaced = old.map(|old| self.replaced(old, &uids, &stream_times));
         let latest = stream_times.iter().map(|(_, time)| *time).max();
         let base = replaced.map(|replaced| replaced.after).or(latest);
-        // When so many statements will have come, nobody knows.
+        // Nobody knows when a stream will have received a number of statements.
         let by_time = declaration.computed_every.is_some() || !declaration.counts();
         let first_close = base
             .filter(|_| by_time && stream_times.len() == uids.len())
@@ -194,8 +194,8 @@ impl Coordinator {
             });
         }
         if declaration.compares() && declaration.overload == Overload::Skip {
-            // Which firings were skipped is not in the log: after a restart nobody knew which one
-            // was given last.
+            // The log does not say which firings were skipped: after a restart, the last answer
+            // that was delivered would be unknown.
             return Err(Refusal::NotYet {
                 what: "ON OVERLOAD SKIP together with ISTREAM, DSTREAM or REPORT ON CHANGE",
                 remedy: "register the query without ON OVERLOAD SKIP, or have whole answers reported",
@@ -231,8 +231,8 @@ impl Coordinator {
     }
 }
 
-/// What a query cannot be over a stream with LATE AMEND: firings then come again for earlier
-/// closes.
+/// Refuses what a query cannot be over a stream with LATE AMEND, where firings come again for
+/// earlier closes.
 fn check_amendable(declaration: &QueryDeclaration) -> Result<(), Refusal> {
     let (what, remedy) = if declaration.operator.compares() {
         (
@@ -260,8 +260,8 @@ fn check_amendable(declaration: &QueryDeclaration) -> Result<(), Refusal> {
     Err(Refusal::NotYet { what, remedy })
 }
 
-/// BATCH must divide all that says where a window's content begins and ends, and when it is looked
-/// at.
+/// Checks that BATCH divides every number that says where a window's content begins and ends, and
+/// when the window closes.
 fn check_batch(
     query: &str,
     stream: &Stream,
@@ -292,7 +292,7 @@ fn check_batch(
     else {
         return Ok(());
     };
-    // Divides the present BATCH too, so that it also fits the queries that are there already.
+    // Divides the present BATCH too, so that it also fits the queries that are registered already.
     let fitting_ms =
         greatest_common_divisor(clauses.iter().map(|(_, value)| *value).chain([batch_ms]));
     Err(Refusal::BatchDoesNotDivide {

@@ -1,5 +1,5 @@
-//! A cohort: what fires. From the declaration that its members share to windows on streams, and
-//! from a close to a firing.
+//! A cohort is the unit that fires. This file leads from the declaration that its members share to
+//! windows on streams, and from a close to a firing.
 //!
 //! Before changing anything here: a window's `kept_from` is fixed when the cohort starts (at its
 //! first registration, and whenever it goes on after all its members were paused), from what the
@@ -23,13 +23,12 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What queries that may join a cohort have in common: the default namespace, and the key of the
-/// shape.
+/// The key of cohorts that a query may join: the default namespace, and the key of the shape.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ShapeKey(Option<String>, String);
 
 impl ShapeKey {
-    /// `None` of a text without a shape, whose cohort no other query joins.
+    /// `None` for a text without a shape, whose cohort no other query joins.
     pub(super) fn of(namespace: Option<&str>, shape: &Shape) -> Option<ShapeKey> {
         let key = || ShapeKey(namespace.map(str::to_owned), shape.key().to_owned());
         shape.is_shared().then(key)
@@ -44,7 +43,7 @@ pub(crate) struct Cohort {
     namespace: Option<String>,
     shape: Option<ShapeKey>,
     pub(crate) declaration: Arc<QueryDeclaration>,
-    /// Of REGISTER STREAM.
+    /// For REGISTER STREAM: the derivation.
     pub(crate) derives: Option<Derivation>,
     /// In the order of the text.
     windows: Vec<Window>,
@@ -57,15 +56,14 @@ pub(crate) struct Cohort {
     last_close: Option<EventTime>,
 }
 
-/// What is to be done with a firing that is due, at recovery too.
+/// The treatment of a firing that is due, at recovery too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// It is executed, and its answer given to everybody.
+    /// Execute it, and deliver its answer to all subscribers.
     Owed,
-    /// Its answer was given to everybody before a restart; it is executed for the next one to be
-    /// compared with.
+    /// Its answer was delivered before a restart; execute it to compare the next answer with it.
     Repeated,
-    /// Its answer was given to everybody, and it is not executed.
+    /// Its answer was delivered; do not execute it.
     Done,
 }
 
@@ -80,7 +78,7 @@ struct Window {
     kept_from: BatchNumber,
 }
 
-/// When the query fires: at every close of any window, or at those of COMPUTED EVERY.
+/// The closes of the query: every close of any window, or those of COMPUTED EVERY.
 fn schedule_of(
     declaration: &QueryDeclaration,
     shapes: impl Iterator<Item = WindowShape>,
@@ -94,7 +92,7 @@ fn schedule_of(
     }
 }
 
-/// What a window is on its stream; it may depend on the stream's BATCH and KEEP.
+/// The shape of a window on its stream; it may depend on the stream's BATCH and KEEP.
 pub(crate) fn shape_of(extent: Extent, origin: EventTime, stream: &CreateStream) -> WindowShape {
     let batch = stream.batch;
     let (range, until, step) = match extent {
@@ -120,7 +118,7 @@ pub(crate) fn shape_of(extent: Extent, origin: EventTime, stream: &CreateStream)
 }
 
 impl Cohort {
-    /// A cohort without members, which does not run.
+    /// A cohort without members, not running.
     pub(super) fn new(
         (uid, namespace, shape): (QueryUid, Option<&str>, &Shape),
         (declaration, derives): (QueryDeclaration, Option<Derivation>),
@@ -175,7 +173,7 @@ impl Cohort {
         self.shape.is_some()
     }
 
-    /// What it has counted so far.
+    /// The cohort's counts so far.
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
@@ -190,7 +188,7 @@ impl Cohort {
         self.windows.iter().map(|window| window.stream)
     }
 
-    /// Reads from now on what the streams retain now.
+    /// From now on, reads what the streams retain now.
     pub(super) fn keep_from_now(&mut self, streams: &Streams) {
         for window in &mut self.windows {
             window.kept_from = streams[&window.stream].retained_from;
@@ -209,14 +207,14 @@ impl Cohort {
         self.counts.firings += u64::from(ordinals);
     }
 
-    /// Counts one more firing for a close, which late statements amended.
+    /// Counts one more firing for a close that late statements amended.
     pub(crate) fn on_amended(&mut self, close: EventTime) {
         self.members.on_amended(close);
         self.counts.firings += 1;
         self.counts.amended += 1;
     }
 
-    /// Counts a run of empty closes that its group passed without a firing: returns the first of
+    /// Counts a run of empty closes that its group passed without a firing. Returns the first of
     /// them that is its own, and their number.
     pub(crate) fn on_passed(&mut self, run: &PassedRun, schedule: &Schedule) -> (EventTime, u64) {
         let first = self.first_close_from(run.first, schedule);
@@ -233,7 +231,8 @@ impl Cohort {
         self.windows.iter().map(|window| window.stream).collect()
     }
 
-    /// What is to be done with a firing, if the answers up to `delivered` were given to everybody.
+    /// The treatment of a firing, if the answers up to `delivered` were delivered to all
+    /// subscribers.
     pub(crate) fn delivery(
         &self,
         (close, sn): (EventTime, Sn),
@@ -323,7 +322,7 @@ impl Cohort {
             let (content, from) = match window.shape {
                 WindowShape::Span(span) => window.over_span(span, stream, kept, close),
                 WindowShape::Statements { count, step } => {
-                    // Windows that do not say when the query fires show their latest close.
+                    // Windows that do not decide when the query fires show their latest close.
                     let says = self.declaration.computed_every.is_none()
                         && stream.batch_end_before(close) == close;
                     let ordinal = if says { ordinal } else { u32::MAX };
@@ -349,8 +348,8 @@ impl Cohort {
 }
 
 impl Window {
-    /// The window over a span of time at a close of its query, and from when on it is complete if
-    /// it is not.
+    /// The window over a span of time at a close of its query, and the time from which it is
+    /// complete, if it is incomplete.
     fn over_span(
         &self,
         span: Span,
@@ -381,8 +380,8 @@ impl Window {
         (content, complete_from)
     }
 
-    /// The window of a number of statements at one of its closes, and from when on it is complete
-    /// if it is not.
+    /// The window of a number of statements at one of its closes, and the time from which it is
+    /// complete, if it is incomplete.
     fn over_statements(
         &self,
         count_and_step: (u64, u64),
@@ -410,7 +409,7 @@ impl Window {
     }
 }
 
-/// When a query with this declaration fires, on the streams that there are.
+/// The closes of a query with this declaration, on the streams that exist.
 pub(super) fn schedule_on(
     declaration: &QueryDeclaration,
     by_iri: &BTreeMap<String, StreamUid>,

@@ -1,9 +1,9 @@
-//! The life of a registered query: registered, paused, resumed, dropped. Each verb is here once,
-//! for a query of a cohort of many and for one that has a cohort of its own.
+//! The life of a registered query: registered, paused, resumed, dropped. Each verb is implemented
+//! once, for a query in a cohort of many and for one with a cohort of its own.
 //!
-//! Before changing anything here: these run from log records alone, and what a command resolved to
-//! (its uid, the streams' times, the first close) comes with the record (S5). A cohort runs while
-//! one of its members does, from the base of the eldest on.
+//! Before changing anything here: these functions run from log records alone, and what a command
+//! resolved to (its uid, the streams' times, the first close) comes with the record (S5). A cohort
+//! runs while one of its members does, from the base of the eldest on.
 
 use super::cohort::{Cohort, schedule_on};
 use super::{MemberId, MemberView};
@@ -26,8 +26,8 @@ struct Registration<'r> {
 }
 
 impl Coordinator {
-    /// No close at or before this fires: where the query that is replaced has been, else the latest
-    /// of the times that a command resolved to.
+    /// No close at or before this fires: `after` of the replaced query, if there is one, else the
+    /// latest of the times that the command resolved to.
     pub(super) fn base_of(resolved: &Resolved) -> EventTime {
         if let Some(replaced) = resolved.replaced {
             return replaced.after;
@@ -36,7 +36,7 @@ impl Coordinator {
         times.max().unwrap_or(EventTime::MIN)
     }
 
-    /// When a query with this declaration fires, on the streams that there are.
+    /// The closes of a query with this declaration, on the streams that exist.
     pub(crate) fn schedule_of(&self, declaration: &QueryDeclaration) -> Schedule {
         schedule_on(declaration, &self.by_iri, &self.streams)
     }
@@ -58,8 +58,7 @@ impl Coordinator {
         self.register_members(registration, resolved, resolve, out)
     }
 
-    /// Registers queries whose texts are cut into these pieces, between which each has words of its
-    /// own.
+    /// Registers queries whose texts share these pieces, with words of their own between them.
     pub(crate) fn register_many(
         &mut self,
         pieces: &[String],
@@ -79,7 +78,7 @@ impl Coordinator {
             };
             return self.register_members(registration, resolved, resolve, out);
         }
-        // The version that logged these texts found a shape in them, and this one finds none.
+        // The version that logged these texts found a shape in them, and this version finds none.
         let first = resolved.query.map_or(0, |first| first.0);
         for (uid, (name, words)) in (first..).map(QueryUid).zip(members) {
             let text = join_pieces(pieces, words);
@@ -145,7 +144,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A cohort comes to be, for the text of this shape with these words.
+    /// Forms a cohort for the text of this shape with these words.
     fn form(
         &mut self,
         uid: QueryUid,
@@ -181,7 +180,7 @@ impl Coordinator {
         Ok(uid)
     }
 
-    /// Pauses a query. The records before have it run.
+    /// Pauses a query, which is running according to the records before.
     pub(crate) fn pause(&mut self, name: &str, out: &mut Vec<Output>) {
         let member = self.logged_query(name);
         let (id, pause) = (member.id, self.pause_now(&member));
@@ -197,7 +196,7 @@ impl Coordinator {
         self.on_member_stopped(id.cohort, out);
     }
 
-    /// When a member is paused, if that is now.
+    /// The pause of a member that is paused now.
     pub(super) fn pause_now(&self, member: &MemberView<'_>) -> Pause {
         Pause {
             through: self.last_cut,
@@ -232,7 +231,7 @@ impl Coordinator {
         self.run(id.cohort, resolved, out);
     }
 
-    /// Drops a query, and with the last of its cohort that and the stream that it derives.
+    /// Drops a query. With its last member, the cohort and the stream that it derives end too.
     pub(crate) fn drop_query(&mut self, name: &str, out: &mut Vec<Output>) {
         let id = self.logged_query(name).id;
         self.queries.remove_name(id);
@@ -249,7 +248,7 @@ impl Coordinator {
         }
     }
 
-    /// The last member of a cohort has left.
+    /// Ends a cohort whose last member has left.
     fn end(&mut self, uid: QueryUid, out: &mut Vec<Output>) {
         let Some(cohort) = self.queries.remove(uid) else {
             return;
@@ -270,7 +269,7 @@ impl Coordinator {
         out.push(Output::query(uid, QueryChange::Ended));
     }
 
-    /// With a query ends the stream that it derives.
+    /// Ends the stream that a query derives, together with the query.
     fn end_derived(&mut self, cohort: &Cohort, out: &mut Vec<Output>) {
         let Some(derived) = &cohort.derives else {
             return;
@@ -286,7 +285,7 @@ impl Coordinator {
         }
     }
 
-    /// A member has joined or goes on: the cohort runs.
+    /// Runs a cohort after a member has joined or was resumed.
     fn run(&mut self, uid: QueryUid, resolved: &Resolved, out: &mut Vec<Output>) {
         let Some(cohort) = self.queries.get_mut(uid) else {
             return;
@@ -307,7 +306,7 @@ impl Coordinator {
         self.report_passed(&passed, out);
     }
 
-    /// A member fires first for the close that its command resolved to (S5).
+    /// Asserts that a member fires first for the close that its command resolved to (S5).
     fn assert_first_close(&self, uid: QueryUid, group: GroupId, resolved: &Resolved) {
         let fires_at = |base| self.groups.get(group).next_of(&self.streams, base);
         assert!(
@@ -318,8 +317,8 @@ impl Coordinator {
         );
     }
 
-    /// A member fires no more: without any the cohort does not either, and with younger ones left
-    /// it begins later.
+    /// Adjusts a cohort after a member has stopped: without running members it stops too, and with
+    /// only younger ones left it begins later.
     fn on_member_stopped(&mut self, uid: QueryUid, out: &mut Vec<Output>) {
         let Some(cohort) = self.queries.get_mut(uid) else {
             return;

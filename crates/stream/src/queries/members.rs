@@ -1,17 +1,17 @@
 //! The members of a cohort: continuous queries of one shape, which fire together. A member is a few
-//! words in a list; what they have in common (windows, closes, counts) is the cohort's.
+//! words in a list; the cohort holds what the members share (windows, closes, counts).
 //!
-//! Before changing anything here: slots are numbered in the order of joining and never given twice
-//! in a cohort, and the times after which members fire ascend with them (streams' times never go
-//! back). So the members that fire for a close are those in the first *n* slots: a firing carries
-//! *n*, and no code walks over the members at a close.
+//! Before changing anything here: slots are numbered in the order of joining and never reused in a
+//! cohort, and the times after which members fire ascend with them (streams' times never go back).
+//! So the members that fire for a close are those in the first *n* slots: a firing carries *n*, and
+//! no code walks over the members at a close.
 
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Between the words of a member; no word of a shape holds it.
+/// The separator of a member's words; no word of a shape contains it.
 const BETWEEN: char = '\u{1}';
 /// Fewer gaps than this are not worth closing.
 const GAPS: usize = 64;
@@ -24,7 +24,7 @@ struct Member {
     form: u32,
     name_bytes: u32,
     uid: QueryUid,
-    /// Its name, then the words of its text. Empty: it has left.
+    /// Its name, then the words of its text. Empty if it has left.
     words: Box<str>,
 }
 
@@ -50,11 +50,11 @@ struct Join {
     first: u32,
     /// The time after which they fire.
     base: EventTime,
-    /// What the cohort had counted when their first close came.
+    /// The cohort's counts when their first close came.
     before: Option<Counts>,
 }
 
-/// Closes of a cohort, or of a member.
+/// Counts of a cohort's closes, or of a member's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) firings: u64,
@@ -81,10 +81,10 @@ impl Counts {
     }
 }
 
-/// What a member has from the slots that it had before its pauses.
+/// A member's history in the slots that it had before its pauses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PauseHistory {
-    /// While it is paused: the close that it would have fired for next, where its closes had begun.
+    /// While it is paused: the close that it would have fired for next, if its closes had begun.
     pub(crate) paused: Option<Option<EventTime>>,
     pub(crate) counts: Counts,
     pub(crate) passed_while_paused: u64,
@@ -129,17 +129,17 @@ impl Members {
         }
     }
 
-    /// How many there are, paused ones counted.
+    /// The number of members, including paused ones.
     pub(crate) fn len(&self) -> usize {
         self.list.len() - self.gaps
     }
 
-    /// Whether one may join that fires after this time.
+    /// Whether a member that fires after this time may join.
     pub(super) fn takes(&self, base: EventTime) -> bool {
         self.joins.last().is_none_or(|last| last.base <= base)
     }
 
-    /// The number of the form that is cut like this one.
+    /// The index of the form with the same pieces, which is added if it is new.
     pub(super) fn form(&mut self, shape: &Arc<Shape>) -> u32 {
         let same = |form: &Arc<Shape>| form.pieces() == shape.pieces();
         let at = self.forms.iter().rposition(same).unwrap_or_else(|| {
@@ -157,7 +157,7 @@ impl Members {
         }
     }
 
-    /// Adds one that fires after this time.
+    /// Adds a member that fires after this time.
     pub(super) fn join<W: AsRef<str>>(
         &mut self,
         (uid, name): (QueryUid, &str),
@@ -265,7 +265,7 @@ impl Members {
         same && self.forms[member.form as usize].pieces() == shape.pieces()
     }
 
-    /// The names of all, in the order of their slots.
+    /// The names of all members, in the order of their slots.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let there = self.list.iter().filter(|member| !member.has_left());
         there.map(Member::name)
@@ -278,7 +278,7 @@ impl Members {
         there.map(|member| (member.slot, member.name()))
     }
 
-    /// How many slots fire for a close: those whose members joined before it.
+    /// The number of slots that fire for a close: those of members that joined before it.
     pub(super) fn firing_at(&self, close: EventTime) -> u32 {
         let later = self.joins.partition_point(|join| join.base < close);
         self.joins.get(later).map_or(self.next, |join| join.first)
@@ -289,7 +289,7 @@ impl Members {
         (self.running > 0).then(|| self.join_of(self.eldest).base)
     }
 
-    /// Takes a member out for good.
+    /// Removes a member for good.
     pub(super) fn leave(&mut self, slot: u32) {
         self.stop(slot);
         self.histories.remove(&slot);
@@ -299,7 +299,7 @@ impl Members {
         }
     }
 
-    /// Leaves a gap where a member is.
+    /// Replaces a member by a gap, and returns it.
     fn take_out(&mut self, at: usize) -> Member {
         let gap = Member {
             uid: QueryUid(0),
@@ -333,7 +333,7 @@ impl Members {
         });
     }
 
-    /// The member does not fire any more.
+    /// Stops a member from firing.
     fn stop(&mut self, slot: u32) {
         let is_paused = |slot: &u32| self.histories.get(slot).is_some_and(|e| e.paused.is_some());
         if is_paused(&slot) || self.at(slot).is_none() {
@@ -380,7 +380,7 @@ impl Members {
         Some(slot)
     }
 
-    /// A close is coming up, before it is counted.
+    /// Prepares for a close, before it is counted.
     pub(super) fn on_close(&mut self, close: EventTime, cohort: Counts) {
         let begins = |join: &&mut Join| join.before.is_none();
         for join in self.joins.iter_mut().rev().take_while(begins) {
@@ -390,8 +390,8 @@ impl Members {
         }
     }
 
-    /// A run of closes was passed, which has been counted: `count` says how many of them come after
-    /// a time.
+    /// Adjusts members after a run of closes was passed and counted: `count` returns how many of
+    /// them come after a time.
     pub(super) fn on_passed(
         &mut self,
         last: EventTime,
@@ -409,8 +409,8 @@ impl Members {
         }
     }
 
-    /// The cohort fires again for a close that late statements amended, and counts that: members
-    /// that have joined since do not.
+    /// Adjusts members after the cohort counted another firing for an amended close: members that
+    /// have joined since do not count it.
     pub(super) fn on_amended(&mut self, close: EventTime) {
         let later = self.joins.partition_point(|join| join.base < close);
         for before in self.joins[later..]
@@ -422,7 +422,7 @@ impl Members {
         }
     }
 
-    /// What a member has seen, of what its cohort has.
+    /// A member's share of its cohort's counts.
     pub(crate) fn counts(&self, slot: u32, cohort: Counts) -> Counts {
         let history = self.histories.get(&slot).copied().unwrap_or_default();
         let before = self.join_of(slot).before;

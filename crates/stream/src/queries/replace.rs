@@ -1,10 +1,10 @@
 //! Replacement: a query takes the place of another of its name, by one record. The old one fires
-//! for closes up to a time, the new one for those after it, so that no close is answered by both
-//! and none that is to come by neither.
+//! for closes up to a time, the new one for those after it, so that both never answer the same
+//! close and no future close is left unanswered.
 //!
-//! Before changing anything here: the old one is gone with the record, as if it had been dropped,
-//! but for its firings that became due before: they are executed, and only after the last of them
-//! is the driver told that it has gone. When that is follows the pace of firings, like
+//! Before changing anything here: with the record the old query is gone, as if it had been dropped,
+//! except for its firings that became due before. They are executed, and the driver hears that the
+//! query has left only after the last of them. When that happens follows the pace of firings, like
 //! `Output::Retire`, and nothing that `apply` decides depends on it.
 
 use super::{Cohort, MemberView};
@@ -16,22 +16,22 @@ use somersault_log::{Replaced, Resolved};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::collections::BTreeSet;
 
-/// A query that was replaced while firings of it were not done.
+/// A replaced query with unfinished firings.
 #[derive(Clone, Debug)]
 pub(crate) struct RetiringQuery {
-    /// What its windows are over.
+    /// The streams of its windows.
     streams: BTreeSet<StreamUid>,
     /// Its firings became due with this SN or before; its cohort may have later ones.
     through: Sn,
-    /// How many of them are not done.
+    /// The number of its unfinished firings.
     firings: usize,
-    /// What the driver is told after the last.
+    /// The outputs for the driver after the last firing.
     on_finished: Vec<Output>,
 }
 
 impl Coordinator {
-    /// Whether a query with this declaration may stand where another does now, which must be one
-    /// that may be dropped.
+    /// Checks that a query with this declaration may replace another, which must be one that may be
+    /// dropped.
     pub(crate) fn check_successor(
         &self,
         name: &str,
@@ -53,9 +53,9 @@ impl Coordinator {
         }
     }
 
-    /// The new query fires after a time that one of its streams has reached: whoever resumes later,
-    /// or joins the same group, fires after the newest time of the streams, which must not be an
-    /// earlier one (VT-1).
+    /// The new query fires after a time that one of its streams has reached. A query that resumes
+    /// later, or joins the same group, fires after the newest time of the streams, which must not
+    /// be an earlier one (VT-1).
     pub(crate) fn check_is_there(
         name: &str,
         replaced: Replaced,
@@ -71,7 +71,7 @@ impl Coordinator {
         }
     }
 
-    /// A query that derives a stream goes when nobody windows that any more.
+    /// Checks that a query may be dropped: no other query windows the stream that it derives.
     pub(crate) fn check_droppable(&self, name: &str, query: &Cohort) -> Result<(), Refusal> {
         let derived = query.derives.as_ref();
         let derived = derived.and_then(|derived| self.streams.get(&derived.stream));
@@ -122,7 +122,7 @@ impl Coordinator {
         times.min().flatten()
     }
 
-    /// Takes the place of the query of this name.
+    /// Replaces the query of this name.
     pub(crate) fn replace_query(
         &mut self,
         (name, text, namespace): (&str, &str, Option<&str>),
@@ -130,7 +130,7 @@ impl Coordinator {
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) -> Result<(), ResolveError> {
-        // Before anything changes: whether the text can still be read.
+        // Checks that the text can still be read before anything changes.
         resolve.query_declaration(text, namespace)?;
         let last_close = self.logged_query(name).last_close();
         self.drop_replaced(name, out);
@@ -147,7 +147,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Drops the query of a name; the driver is told once its firings are done.
+    /// Drops the query of a name; the driver hears of it once its firings are done.
     fn drop_replaced(&mut self, name: &str, out: &mut Vec<Output>) {
         let member = self.logged_query(name);
         let (id, streams) = (member.id, member.cohort.streams());
@@ -178,7 +178,7 @@ impl Coordinator {
         });
     }
 
-    /// A firing is done: retiring queries that waited only for it are gone.
+    /// Counts a firing as done: retiring queries that waited only for it have left.
     pub(crate) fn note_done(&mut self, query: QueryUid, sn: Sn, out: &mut Vec<Output>) {
         let Some(retiring) = self.retiring.get_mut(&query) else {
             return;
@@ -189,7 +189,7 @@ impl Coordinator {
         self.say_farewell(query, |one| one.firings == 0, out);
     }
 
-    /// A stream is dropped: retiring queries over it have no use for firings whose slices go.
+    /// Ends the retiring queries over a dropped stream: their firings lose their slices.
     pub(crate) fn note_dropped(&mut self, stream: StreamUid, out: &mut Vec<Output>) {
         let reads_it = |one: &RetiringQuery| one.streams.contains(&stream);
         let mut readers: Vec<QueryUid> = (self.retiring.iter())
@@ -221,7 +221,7 @@ impl Coordinator {
 }
 
 impl Output {
-    /// Whether it says that a query is gone, which would end its firings.
+    /// Whether it tells the driver that a query has left, which would end its firings.
     fn is_farewell(&self) -> bool {
         let change = match self {
             Output::Query(QueryEvent { change, .. }) => change,

@@ -1,6 +1,6 @@
-//! Patterns over the merge of windows and stored graphs, which is C-SPARQL's default graph and
-//! nobody else's. The others read each of the graphs by itself: a pattern is then the UNION of what
-//! it finds in each, and DISTINCT, since a merge has a triple once.
+//! Patterns over the merge of windows and stored graphs, which is the default graph of C-SPARQL
+//! alone. The other dialects read each of the graphs by itself: a pattern becomes the UNION of its
+//! solutions in each, and DISTINCT, since a merge has a triple once.
 
 use super::writer::Writer;
 use somersault_lang::token::TokenKind;

@@ -14,7 +14,7 @@ pub(super) struct Writer<'t> {
     pub(super) tokens: Vec<Token>,
     /// The next token.
     pub(super) at: usize,
-    /// What has been written.
+    /// The text written so far.
     pub(super) out: String,
     /// The text up to here has been copied or replaced.
     pub(super) copied: usize,
@@ -159,7 +159,7 @@ impl<'t> Writer<'t> {
         Err("its braces are not closed".to_owned())
     }
 
-    /// Whether what is next reads a graph or a window.
+    /// Whether the next block reads a graph or a window.
     fn at_block(&self) -> bool {
         self.is_word("GRAPH")
             || self.is_word("WINDOW") && self.word(2) == "{"

@@ -1,35 +1,35 @@
-//! The answered firings of one query that a restart executes again, and when it need not any more:
-//! what `Delivered` marks are made of (S12).
+//! The answered firings of one query that a restart would execute again, and when it no longer has
+//! to: the source of `Delivered` marks (S12).
 //!
-//! Before changing anything here: a mark says of whole SNs that they are done, so firings are
-//! counted by SN and never listed. One SN may have a million of them.
+//! Before changing anything here: a mark says that whole SNs are done, so firings are counted by SN
+//! and never listed. One SN may have a million of them.
 
 use somersault_model::{EventTime, Sn};
 use std::collections::VecDeque;
 
-/// A mark is due when so many firings have left the kept ones since the last mark.
+/// A mark is due when this many firings have left the kept ones since the last mark.
 const FIRINGS_PER_MARK: usize = 16;
 
 /// The answered firings since the last mark, in the order in which they became due.
 #[derive(Debug, Default)]
 pub(super) struct AnsweredFirings {
     sns: VecDeque<OfSn>,
-    /// How many there are in all.
+    /// The total number of firings.
     firings: usize,
 }
 
-/// Those of one SN.
+/// The answered firings of one SN.
 #[derive(Debug)]
 struct OfSn {
     sn: Sn,
-    /// The close of the last one.
+    /// The close of the last firing.
     close: EventTime,
     firings: usize,
 }
 
 impl AnsweredFirings {
-    /// One more is answered, `kept` of them are kept: the close and the SN that a mark should say,
-    /// if it is time.
+    /// Adds an answered firing, where `kept` firings are kept. Returns the close and the SN for a
+    /// mark, if it is time for one.
     pub(super) fn add(&mut self, close: EventTime, sn: Sn, kept: usize) -> Option<(EventTime, Sn)> {
         self.firings += 1;
         match self.sns.back_mut() {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_million_firings_of_one_sn_are_one_entry() {
-        // Were they walked over each time, this would take 10^12 steps.
+        // A walk over all of them each time would take 10^12 steps.
         let mut answered = AnsweredFirings::default();
         for close in 0..1_000_000 {
             assert_eq!(answered.add(EventTime(close), Sn(4), 64), None);

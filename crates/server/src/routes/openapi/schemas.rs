@@ -1,4 +1,4 @@
-//! The parts that the operations of the OpenAPI description refer to: schemas, parameters, errors.
+//! The parts of the OpenAPI description that its operations refer to: schemas, parameters, errors.
 
 use serde_json::{Map, Value, json};
 
@@ -30,7 +30,8 @@ fn refer(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-/// An object of which every property is always there, except those named as optional.
+/// Returns the schema of an object. Every property is always present, except those listed in
+/// `absent`.
 fn object(properties: Value, absent: &[&str]) -> Value {
     let required: Vec<&String> = properties
         .as_object()

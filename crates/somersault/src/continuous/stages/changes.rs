@@ -1,6 +1,6 @@
-//! What ISTREAM and DSTREAM need from one firing to the next: the solutions of the firing before.
-//! Answers come here in the order of their closes, those that are executed again after a restart
-//! first (`Firing::repeated`).
+//! The state of ISTREAM and DSTREAM between firings: the solutions of the firing before. Answers
+//! come here in the order of their closes, first those that are executed again after a restart
+//! (`Firing::repeated`).
 
 use super::Comparison;
 use crate::answer::Answer;
@@ -10,10 +10,10 @@ use somersault_model::{EventTime, QueryUid};
 use somersault_query::{Answer as Inner, Bounds, Solutions, Template};
 use std::sync::Arc;
 
-/// Turns whole answers into what has changed.
+/// Turns whole answers into their changes.
 pub(crate) struct Changes {
     operator: StreamOperator,
-    /// Of a CONSTRUCT; its answers come here as solutions.
+    /// The template of a CONSTRUCT, whose answers come here as solutions.
     template: Option<Template>,
     comparison: Comparison,
     before: Before,
@@ -21,15 +21,15 @@ pub(crate) struct Changes {
 
 /// The answer of the firing before.
 enum Before {
-    /// There was none, or none yet since the engine was started.
+    /// There was none, or none since the engine was started.
     Nothing,
     Known(Arc<Inner>),
-    /// It failed when it was executed again, after the restart.
+    /// It failed when it was executed again after the restart.
     Lost(String),
 }
 
 impl Changes {
-    /// For a query with this operator; a CONSTRUCT comes with its template.
+    /// For a query with this operator; `template` is that of a CONSTRUCT.
     pub(crate) fn new(
         operator: StreamOperator,
         template: Option<Template>,
@@ -43,9 +43,9 @@ impl Changes {
         }
     }
 
-    /// The firing with what has changed in the place of the whole answer; one that was delivered
-    /// before a restart is only kept in mind. A firing that failed, be it in the comparison, is
-    /// passed over: the next one is compared with the last that has an answer.
+    /// Returns the firing with its changes in place of the whole answer. A firing that was
+    /// delivered before a restart is only remembered. A firing that failed, also in the comparison,
+    /// is passed over: the next one is compared with the last that has an answer.
     pub(crate) fn of(&mut self, mut result: FiringResult, is_repeat: bool) -> FiringResult {
         let now = match &result.answer {
             Ok(answer) => Arc::clone(answer.inner()),

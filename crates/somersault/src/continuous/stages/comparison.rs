@@ -1,5 +1,5 @@
-//! How one answer of a query is compared with another: within what is left of the firing's time,
-//! and within the memory that an execution may use.
+//! How one answer of a query is compared with another: within the rest of the firing's time, and
+//! within the memory that an execution may use.
 
 use super::super::firing;
 use crate::subscription::FiringResult;
@@ -8,7 +8,7 @@ use somersault_query::{Bounds, Solutions};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// The limits of a comparison, and the dictionary that it needs.
 #[derive(Clone)]
 pub(crate) struct Comparison {
     pub(crate) dictionary: Arc<Dictionary>,
@@ -17,7 +17,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// What a comparison for a firing may take from now on.
+    /// Returns the limits of a comparison for a firing, from now on.
     pub(crate) fn bounds(&self, of: &FiringResult) -> Bounds {
         Bounds {
             until: Instant::now() + self.firing_time.saturating_sub(of.execution),
@@ -26,8 +26,8 @@ impl Comparison {
         }
     }
 
-    /// The rows of one answer without those of another, or the sentence that says why it cannot be
-    /// told.
+    /// Returns the rows of one answer without those of another, or a sentence that says why they
+    /// are not known.
     pub(crate) fn without(
         &self,
         one: &Solutions,

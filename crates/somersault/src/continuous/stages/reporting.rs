@@ -1,6 +1,6 @@
-//! REPORT ON CHANGE and REPORT NON EMPTY: which firings subscribers are given. All of them count,
-//! and all feed what is derived from them. Answers come here in the order of their firings, those
-//! that are executed again after a restart first (`Firing::repeated`).
+//! REPORT ON CHANGE and REPORT NON EMPTY: which firings subscribers receive. All firings count, and
+//! all feed the derived stream. Answers come here in the order of their firings, first those that
+//! are executed again after a restart (`Firing::repeated`).
 
 use super::Comparison;
 use crate::answer::Answer;
@@ -15,8 +15,7 @@ use std::sync::Arc;
 pub(crate) struct Reporting {
     report: Report,
     comparison: Comparison,
-    /// The answer of the firing before; where there was none, or it failed, every answer is a
-    /// change.
+    /// The answer of the firing before; if there was none, or it failed, every answer is a change.
     before: Option<Arc<Inner>>,
 }
 
@@ -29,8 +28,8 @@ impl Reporting {
         }
     }
 
-    /// Whether subscribers are given the firing. What failed is reported whatever it holds, and so
-    /// is what cannot be compared within the limits.
+    /// Whether subscribers receive the firing. A failed firing is always reported, and so is one
+    /// that cannot be compared within the limits.
     pub(crate) fn reports(&mut self, result: &FiringResult) -> bool {
         let now = result.answer.as_ref().ok().map(Answer::inner);
         let is_unwanted =
@@ -60,7 +59,8 @@ impl Reporting {
     }
 }
 
-/// Whether two lists without repeats hold the same, if that can be found out within the limits.
+/// Whether two lists without repeats hold the same items; `false` if the limits do not allow to
+/// tell.
 fn are_same_sets<T: Eq + Hash>(before: &[T], now: &[T], bounds: &Bounds) -> bool {
     let bytes = before.len() * 2 * size_of::<usize>();
     if before.len() != now.len() || bytes as u64 > bounds.memory_bytes {

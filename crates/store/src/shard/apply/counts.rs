@@ -1,4 +1,4 @@
-//! Counts of statements, with what they were at the SNs that some reader can still ask for.
+//! Counts of statements, with their values at the SNs that some reader can still ask for.
 #![allow(unsafe_code)]
 
 use super::Pass;

@@ -1,12 +1,12 @@
-//! Which of the changes that an SN asks of a list are effective: RDF is a set, so inserting what is
-//! there and deleting what is not leave no trace.
+//! Finds the effective changes among those that an SN asks of a list. RDF is a set: inserting a
+//! present member and deleting an absent one leave no trace.
 
 use super::Certainty;
 use crate::lists::Content;
 use crate::lists::{Changes, gallop};
 use somersault_model::{Operation, TermId};
 
-/// How many members a list has now.
+/// The number of members of a list now.
 pub(super) fn length(content: &Content<'_>) -> usize {
     match content {
         Content::One { .. } => 1,
@@ -16,7 +16,7 @@ pub(super) fn length(content: &Content<'_>) -> usize {
     }
 }
 
-/// Puts those of `ids` into `effective` whose insertion or deletion changes something.
+/// Appends to `effective` those of `ids` whose insertion or deletion changes something.
 pub(super) fn keep_effective(
     content: &Content<'_>,
     ids: &[TermId],

@@ -1,8 +1,8 @@
 //! The form that a list gets when it is published: one member, a block, a block with dates, or a
 //! base with tails.
 //!
-//! Before changing it: what is published replaces what readers at earlier SNs may be reading, so it
-//! holds all that they see, and what it replaces is retired and not freed.
+//! Before changing it: a published list replaces one that readers at earlier SNs may be reading, so
+//! it holds all that they see, and the replaced one is retired and not freed.
 #![allow(unsafe_code)]
 
 use super::Pass;
@@ -15,10 +15,10 @@ use somersault_model::TermId;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// While readers are no further behind than this, what an SN replaces goes soon, and a list may be
-/// written anew for each.
+/// While readers are no further behind than this, replaced memory is freed soon, and a list may be
+/// written again for each SN.
 const FEW_SNS: u64 = 16;
-/// Beyond, everything that is replaced is kept: only lists up to this length are cheaper than their
+/// Beyond that, all replaced memory is kept: only lists up to this length are cheaper than their
 /// tails.
 const LONGEST_KEPT: usize = 16;
 
@@ -78,7 +78,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether a list, short and only added to, is to be a block with dates.
+    /// Whether to publish a list that is short and only added to as a block with dates.
     pub(super) fn is_dated(&self, content: &Content<'_>, effective: &Changes) -> bool {
         let before = match content {
             Content::One { .. } => 1,
@@ -119,8 +119,8 @@ impl Pass<'_> {
         self.state.dated = (ids, dates);
     }
 
-    /// Publishes a list with effective changes made at this SN, where its block has dates and
-    /// cannot go on having them: what came with each SN becomes a tail.
+    /// Publishes a list with effective changes made at this SN whose block has dates and cannot
+    /// keep them: the additions of each SN become a tail.
     fn publish_undated(&mut self, cell: &Cell, block: Dated<'_>, effective: &Changes) {
         let mut waiting: Vec<Date> = block.waited_for(self.retained.floor).collect();
         if waiting.is_empty() {
@@ -186,7 +186,8 @@ impl Pass<'_> {
         self.state.waiting.push_back((self.sn, NonNull::from(cell)));
     }
 
-    /// Drops a tail, and counts it off where it was counted and no published list has it.
+    /// Drops a tail, and subtracts it from the counts if it was counted and no published list has
+    /// it.
     fn drop_unpublished(&mut self, tail: Arc<Tail>) {
         if let Some(tail) = Arc::into_inner(tail) {
             self.state.live_bytes -= tail.bytes() as isize;

@@ -60,7 +60,7 @@ fn quad(subject: u64, object: u64) -> QuadIds {
     }
 }
 
-/// A shard by itself, with images from so many half edges on.
+/// A single shard that makes images of loads of at least `smallest_load` half edges.
 fn alone(smallest_load: usize) -> (Arc<Snapshots>, ShardWriter) {
     let snapshots = Arc::new(Snapshots::new());
     let layout = ShardLayout {
@@ -81,7 +81,7 @@ fn apply(snapshots: &Snapshots, writer: &mut ShardWriter, sn: Sn, mutations: &[M
     snapshots.publish_stable(sn);
 }
 
-/// Frees all that no pin can see, and compares the counts with a walk.
+/// Frees all memory that no pin can see, and compares the counts with a walk.
 #[track_caller]
 fn compare(writer: &mut ShardWriter) {
     writer.fold(usize::MAX);

@@ -1,6 +1,6 @@
-//! What the next version of a window is made from: all of it but for its last batch, as one run,
-//! made before that batch comes and its firings wait. Only for windows of many batches that are
-//! small enough for one run; larger ones have theirs from `levels`.
+//! The base of the next version of a window: all of it except its last batch, as one run, made
+//! before that batch arrives and its firings wait. Only for windows of many batches that are small
+//! enough for one run; larger ones have their runs from `levels`.
 
 use super::{StreamSlices, ViewKey};
 use crate::windows::WindowVersion;
@@ -9,20 +9,19 @@ use somersault_model::BatchNumber;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A window of fewer batches than this is merged at its close: to read so large a part of it as its
-/// newest batch is from a run of its own would cost firings more than the merging that they wait
-/// for.
+/// A window of fewer batches is merged at its close. Its newest batch is so large a part of it that
+/// reading the batch from a run of its own would cost firings more than waiting for the merge.
 const LEAST_BATCHES: i64 = 16;
 
-/// Which windows lack one batch alone until their next close, by the end of the one before.
+/// The windows that lack only one batch until their next close, by the end of the previous close.
 #[derive(Default)]
 pub(super) struct Bases {
     due: BTreeMap<BatchNumber, BTreeSet<ViewKey>>,
 }
 
 impl Bases {
-    /// The newest version of a window ends at `hi`; it may be said again, of a version that was
-    /// made anew.
+    /// Records that the newest version of a window ends at `hi`. May be called again for a version
+    /// that was made again.
     pub(super) fn expect_next(&mut self, key: ViewKey, hi: BatchNumber) {
         if key.range < LEAST_BATCHES {
             return;
@@ -35,8 +34,8 @@ impl Bases {
         self.due.entry(all_but_one).or_default().insert(key);
     }
 
-    /// The windows that lack one batch when all before `hi` have come; those for which that was so
-    /// earlier are forgotten.
+    /// Takes the windows that lack one batch once all before `hi` have arrived. Windows for which
+    /// that was true earlier are forgotten.
     fn take(&mut self, hi: BatchNumber) -> BTreeSet<ViewKey> {
         let later = self.due.split_off(&hi.next());
         let mut passed = std::mem::replace(&mut self.due, later);
@@ -45,15 +44,15 @@ impl Bases {
 }
 
 impl StreamSlices {
-    /// Makes what the windows will be made from that close with the batch `hi`. All slices before
-    /// it have come.
+    /// Makes the bases of the windows that close with the batch `hi`. All slices before it have
+    /// arrived.
     pub(super) fn make_bases(&self, hi: BatchNumber) {
         let due = self.bases.lock().take(hi);
         for key in due {
             let Some(view) = self.views.lock().get(&key).map(Arc::clone) else {
                 continue;
             };
-            // Merged without the lock: a firing may ask for the version that there is.
+            // Merged without the lock, since a firing may ask for the existing version.
             let (base, latest) = {
                 let view = view.lock();
                 let latest = view.latest.as_ref();
@@ -62,7 +61,7 @@ impl StreamSlices {
                     latest.map(|(_, version)| Arc::clone(version)),
                 )
             };
-            // As far as the window reaches back, but not before it began.
+            // As far back as the window reaches, but not before it began.
             let begun = latest.as_ref().map(|latest| latest.batches().0);
             let lo = BatchNumber((hi.0 + 1).saturating_sub(key.range)).max(begun.unwrap_or(hi));
             let before = Before {
@@ -72,7 +71,7 @@ impl StreamSlices {
             let slices = self.range(lo, hi).1;
             let base = WindowVersion::base(before, &slices, lo, hi).map(Arc::new);
             let mut view = view.lock();
-            // Another shard may have come to it sooner, and further.
+            // Another shard may have been here sooner, and further.
             if view
                 .base
                 .as_ref()

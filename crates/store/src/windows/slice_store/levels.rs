@@ -1,10 +1,10 @@
-//! Runs over stretches of batches, which all windows over a stream share: of 2, 4, 8… batches at
+//! Runs over stretches of batches, shared by all windows over a stream: of 2, 4, 8… batches at
 //! whole multiples of their length, each merged once from its halves. So a statement is merged a
-//! logarithmic number of times, and a read has a logarithmic number of runs to look into.
+//! logarithmic number of times, and a read looks into a logarithmic number of runs.
 //!
-//! A close waits for its window, so its runs are made before: [`StreamSlices::merge_ahead`] makes
-//! those that end with a batch once nobody waits for that batch any more. The few slices that have
-//! come since are read as they are.
+//! A close waits for its window, so the runs are made earlier: [`StreamSlices::merge_ahead`] makes
+//! those that end with a batch once no firing waits for that batch. The few slices that have
+//! arrived since are read as they are.
 
 use super::{Slices, StreamSlices};
 use crate::windows::window::UNMERGED;
@@ -17,23 +17,21 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Levels {
     runs: FxHashMap<Span, Arc<Run>>,
-    /// The runs that end at this batch or before it have been made, as far as windows may need
-    /// them.
+    /// All runs that windows may need and that end at this batch or before it have been made.
     ahead: Option<BatchNumber>,
-    /// How many batches the longest window holds that is covered by them; 0 where there is none.
+    /// The number of batches of the longest window that these runs cover; 0 if there is none.
     longest: i64,
-    /// Of the windows of a number of statements that were covered by them since it was last looked
-    /// what may go: where the first begins.
+    /// The first batch of the count windows that these runs have covered since the last clean-up.
     counted_from: Option<BatchNumber>,
 }
 
 impl Levels {
-    /// A window of so many batches is covered by them.
+    /// Records that the runs cover a window of this many batches.
     pub(super) fn note_window(&mut self, batches: i64) {
         self.longest = self.longest.max(batches);
     }
 
-    /// A window of a number of statements, from a batch on, is covered by them.
+    /// Records that the runs cover a count window that begins at this batch.
     pub(super) fn note_counted(&mut self, from: BatchNumber) {
         let first = self.counted_from.map_or(from, |first| first.min(from));
         self.counted_from = Some(first);
@@ -55,7 +53,7 @@ impl Levels {
     }
 }
 
-/// 2^level batches from one on whose number is a multiple of that.
+/// 2^level batches, the first of which has a number that is a multiple of that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Span {
     level: u32,
@@ -63,7 +61,7 @@ struct Span {
 }
 
 impl Span {
-    /// The longest one from `first` on that ends at `hi` or before.
+    /// The longest span from `first` on that ends at `hi` or before.
     fn longest(first: i64, hi: BatchNumber) -> Span {
         let mut level = 0;
         while first.rem_euclid(2 << level) == 0 && first + (2 << level) <= hi.0 && level < 40 {
@@ -72,7 +70,7 @@ impl Span {
         Span { level, first }
     }
 
-    /// All of two batches and more that end at `end` and are no longer than `longest`.
+    /// All spans of two batches and more that end at `end` and are no longer than `longest`.
     fn ending_at(end: i64, longest: i64) -> impl Iterator<Item = Span> {
         let fits = move |level: &u32| 1 << level <= longest && end.rem_euclid(1 << level) == 0;
         (1..40).take_while(fits).map(move |level| Span {
@@ -85,7 +83,7 @@ impl Span {
         self.first + (1 << self.level)
     }
 
-    /// Its halves, each with those of `slices` that are in it.
+    /// The halves of the span, each with the `slices` that are in it.
     fn halves(self, slices: &[Arc<Slice>]) -> [(Span, &[Arc<Slice>]); 2] {
         let level = self.level - 1;
         let middle = self.first + (1 << level);
@@ -96,7 +94,7 @@ impl Span {
 }
 
 impl StreamSlices {
-    /// Runs that hold exactly what `slices`, those of `lo..hi`, hold.
+    /// Runs that hold exactly the statements of `slices`, which are those of `lo..hi`.
     pub(super) fn cover(
         &self,
         generation: u64,
@@ -125,8 +123,8 @@ impl StreamSlices {
         runs
     }
 
-    /// Adds the runs of a span, of which `slices` are those that there are: one, unless it ends
-    /// behind `merged_up_to` and has not been made.
+    /// Adds the runs of a span, whose existing slices are `slices`: one run, unless the span ends
+    /// after `merged_up_to` and its run has not been made.
     fn add_runs(
         &self,
         generation: u64,
@@ -145,7 +143,7 @@ impl StreamSlices {
         }
     }
 
-    /// The run of a span of which `slices` are those that there are.
+    /// The run of a span, whose existing slices are `slices`.
     fn merged(&self, generation: u64, span: Span, slices: &[Arc<Slice>]) -> Option<Arc<Run>> {
         match slices {
             [] => return None,
@@ -163,7 +161,7 @@ impl StreamSlices {
             }
             (one, other) => return one.or(other),
         };
-        // A slice may have been replaced meanwhile: then others must not get this run.
+        // A slice may have been replaced meanwhile: then other windows must not get this run.
         let state: RwLockReadGuard<'_, Slices> = self.state.read();
         let oldest = state.by_batch.first_key_value();
         let kept = oldest.is_some_and(|(batch, _)| batch.0 <= span.first);
@@ -173,8 +171,8 @@ impl StreamSlices {
         Some(run)
     }
 
-    /// Makes the runs that end with a batch before `hi`, where windows may need them. All slices
-    /// before `hi` have come.
+    /// Makes the runs that windows may need and that end with a batch before `hi`. All slices
+    /// before `hi` have arrived.
     pub(super) fn merge_ahead(&self, hi: BatchNumber) {
         let (from, longest) = {
             let mut levels = self.levels.lock();
@@ -185,7 +183,7 @@ impl StreamSlices {
                 levels.ahead = Some(hi);
                 return;
             }
-            // What was there before the first window is merged by windows.
+            // Batches before the first window are merged by windows.
             let before = levels.ahead.map_or(hi.0 - 1, |ahead| ahead.0);
             (before.max(hi.0 - levels.longest), levels.longest)
         };
@@ -208,8 +206,8 @@ impl StreamSlices {
         }
         let (mut first, mut longest) = (None, 0);
         for (key, view) in &*self.views.lock() {
-            // What a window that is being made right now needs is not known: the next one will
-            // forget.
+            // The needs of a window that is being made right now are unknown: a later call forgets
+            // the runs.
             let Some(view) = view.try_lock() else {
                 return;
             };
@@ -225,7 +223,7 @@ impl StreamSlices {
         levels.longest = longest;
         let counted = levels.counted_from.take();
         let first = first.into_iter().chain(counted).min();
-        // Where nothing has read them for now, they stay until their slices go.
+        // If no window reads them for now, they stay until their slices go.
         if let Some(first) = first {
             levels.runs.retain(|span, _| span.end() > first.0);
         }
