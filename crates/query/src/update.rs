@@ -329,9 +329,9 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Deletes all statements of a graph. Nothing reads what the last operation of a request did,
-    /// and where a graph has no other changes what it clears is what goes: that takes a fraction of
-    /// what the overlay would.
+    /// Deletes all statements of a graph: those of a large graph by its name, those of another one
+    /// by one. No later operation reads what the last operation of a request did, so where the
+    /// graph has no other changes, the statements to delete are listed without an overlay.
     fn clear(&mut self, graph: TermId, is_last: bool) -> Result<(), QueryError> {
         if self.view.snapshot().statement_count(graph) > MOST_LISTED {
             self.view.overlay_mut().clear(graph);

@@ -33,6 +33,7 @@
 //!    is reached through a cell of the same generation only, and goes with it. That an image has
 //!    cells beside it is noted before the first can be found, hence before its SN is stable: a
 //!    reader that misses the note has no use for the cell.
+//!
 //! Cells are freed with their generation. The rooms `memory`, `lists`, `image`, `shard` and `store`
 //! hold all the `unsafe` there is, and run under miri.
 

@@ -141,9 +141,9 @@ pub trait GraphView: Sync {
     /// Whether the source holds the triple.
     fn contains(&self, source: Source, triple: TripleIds) -> bool;
 
-    /// For each vertex in order, appends its neighbours to `ids` and, for each of them, `first_row`
-    /// + the vertex's index to `rows`. Stops after the vertex with which `ids` reaches `wanted`;
-    /// returns the number of vertices done.
+    /// For each vertex in order, appends its neighbours to `ids` and, for each of them, the sum of
+    /// `first_row` and the vertex's index to `rows`. Stops after the vertex with which `ids`
+    /// reaches `wanted`; returns the number of vertices done.
     #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
     fn expand(
         &self,
