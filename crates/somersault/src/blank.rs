@@ -7,7 +7,8 @@ use oxrdf::{BlankNode, GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 
-/// The number of labels that are remembered; further labels are hashed each time they occur.
+/// The number of labels that are remembered. When it is reached, all are forgotten and hashed
+/// again as they occur.
 const KNOWN: usize = 1 << 16;
 
 /// Renames the blank nodes of one scope. Its clones rename them in the same way.
