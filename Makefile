@@ -133,7 +133,7 @@ bench-ab: doctor ## this tree beside another commit, measured in turn (BASE=<rev
 bench-check: doctor ## each target with its newest figure
 	@$(BENCH) check
 
-bench-report: doctor ## writes the newest figures into docs/benchmarks.md
+bench-report: doctor ## writes the newest figures into bench/RESULTS.md
 	$(BENCH) report
 
 fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz

@@ -52,13 +52,13 @@ enum Command {
         #[arg(long, default_value = "bench/results")]
         results: PathBuf,
     },
-    /// Writes the newest figures into docs/benchmarks.md
+    /// Writes the newest figures into bench/RESULTS.md
     Report {
         /// The folder that the figures are kept in
         #[arg(long, default_value = "bench/results")]
         results: PathBuf,
         /// The document
-        #[arg(long, default_value = "docs/benchmarks.md")]
+        #[arg(long, default_value = "bench/RESULTS.md")]
         document: PathBuf,
     },
     /// This engine in a process of its own; the bench starts it

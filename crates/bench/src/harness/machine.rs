@@ -63,7 +63,7 @@ fn commit() -> String {
         "--",
         ":/",
         ":(exclude,top)bench/results",
-        ":(exclude,top)docs/benchmarks.md",
+        ":(exclude,top)bench/RESULTS.md",
     ];
     match git(&beside_figures) {
         Some((true, _)) => commit,

@@ -1,4 +1,4 @@
-//! Tables as docs/benchmarks.md has them.
+//! Tables as bench/RESULTS.md has them.
 
 use std::fmt::Write as _;
 

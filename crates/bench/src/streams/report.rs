@@ -1,4 +1,4 @@
-//! The figures of the stream benches as tables for docs/benchmarks.md.
+//! The figures of the stream benches as tables for bench/RESULTS.md.
 
 use super::absorption::way_in_words;
 use super::figures::{

@@ -1,4 +1,4 @@
-//! Writes the newest figures into docs/benchmarks.md, between two marks; what stands around them is
+//! Writes the newest figures into bench/RESULTS.md, between two marks; what stands around them is
 //! written by hand and stays.
 
 use crate::crowd::{self, Throughput};
