@@ -1,12 +1,12 @@
 //! How a record lies in a segment: own enums, encoded by postcard, with a table of the terms that
 //! the record uses.
 //!
-//! Before changing anything here: these types *are* the format. Variants and fields may only be
-//! added at the end, and whatever else changes needs a new format version and a reader for this
-//! one. `tests/fixtures` holds a log of each released version. Every term is written once per
-//! record and referred to by its index; a datatype or a part of a triple term stands before the
-//! term that uses it, so decoding is one pass. Event times are differences from the statement
-//! before.
+//! Before changing anything here: these types *are* the format, which docs/format.md shows to the
+//! byte. Variants and fields may only be added at the end. Any other change needs a new format
+//! version and a reader for this one. `tests/fixtures` holds a log of each state of the format.
+//! Every term is written once per record and referred to by its index; a datatype or a part of a
+//! triple term stands before the term that uses it, so decoding is one pass. Event times are
+//! differences from the statement before.
 
 mod decode;
 mod encode;

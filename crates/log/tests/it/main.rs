@@ -5,6 +5,7 @@ mod any_bytes;
 mod commit;
 mod crash;
 mod damage;
+mod documented;
 mod format;
 mod load_segments;
 mod samples;
