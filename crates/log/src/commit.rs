@@ -1,9 +1,9 @@
-//! Group commit: records are encoded into the group at hand, and one thread writes and syncs group
+//! Group commit: records are encoded into the current group, and one thread writes and syncs group
 //! after group.
 //!
 //! Before changing anything here: `durable` moves only after a sync has returned, under the state's
-//! lock, and never after a failure. A failed write or sync is never tried again, because what the
-//! disk then holds is unknown.
+//! lock, and never after a failure. A failed write or sync is never tried again, because the
+//! contents of the disk are then unknown.
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 type Observer = Box<dyn Fn(Position) + Send + Sync>;
 
-/// What the callers of a log and its thread share.
+/// The state that the callers of a log share with its thread.
 pub(crate) struct Shared {
     options: LogOptions,
     state: Mutex<State>,
@@ -32,13 +32,13 @@ pub(crate) struct Shared {
     progress: Condvar,
     /// Written under the state's lock only, read without it.
     durable: AtomicU64,
-    /// The bytes of all segments, for whoever watches the log grow.
+    /// The bytes of all segments, for monitoring.
     bytes: AtomicU64,
     observers: Mutex<Vec<Observer>>,
 }
 
 struct State {
-    /// The group at hand: room for its witness, then frames.
+    /// The current group: space for its witness, then frames.
     pending: Vec<u8>,
     encoder: Encoder,
     end: Position,
@@ -48,7 +48,7 @@ struct State {
     ended: bool,
 }
 
-/// What the thread has to do next.
+/// The next task of the log's thread.
 enum Task {
     /// A group through this position has been swapped out.
     Write(Position),
@@ -170,7 +170,7 @@ impl Shared {
         self.progress.notify_all();
     }
 
-    /// Nothing is acknowledged from here on.
+    /// Stops acknowledging for good.
     fn fail(&self, error: LogError) {
         let mut state = self.state.lock();
         state.failed.get_or_insert(error);
@@ -246,7 +246,7 @@ pub(crate) struct Committer {
     /// The length of that segment when it was synced last.
     pub(crate) synced: u64,
     pub(crate) durable: Position,
-    /// What the proof file says at least.
+    /// The durable position that the proof file shows.
     pub(crate) proven: Position,
     pub(crate) groups_since_proof: u32,
     /// Whether a witness stands behind the last group.
@@ -286,7 +286,7 @@ impl Committer {
         }
     }
 
-    /// How long to wait for records before something else is to be done.
+    /// The time to wait for records before writing a witness or the proof.
     fn patience(&self) -> Option<Duration> {
         if !self.witnessed {
             Some(self.shared.options.idle_witness)
@@ -374,8 +374,8 @@ impl Committer {
         Ok(())
     }
 
-    /// What was synced counts only while it is in the folder. It costs a look at a name, far less
-    /// than the sync.
+    /// Checks that the segment is still in the folder: synced bytes count only there. It costs one
+    /// look-up of a name, far less than the sync.
     fn check_place(&self) -> Result<(), LogError> {
         match self.file.is_in_place() {
             Ok(true) => Ok(()),
@@ -419,7 +419,7 @@ pub(crate) fn place(disk: &dyn Disk, name: &str) -> String {
     format!("{}/{name}", disk.describe())
 }
 
-/// Wakes everybody who waits when the thread ends, in order or by a panic.
+/// Wakes all waiting callers when the thread ends, in order or by a panic.
 struct EndOfThread(Arc<Shared>);
 
 impl Drop for EndOfThread {

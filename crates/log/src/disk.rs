@@ -1,5 +1,5 @@
-//! Where bytes go: a flat folder of files behind a trait, so that tests can tear, fill and crash
-//! it.
+//! The folder that the log writes to: flat, of append-only files, behind a trait, so that tests can
+//! tear, fill and crash it.
 //!
 //! The one promise to know: [`DiskFile::append`] gives no durability, [`DiskFile::sync`] makes all
 //! bytes of that file durable, and a file's *name* is durable only after [`Disk::sync_folder`].
@@ -15,22 +15,22 @@ use std::io::{self, Read};
 /// Holds a lock until it is dropped.
 pub type DiskLock = Box<dyn Send + Sync>;
 
-/// What a process locks for.
+/// The purpose of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To read: shared with others that read. Locking changes nothing.
+    /// Reading: shared with other readers. Locking changes nothing.
     Read,
-    /// To write: alone.
+    /// Writing: exclusive.
     Write,
 }
 
 /// A flat folder of append-only files.
 pub trait Disk: Send + Sync + 'static {
-    /// The folder as people know it, for messages.
+    /// The folder's name in messages.
     fn describe(&self) -> String;
     /// The names of all files, in no particular order.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// How long a file is, in bytes.
+    /// The length of a file in bytes.
     fn length(&self, name: &str) -> io::Result<u64>;
     /// A reader from the start of a file.
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>>;
@@ -42,15 +42,15 @@ pub trait Disk: Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Gives a file another name, replacing nothing.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Gives a file another name in one step; a file of that name goes.
+    /// Renames a file in one step, replacing a file of that name.
     fn replace(&self, from: &str, to: &str) -> io::Result<()>;
     /// Makes creations, removals and renames durable.
     fn sync_folder(&self) -> io::Result<()>;
     /// Takes the folder for this process until the guard is dropped; `None` if another process has
     /// it.
     fn lock(&self, access: Access) -> io::Result<Option<DiskLock>>;
-    /// Takes one file for this process in the same way. It holds where the folder's own lock was
-    /// taken away.
+    /// Locks one file for this process in the same way. This lock holds even if the folder's own
+    /// lock file is deleted.
     fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>>;
 }
 
@@ -60,8 +60,8 @@ pub trait DiskFile: Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Makes everything written to this file durable.
     fn sync(&mut self) -> io::Result<()>;
-    /// Whether the file still has its name in the folder, so that whoever opens the folder next
-    /// finds it.
+    /// Whether the file still has its name in the folder, so that the next process to open the
+    /// folder finds it.
     fn is_in_place(&self) -> io::Result<bool>;
     /// Cuts the file to this length.
     fn truncate(&mut self, length: u64) -> io::Result<()>;

@@ -1,7 +1,7 @@
-//! What can go wrong with a log, in sentences that name the file, the offset and the remedy.
+//! The failures of a log, in sentences that name the file, the offset and the remedy.
 //!
-//! Damage is kept apart from IO failures: the first means that the folder must not be used as it
-//! is, the second that the disk did not do what it was asked.
+//! Damage is kept apart from IO failures: damage means that the folder must not be used as it is,
+//! an IO failure that the disk did not carry out an operation.
 
 use crate::record::Position;
 use crate::wire::{EncodeError, MAX_NESTING};
@@ -39,10 +39,10 @@ pub enum LogError {
         file: String,
         /// The byte offset in that file.
         offset: u64,
-        /// What this version does not know.
+        /// The part that this version does not know.
         what: String,
     },
-    /// Bytes that were written completely do not read back.
+    /// Bytes do not read back although they were written completely.
     #[error(
         "{file} is damaged at byte {offset}: {what}; nothing was changed. Restore the file from a copy, or move the data folder away to start empty"
     )]
@@ -51,7 +51,7 @@ pub enum LogError {
         file: String,
         /// The byte offset in that file.
         offset: u64,
-        /// What was found.
+        /// The finding.
         what: String,
     },
     /// A file that the log needs is not there.
@@ -93,7 +93,7 @@ pub enum LogError {
     /// The disk refused an operation. The log acknowledges nothing more until it is opened again.
     #[error("could not {action} {file}: {message}; check the disk and restart")]
     Io {
-        /// What was being done: "write", "sync", "open" …
+        /// The operation: "write", "sync", "open" …
         action: &'static str,
         /// The file or folder.
         file: String,
@@ -116,13 +116,13 @@ pub enum LogError {
     Segment {
         /// The load segment.
         file: String,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
-    /// A record that the format cannot hold; the log goes on without it.
+    /// A record that the format cannot hold; the log continues without it.
     #[error("this cannot be logged: {what}")]
     Unwritable {
-        /// What is wrong with it, and the remedy.
+        /// The fault and the remedy.
         what: String,
     },
     /// The log was closed before this position became durable.

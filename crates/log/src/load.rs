@@ -2,9 +2,8 @@
 //! beside the log.
 //!
 //! A load segment is durable, in content and name, before the `Load` record that names it is
-//! appended; opening sets one aside that no record names, under another name, and removes
-//! unfinished ones, which no record can name. Its SHA-256 is verified before the first statement is
-//! handed out.
+//! appended. Opening renames finished ones that no record names, and removes unfinished ones, which
+//! no record can name. The SHA-256 is verified before the first statement is handed out.
 
 use crate::commit::place;
 use crate::disk::{Disk, DiskFile};
@@ -19,7 +18,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 
 const UNFINISHED: &str = ".tmp";
-/// What opening puts behind the name of a finished load segment that no record names.
+/// The ending that opening gives to a finished load segment that no record names.
 pub(crate) const ORPHAN: &str = ".orphan";
 /// zstd's fastest useful level: a load is bound by parsing, not by the disk.
 const COMPRESSION_LEVEL: i32 = 1;
@@ -54,7 +53,7 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
     is_load_file(name) && name.ends_with(UNFINISHED)
 }
 
-/// Writes a load segment. Dropping it unfinished takes the file away.
+/// Writes a load segment. Dropping it unfinished removes the file.
 ///
 /// The file is a row of zstd frames, one per [`LoadPart`], so that several threads can write and
 /// compress parts; it reads as one stream.
@@ -65,7 +64,7 @@ pub struct LoadSegmentWriter {
 }
 
 enum Target {
-    /// Of a volatile log: nothing is kept.
+    /// Nowhere: the log is volatile.
     Nowhere,
     Disk(Box<DiskTarget>),
     Finished,
@@ -74,7 +73,7 @@ enum Target {
 struct DiskTarget {
     disk: Arc<dyn Disk>,
     file: HashedFile,
-    /// What [`LoadSegmentWriter::write`] wrote since the last part.
+    /// The statements written by [`LoadSegmentWriter::write`] since the last part.
     open: LoadPart,
 }
 
@@ -85,7 +84,7 @@ pub struct LoadPart {
     statements: u64,
 }
 
-/// A part as it goes into the file.
+/// A part, compressed, ready to be appended to the file.
 pub struct CompressedPart {
     frame: Vec<u8>,
     statements: u64,
@@ -238,7 +237,7 @@ impl LoadSegmentWriter {
                 Ok(digest)
             });
             hash = written.map_err(|error| {
-                // The error that counts is the one above; a leftover is removed at the next start.
+                // The write's error is the one to report; the next start removes the leftover.
                 let _ = disk.remove(&format!("{name}{UNFINISHED}"));
                 LogError::io("write", &place(&*disk, &name), &error)
             })?;
@@ -256,7 +255,7 @@ impl Drop for LoadSegmentWriter {
         if let Target::Disk(target) = std::mem::replace(&mut self.target, Target::Finished) {
             let disk = Arc::clone(&target.disk);
             drop(target);
-            // Nobody is left to tell; a leftover is removed at the next start.
+            // Dropping cannot report an error; the next start removes the leftover.
             let _ = disk.remove(&format!("{}{UNFINISHED}", self.name));
         }
     }

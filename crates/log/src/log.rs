@@ -1,5 +1,5 @@
-//! The log as its users see it: open, append, wait, close. The order of `append` calls is the order
-//! of the records.
+//! The public interface of the log: open, append, wait, close. The order of `append` calls is the
+//! order of the records.
 
 use crate::commit::{Committer, Shared};
 use crate::disk::{Access, Disk, DiskLock};
@@ -15,19 +15,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How a log is kept.
+/// Settings of a log.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     /// A new segment file is begun when the newest has reached this length.
     pub segment_bytes: u64,
-    /// `append` waits once so many bytes have not been written yet.
+    /// `append` waits while more bytes than these have not been written yet.
     pub pending_bytes: usize,
-    /// After so long without records, a small mark is written behind the last group, by which
-    /// damage to that group can later be told from an incomplete write.
+    /// After this time without records, a witness is written behind the last group, by which damage
+    /// to that group can later be told from an incomplete write.
     pub idle_witness: Duration,
-    /// After so many groups, the proof file says how much of the log is durable.
+    /// After this number of groups, the proof file is written.
     pub proof_groups: u32,
-    /// And after so long without records, if it does not say so yet.
+    /// After this time without records, the proof file is written if it is behind.
     pub idle_proof: Duration,
     /// Told how far opening is, and then how far its records and load segments have been read.
     pub progress: Arc<OpenProgress>,
@@ -54,7 +54,7 @@ pub struct Log {
     progress: Arc<OpenProgress>,
     /// Whether records are counted only, and nothing is written.
     is_volatile: bool,
-    /// Of a log that is only read: keeps processes that write out of the folder.
+    /// For a log that is only read: keeps writing processes out of the folder.
     _read_lock: Option<DiskLock>,
     next_load: AtomicU64,
     /// The thread that writes, until the log is closed; none for a volatile log.
@@ -63,8 +63,7 @@ pub struct Log {
 
 impl Log {
     /// Opens the log in a folder, or begins one in an empty folder. All records that were
-    /// acknowledged before are among the recovered ones; unacknowledged ones are there whole or not
-    /// at all.
+    /// acknowledged before are among the recovered ones; unacknowledged ones are whole or absent.
     ///
     /// # Errors
     /// See [`LogError`]: another process has the folder, another version, damage, a missing file,
@@ -91,8 +90,8 @@ impl Log {
         let thread = std::thread::Builder::new()
             .name("somersault-log".to_owned())
             .spawn(move || {
-                // The folder is this process's as long as the thread writes, whoever still holds
-                // the log.
+                // The folder belongs to this process as long as the thread writes, even if the log
+                // itself has been dropped.
                 let _locks = (lock, segment_lock);
                 committer.run();
             })
@@ -109,8 +108,8 @@ impl Log {
         Ok((log, opened.recovered))
     }
 
-    /// Opens the log in a folder to read it. Nothing in the folder is changed: what opening would
-    /// set aside is passed over, and records that are appended are counted and kept nowhere.
+    /// Opens the log in a folder to read it. Nothing in the folder is changed: files that opening
+    /// would set aside are skipped, and appended records are counted but not kept.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -151,11 +150,11 @@ impl Log {
         self.is_volatile
     }
 
-    /// Puts a record at the end and returns its position; it is not durable yet. Waits only when
-    /// more than [`LogOptions::pending_bytes`] have not been written.
+    /// Appends a record and returns its position; it is not durable yet. Waits only when more than
+    /// [`LogOptions::pending_bytes`] have not been written.
     ///
     /// # Errors
-    /// The record is not in the log then: it cannot be written (the log goes on), or the log has
+    /// The record is then not in the log: it cannot be written (the log goes on), or the log has
     /// failed or was closed.
     pub fn append(&self, record: &Record) -> Result<Position, LogError> {
         if self.is_volatile() {
@@ -183,25 +182,26 @@ impl Log {
         self.shared.wait_durable(position)
     }
 
-    /// Calls this with the durable position after every group, and once more when the log fails. It
-    /// runs in the log's own thread (of a volatile log: in the caller's), so it should only wake
-    /// somebody, and must not call `on_durable`.
+    /// Calls `call` with the durable position after every group, and a last time when the log
+    /// fails. It runs in the log's own thread (for a volatile log, in the caller's), so it should
+    /// only wake another thread, and must not call `on_durable`.
     pub fn on_durable(&self, call: Box<dyn Fn(Position) + Send + Sync>) {
         self.shared.observe(call);
     }
 
-    /// How many bytes the segments have, load segments not counted; 0 for a volatile log.
+    /// The length of all segments in bytes, without load segments; 0 for a volatile log.
     pub fn bytes(&self) -> u64 {
         self.shared.bytes()
     }
 
-    /// Why nothing more is acknowledged, if that is so. Stays until the log is opened again.
+    /// The failure after which nothing more is acknowledged, if there was one. It stays until the
+    /// log is opened again.
     pub fn failed(&self) -> Option<LogError> {
         self.shared.failed()
     }
 
     /// Begins a load segment. It counts only once a `Load` record names it. In a volatile log it
-    /// only counts statements: who loads must keep them himself.
+    /// only counts statements, and the caller must keep them.
     ///
     /// # Errors
     /// Those of the disk.
@@ -219,7 +219,7 @@ impl Log {
         LoadSegmentReader::new(self.disk_of(segment)?, segment, &self.progress)
     }
 
-    /// The text of a load segment whose hash has been verified, for those who parse it themselves.
+    /// The text of a load segment whose hash has been verified, for callers with their own parser.
     /// It is N-Quads with IRIs and language tags as they were given, and may hold more or fewer
     /// statements than the log says.
     ///
@@ -258,9 +258,9 @@ impl Log {
     }
 }
 
-/// Takes the folder. A process that has one of the segments has the folder too, even if the
-/// folder's own lock was deleted under it: it keeps the lock on the segment that was the newest
-/// when it opened the folder.
+/// Locks the folder. A process that has locked a segment owns the folder, even if the folder's lock
+/// file was deleted: it keeps the lock on the segment that was the newest when it opened the
+/// folder.
 fn lock_folder(disk: &dyn Disk, access: Access) -> Result<DiskLock, LogError> {
     let folder = disk.describe();
     let locked = || LogError::Locked {
@@ -280,7 +280,8 @@ fn lock_folder(disk: &dyn Disk, access: Access) -> Result<DiskLock, LogError> {
             newest = Some((number, file));
         }
     }
-    // To write, the newest segment is locked once it is in order: it may be another file then.
+    // For writing, the newest segment is locked once opening has put it in order, which may replace
+    // the file.
     let kept = newest.filter(|_| access == Access::Read);
     Ok(Box::new((lock, kept)))
 }
@@ -294,7 +295,7 @@ fn lock_segment(disk: &dyn Disk, number: u64, access: Access) -> Result<DiskLock
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // Who wants to know whether it worked calls `close`.
+        // `close` returns the failure; dropping has no way to.
         let _ = self.close();
     }
 }

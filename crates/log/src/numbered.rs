@@ -1,7 +1,7 @@
-//! Statements of a push that were read where they came in: numbered for whoever applies the record
-//! in this run, and encoded for the log beside.
+//! Statements of a push that were parsed where they came in: as ids for this run, and encoded for
+//! the log.
 //!
-//! Before changing anything here: the bytes are those that the statements' terms give, and hold no
+//! Before changing anything here: the encoded bytes come from the statements' terms, and hold no
 //! id. Ids only tell repeated terms apart while the bytes are made, and stay in memory.
 
 use crate::error::LogError;
@@ -13,9 +13,9 @@ use somersault_model::{EventTime, Lease, QuadIds};
 /// The statements of a push, in order of arrival.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PushStatements {
-    /// As terms: what a log gives back.
+    /// As terms, as the log returns them.
     Terms(Vec<StreamStatement>),
-    /// Read already; no log gives these back.
+    /// Parsed and numbered; the log never returns these.
     Numbered(Numbered),
 }
 
@@ -24,9 +24,10 @@ pub enum PushStatements {
 pub struct Numbered {
     statements: Vec<NumberedStatement>,
     scoped: Vec<Term>,
-    /// None for a log that keeps nothing.
+    /// `None` for a log that keeps nothing.
     encoded: Option<EncodedStatements>,
-    /// What keeps the terms that only timing statements mention; None where there are none.
+    /// The lease that keeps the terms that only timing statements mention; `None` if there are
+    /// none.
     lease: Option<Lease>,
 }
 
@@ -39,7 +40,7 @@ pub struct NumberedStatement {
     pub quad: QuadIds,
 }
 
-/// A statement in the form that the push has it in.
+/// A statement, as terms or as ids.
 #[derive(Clone, Copy, Debug)]
 pub enum PushedQuad<'p> {
     /// As terms.
@@ -49,7 +50,7 @@ pub enum PushedQuad<'p> {
 }
 
 impl PushStatements {
-    /// How many there are.
+    /// The number of statements.
     pub fn len(&self) -> usize {
         match self {
             PushStatements::Terms(statements) => statements.len(),
@@ -57,7 +58,7 @@ impl PushStatements {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no statements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,8 +73,7 @@ impl PushStatements {
         terms.chain(numbered.iter().map(|s| (s.at, PushedQuad::Ids(s.quad))))
     }
 
-    /// What keeps the terms of statements that have ids already, where some are of timing
-    /// statements.
+    /// The lease that keeps the terms of numbered timing statements.
     pub fn lease(&self) -> Option<&Lease> {
         match self {
             PushStatements::Terms(_) => None,
@@ -81,8 +81,8 @@ impl PushStatements {
         }
     }
 
-    /// The terms that have no id yet because their names hang on the push's place in the log: its
-    /// blank nodes, and triple terms, which may hold some.
+    /// The terms that have no id yet, because their names depend on the push's position in the log:
+    /// its blank nodes, and triple terms, which may hold some.
     pub fn scoped(&self) -> &[Term] {
         match self {
             PushStatements::Terms(_) => &[],
@@ -126,7 +126,7 @@ pub struct NumberedBuilder {
 }
 
 impl NumberedBuilder {
-    /// For about so many statements. Where they are not `encoded` no log can write them.
+    /// A builder with capacity for `statements`. Unless they are `encoded`, no log can write them.
     pub fn new(statements: usize, encoded: bool) -> NumberedBuilder {
         let numbered = Numbered {
             statements: Vec::with_capacity(statements),

@@ -22,28 +22,28 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Read;
 use std::sync::Arc;
 
-/// What opening puts behind the name of a segment whose creation was not finished, and of the bytes
+/// The ending that opening gives to a segment whose creation was not finished, and to the bytes
 /// that it cuts off.
 const TORN: &str = ".torn";
 
-/// What stands behind the name of a segment that is being written again.
+/// The ending of a segment that is being written again.
 const COPY: &str = ".tmp";
 
-/// The end of the newest segment, where that does not read back.
+/// The end of the newest segment, where it does not read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The segment file.
     pub file: String,
-    /// Where it stops to read back.
+    /// The byte from which on it does not read back.
     pub offset: u64,
-    /// How many bytes stand behind that.
+    /// The number of bytes from there on.
     pub bytes: u64,
     /// The file that those bytes were moved to; `None` if the log was only read, and they are where
     /// they were.
     pub kept: Option<String>,
-    /// The last record that reads back.
+    /// The position of the last record that reads back.
     pub end: Position,
-    /// The last record that is known to have been acknowledged.
+    /// The position of the last record that is known to have been acknowledged.
     pub proven: Position,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Opened {
     pub(crate) segment: u64,
     pub(crate) length: u64,
     pub(crate) end: Position,
-    /// What the proof file says at least.
+    /// The durable position that the proof file shows.
     pub(crate) proven: Position,
     pub(crate) next_load: u64,
     /// The bytes of all segments.
@@ -156,7 +156,7 @@ fn set_aside(disk: &dyn Disk, names: &[String], survey: &Survey) -> Result<(), L
         segment.is_some()
     });
     for name in copies {
-        // A crash came before it took the segment's place.
+        // The process ended before the copy was renamed over the segment.
         disk.remove(name).map_err(failed(name))?;
     }
     for name in names.iter().filter(|name| is_load_file(name)) {
@@ -197,7 +197,7 @@ fn keep_tail(
     Ok(file)
 }
 
-/// Writes a segment again under another name and puts it in the place of the one that is there.
+/// Writes a segment again under another name, and renames it over the old one.
 fn rewrite(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), LogError> {
     let copy = format!("{name}{COPY}");
     let write = || -> std::io::Result<()> {
@@ -211,7 +211,7 @@ fn rewrite(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), LogError> {
     write().map_err(|error| LogError::io("write", &place(disk, name), &error))
 }
 
-/// `name` with `ending`, and with a number where that name is taken.
+/// `name` with `ending`; with a number behind it if that name is taken.
 fn free_name(names: &[String], name: &str, ending: &str) -> String {
     let first = format!("{name}{ending}");
     let numbered = (2..).map(|number| format!("{name}{ending}{number}"));
@@ -220,22 +220,22 @@ fn free_name(names: &[String], name: &str, ending: &str) -> String {
     candidates.find(is_free).unwrap_or(first)
 }
 
-/// What the folder holds; making it changes nothing.
+/// The contents of the folder. Making a survey changes nothing.
 struct Survey {
     segments: VecDeque<Segment>,
     next: Position,
     closed: bool,
     torn: Option<TornTail>,
-    /// The newest segment, whose creation was not finished.
+    /// The number of the newest segment, if its creation was not finished.
     unfinished: Option<u64>,
     load_segments: HashSet<String>,
     delivered: BTreeMap<QueryUid, DeliveredRecord>,
     proof: Option<Proof>,
-    /// The last record that a witness or the proof shows to have been durable.
+    /// The position of the last record that a witness or the proof shows to have been durable.
     proven: Position,
     /// The valid bytes of the newest segment.
     newest: Vec<u8>,
-    /// How many of them a witness or the proof shows to have been durable.
+    /// The number of these bytes that a witness or the proof shows to have been durable.
     proven_length: u64,
 }
 
@@ -284,8 +284,8 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Reads one segment; `before` is the one before it with its file's length. Returns the newest
-    /// whole one.
+    /// Reads one segment; `before` is the one before it with the length of its file. Returns the
+    /// newest whole one.
     fn add(
         &mut self,
         disk: &dyn Disk,
@@ -483,7 +483,7 @@ fn missing(disk: &dyn Disk, name: &str, what: String) -> LogError {
     }
 }
 
-/// How long the segments and the finished load segments are together.
+/// The length of all segments and finished load segments together.
 fn bytes_to_read(disk: &dyn Disk, names: &[String]) -> Result<u64, LogError> {
     let are_read = |name: &&String| {
         segment_number(name).is_some() || (is_load_file(name) && !is_unfinished(name))
@@ -544,12 +544,12 @@ impl Recovered {
         self.end
     }
 
-    /// How many records the log held when it was opened.
+    /// The number of records in the log when it was opened.
     pub fn len(&self) -> u64 {
         self.end.0
     }
 
-    /// Whether the log held none.
+    /// Whether the log held no record.
     pub fn is_empty(&self) -> bool {
         self.end == Position::START
     }

@@ -1,14 +1,14 @@
-//! How far the opening of a log is, for people who wait for it.
+//! The progress of opening a log, for people who wait for it.
 //!
 //! The one thing to know: it counts bytes of files. Every segment and every load segment is read
-//! twice, once to verify it and once for what it holds.
+//! twice, once to verify it and once for its contents.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that opening has read, of those that it has to read. Shared between the thread that opens
-/// and those that ask.
+/// The bytes that opening has read, and the bytes that it has to read. Shared between the opening
+/// thread and the threads that report progress.
 #[derive(Debug, Default)]
 pub struct OpenProgress {
     total: AtomicU64,

@@ -43,7 +43,7 @@ impl std::fmt::Display for Position {
 pub enum Record {
     /// Statements of one stream, as one source sent them.
     Push(PushRecord),
-    /// Streams whose time goes on without statements: heartbeats, IDLE, merged sources (S4).
+    /// Streams whose time advances without statements: heartbeats, IDLE, merged sources (S4).
     Advance(AdvanceRecord),
     /// DDL and registrations, with what they resolved to (S5).
     Command(CommandRecord),
@@ -55,8 +55,8 @@ pub enum Record {
     Plan(PlanRecord),
     /// A firing whose answer has been handed over; recovery does not execute it again (S12).
     Delivered(DeliveredRecord),
-    /// What a firing of a query that derives a stream gave: the one way back from an answer to a
-    /// stream.
+    /// The statements that a firing puts into the stream that its query derives: the one way back
+    /// from an answer to a stream.
     Derived(DerivedRecord),
 }
 
@@ -98,7 +98,7 @@ pub struct StreamStatement {
 pub struct PushRecord {
     /// The stream's IRI.
     pub stream: String,
-    /// Who sent it; the empty string is the one anonymous source.
+    /// The sender; the empty string is the one anonymous source.
     pub source: String,
     /// The source's own number for this push; (stream, source, seq) is the key by which repeats are
     /// dropped (S13).
@@ -123,9 +123,9 @@ pub struct AdvanceRecord {
 pub struct CommandRecord {
     /// When it was received, in milliseconds since the Unix epoch.
     pub received_ms: i64,
-    /// What was asked.
+    /// The command.
     pub command: Command,
-    /// What it came to when it was first applied; recovery takes it from here (S5).
+    /// The resolution when it was first applied; recovery takes it from here (S5).
     pub resolved: Resolved,
 }
 
@@ -198,7 +198,7 @@ pub enum Command {
     },
 }
 
-/// What a command resolved to (S5).
+/// The resolution of a command (S5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// The newest SN that was cut before the command.
@@ -211,7 +211,7 @@ pub struct Resolved {
     pub stream_times: Vec<(StreamUid, EventTime)>,
     /// The first close of a registered query, where its streams already have a time.
     pub first_close: Option<EventTime>,
-    /// Of a query that takes another's place: whose.
+    /// The query that a replacement replaces.
     pub replaced: Option<Replaced>,
 }
 
@@ -241,7 +241,7 @@ pub struct LoadSegment {
     pub name: String,
     /// SHA-256 of the file's bytes. In a volatile log all zeros.
     pub hash: [u8; 32],
-    /// How many statements it holds, repeats counted.
+    /// The number of statements in it, repeats counted.
     pub statements: u64,
 }
 

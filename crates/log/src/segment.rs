@@ -32,7 +32,7 @@ const WITNESS_BYTES: usize = 32;
 /// A witness with its frame's head.
 pub(crate) const WITNESS_FRAME_BYTES: usize = FRAME_BYTES + WITNESS_BYTES;
 
-/// What a frame holds.
+/// The kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A record.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Group = 2,
     /// A witness: the log was closed in order.
     Closed = 3,
-    /// A witness: the log goes on in the next segment, which is there.
+    /// A witness: the log goes on in the next segment, which is durable.
     Continued = 4,
 }
 
@@ -57,8 +57,8 @@ impl Kind {
     }
 }
 
-/// What a witness says: it stands at `offset` of segment `segment`, before record `first`, and the
-/// log was durable through `durable` when it was written.
+/// A witness: it stands at `offset` of segment `segment`, before record `first`, and the log was
+/// durable through `durable` when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Witness {
     pub(crate) segment: u64,
@@ -94,11 +94,11 @@ pub(crate) fn header(number: u64, first: Position) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// What a segment's header turned out to be.
+/// The result of reading a segment's header.
 pub(crate) enum Header {
     /// Whole; the first record has this position.
     First(Position),
-    /// No header, and nothing behind it: the segment was being created.
+    /// No whole header, and nothing behind it: the segment was being created.
     Unfinished,
 }
 
@@ -232,7 +232,7 @@ pub(crate) fn frame_at(bytes: &[u8], at: usize, next: Position) -> Option<(Frame
     }
 }
 
-/// How far a segment reads back.
+/// The part of a segment that reads back.
 #[derive(Debug, Default)]
 pub(crate) struct Extent {
     /// The length up to which every frame is valid.

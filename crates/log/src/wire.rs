@@ -161,7 +161,7 @@ struct WireUpdate<'a> {
 struct WireClearingUpdate<'a> {
     #[serde(borrow)]
     update: WireUpdate<'a>,
-    /// As the graph of a [`WireQuad`].
+    /// Graphs, written as in a [`WireQuad`].
     clears: Vec<u32>,
 }
 

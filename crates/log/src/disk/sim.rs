@@ -17,13 +17,13 @@ use std::sync::Arc;
 /// the middle.
 const SECTOR: usize = 16;
 
-/// What of the unsynced bytes a crash leaves behind.
+/// The unsynced bytes that survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashKeep {
     /// Only what was synced: the power failed and nothing more had reached the disk.
     Synced,
-    /// Everything written: the process was killed and the operating system went on. Nothing becomes
-    /// durable by that.
+    /// Everything written: the process was killed and the operating system kept running. This makes
+    /// nothing durable.
     Written,
     /// Drawn from the seed: any prefix of what was not synced, in which any sectors are zeros
     /// instead, and any of the names that were not synced.
@@ -41,9 +41,9 @@ pub struct SimDisk {
 
 #[derive(Default)]
 struct State {
-    /// What the running process sees.
+    /// The names that the running process sees.
     names: BTreeMap<String, u64>,
-    /// What the folder holds after a crash.
+    /// The names that a crash leaves.
     synced_names: BTreeMap<String, u64>,
     files: BTreeMap<u64, Content>,
     next_file: u64,
@@ -63,8 +63,8 @@ struct Content {
     bytes: Vec<u8>,
     /// The durable image: what every crash leaves.
     synced: Vec<u8>,
-    /// What a failed sync was to make durable: the process reads it back, but no later sync writes
-    /// it. Only bytes that are written again become durable.
+    /// The bytes that a failed sync should have made durable: the process reads them back, but no
+    /// later sync writes them. They become durable only if they are written again.
     lost: Range<usize>,
 }
 
@@ -116,19 +116,19 @@ impl SimDisk {
         self.state.lock().capacity_bytes = bytes;
     }
 
-    /// The sync after so many more fails, once: what it was to make durable is lost, though it
-    /// reads back until the machine stops, unless it is written again. `None` takes the plan away.
+    /// The sync after `syncs` more fails, once: the bytes that it should have made durable are
+    /// lost, though they read back until the machine stops, unless they are written again. `None`
+    /// cancels this.
     pub fn fail_sync_after(&self, syncs: Option<u64>) {
         self.state.lock().syncs_until_failure = syncs;
     }
 
-    /// Crashes *at* the sync after so many more: it does not take effect, and neither does anything
-    /// after it.
+    /// Crashes *at* the sync after `syncs` more: that sync and everything after it have no effect.
     pub fn crash_at_sync(&self, syncs: u64, keep: CrashKeep) {
         self.state.lock().syncs_until_crash = Some((syncs, keep));
     }
 
-    /// How many syncs, of files and of the folder, there have been.
+    /// The number of syncs so far, of files and of the folder.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.state.lock().syncs

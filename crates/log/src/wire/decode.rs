@@ -1,8 +1,8 @@
-//! Bytes to records. Strings are borrowed from the segment until the last step, where oxrdf's terms
+//! Decodes records. Strings are borrowed from the segment until the last step, where oxrdf's terms
 //! own theirs.
 //!
-//! The checksum has been verified before, so a failure here means a bug or a hand-made file; it is
-//! refused all the same, never trusted: this must not panic or recurse without bound on any bytes.
+//! The checksum has been verified before, so a failure here means a bug or a hand-made file. The
+//! bytes are never trusted all the same: no input may cause a panic or unbounded recursion.
 
 use super::{
     COMMAND_TAG, DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING, NEWEST_COMMAND,
@@ -19,10 +19,10 @@ use oxrdf::{
 };
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 
-/// Why a record does not read back; what is wrong, as the end of a sentence.
+/// The reason why a record does not decode, as the end of a sentence.
 #[derive(Debug)]
 pub(crate) enum DecodeError {
-    /// A newer version wrote what this one knows nothing of.
+    /// A newer version wrote something that this version does not know.
     Newer(String),
     /// The bytes are no record.
     Damaged(&'static str),
@@ -35,7 +35,7 @@ impl From<&'static str> for DecodeError {
 }
 
 impl DecodeError {
-    /// The error of a record that stands there.
+    /// The error for a record at this place.
     pub(crate) fn at(self, file: String, offset: u64, record: &str) -> LogError {
         match self {
             DecodeError::Newer(what) => LogError::Newer {
@@ -89,7 +89,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
     })
 }
 
-/// What of a record that does not read back is known to newer versions alone, if it is that.
+/// The part of the record that only newer versions know, if there is one.
 fn newer_than_this(bytes: &[u8]) -> Option<String> {
     let (kind, rest) = postcard::take_from_bytes::<u32>(bytes).ok()?;
     if kind > NEWEST_KIND {
@@ -108,15 +108,15 @@ fn newer_than_this(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// What opening notes of a record.
+/// The parts of records that opening needs.
 pub(crate) enum Noted {
-    /// The load segment that it names.
+    /// The load segment that a record names.
     LoadSegment(String),
-    /// Up to where a query's answers have been handed over.
+    /// A delivery mark.
     Delivered(DeliveredRecord),
 }
 
-/// Looks at the few kinds of records that opening must know of, without decoding the others.
+/// Reads the few kinds of records that opening needs, without decoding the others.
 pub(crate) fn note(bytes: &[u8]) -> Option<Noted> {
     if !matches!(
         bytes.first(),

@@ -1,6 +1,6 @@
-//! Records to bytes. Runs under the log's lock on the way of every push, so it allocates only two
-//! lists per record: strings are borrowed from the record, and the table that finds repeated terms
-//! is kept from record to record.
+//! Encodes records. This runs under the log's lock for every push, so it allocates only two lists
+//! per record: strings are borrowed from the record, and the table that finds repeated terms is
+//! kept from record to record.
 
 use super::{
     MAX_NESTING, PUSH_TAG, WireAdvance, WireClearingUpdate, WireCommand, WireCommandRecord,
@@ -31,7 +31,7 @@ pub(crate) enum EncodeError {
 /// Encodes records; holds what can be reused between them.
 #[derive(Default)]
 pub(crate) struct Encoder {
-    /// Indexes into the table of terms of the record at hand.
+    /// Indexes into the table of terms of the current record.
     index: HashTable<u32>,
 }
 
@@ -261,14 +261,14 @@ struct Terms<'a, 'i> {
 impl<'a, 'i> Terms<'a, 'i> {
     fn new(index: &'i mut HashTable<u32>, statements: usize) -> Terms<'a, 'i> {
         index.clear();
-        // About one new subject or object per statement is what streams of our kind have.
+        // Streams of this kind have about one new subject or object per statement.
         Terms {
             list: Vec::with_capacity(statements + 8),
             index,
         }
     }
 
-    /// What stands for a graph in a [`WireQuad`].
+    /// The number of a graph in a [`WireQuad`].
     fn graph(&mut self, graph: &'a GraphName) -> Result<u32, EncodeError> {
         let name = match graph {
             GraphName::DefaultGraph => return Ok(0),
@@ -343,7 +343,7 @@ impl<'a, 'i> Terms<'a, 'i> {
     }
 }
 
-/// A literal as the table of terms has it; of a datatype, `place_of` says where there it is.
+/// A literal as an entry of the table of terms; `place_of` returns the index of a datatype.
 pub(super) fn wire_literal<'t>(
     literal: LiteralRef<'t>,
     place_of: impl FnOnce(&'t str) -> Result<u32, EncodeError>,

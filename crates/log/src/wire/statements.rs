@@ -1,5 +1,5 @@
-//! The statements of a push to bytes, one after the other as they are read, before the record that
-//! holds them is made.
+//! Encodes the statements of a push one by one as they are parsed, before the record that holds
+//! them is made.
 //!
 //! The one thing to know: the bytes are the two lists of a [`super::WirePush`], so that there is
 //! one format.
@@ -53,11 +53,12 @@ impl EncodedStatements {
     }
 }
 
-/// Encodes statements; see the module.
+/// Encodes statements as they arrive: each new term goes into the table of terms, and the statement
+/// refers to it by its index.
 #[derive(Debug)]
 pub(crate) struct StatementEncoder {
     encoded: EncodedStatements,
-    /// Where in the list of terms the term of an id is.
+    /// The index of each id's term in the table of terms.
     places: FxHashMap<TermId, u32>,
     /// The datatypes so far; there are few.
     datatypes: FxHashMap<Box<str>, u32>,
@@ -67,7 +68,7 @@ pub(crate) struct StatementEncoder {
 }
 
 impl StatementEncoder {
-    /// With room for about so many statements.
+    /// An encoder with capacity for `statements`.
     pub(crate) fn new(statements: usize) -> StatementEncoder {
         let mut places = FxHashMap::default();
         places.reserve(statements);
@@ -124,7 +125,7 @@ impl StatementEncoder {
         append(&mut self.encoded.statements, &statement)
     }
 
-    /// The place of a term in the list.
+    /// The index of a term in the table.
     fn named(&mut self, id: TermId, term: TermRef<'_>) -> Result<u32, EncodeError> {
         if let Some(place) = self.places.get(&id) {
             return Ok(*place);
@@ -157,7 +158,7 @@ impl StatementEncoder {
         self.push(&term)
     }
 
-    /// The place of a datatype in the list.
+    /// The index of a datatype in the table.
     fn datatype(&mut self, datatype: &str) -> Result<u32, EncodeError> {
         if let Some(place) = self.datatypes.get(datatype) {
             return Ok(*place);

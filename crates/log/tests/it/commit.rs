@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long a thread may take to get somewhere.
+/// The longest time that a thread may take to reach its goal.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]
@@ -80,7 +80,7 @@ fn a_full_disk_acknowledges_nothing_more() {
     };
     assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
     disk.set_capacity(None);
-    // The failure stays: what the disk holds of the group that failed is not known.
+    // The failure stays: how much of the failed group the disk holds is unknown.
     assert!(matches!(
         log.append(&push(99)),
         Err(LogError::DiskFull { .. })
@@ -221,8 +221,8 @@ fn the_newest_delivered_marks_are_known_before_the_first_record() {
     assert_eq!(marks, [(0, 28, Some(Sn(28))), (1, 29, Some(Sn(29)))]);
 }
 
-/// Whoever is told that something is durable may be the last one who holds the log: it is then
-/// closed by its own thread, which cannot wait for itself.
+/// The observer of durability may hold the last reference to the log. The log is then closed by its
+/// own thread, which cannot join itself.
 #[test]
 fn the_log_may_be_dropped_by_its_own_thread() {
     let folder = tempfile::tempdir().unwrap();

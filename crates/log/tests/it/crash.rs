@@ -1,4 +1,4 @@
-//! LG-1: what was acknowledged is there after a crash at any instant; what was not is whole or
+//! LG-1: acknowledged records survive a crash at any instant; unacknowledged ones are whole or
 //! absent.
 
 use crate::samples::{open, push, records_of, small, written};
@@ -16,8 +16,8 @@ fn keeps() -> impl Iterator<Item = CrashKeep> {
         .chain((0..TEARS).map(CrashKeep::Seeded))
 }
 
-/// Appends pushes from number `from` on, two to a group, until the disk is gone; returns how many
-/// were acknowledged and how many were appended in all.
+/// Appends pushes from number `from` on, two to a group, until the disk fails. Returns the numbers
+/// of acknowledged and of appended records.
 fn append_until_crash(disk: &SimDisk, from: u64, idle: Duration) -> (u64, u64) {
     let (mut acknowledged, mut appended) = (from, from);
     let options = LogOptions {
@@ -87,12 +87,12 @@ fn nothing_is_lost(idle: Duration) {
             let disk = SimDisk::new();
             disk.crash_at_sync(at, keep);
             let (acknowledged, appended) = append_until_crash(&disk, 0, idle);
-            // How appends fall into groups is up to the threads: a run with fewer syncs crashes at
+            // The threads decide how appends fall into groups: a run with fewer syncs crashes at
             // its end.
             let after = disk.crash(keep);
             let kept = check(&after, acknowledged, appended)
                 .unwrap_or_else(|lost| panic!("crash at sync {at}, {keep:?}: {lost}"));
-            // It goes on from there, and what it recovered it keeps.
+            // The log continues from there, and keeps the records that it recovered.
             assert_eq!(append_until_crash(&after, kept, idle), (RECORDS, RECORDS));
             check(&after.crash(CrashKeep::Synced), RECORDS, RECORDS)
                 .unwrap_or_else(|lost| panic!("after crash at sync {at}, {keep:?}: {lost}"));
@@ -208,8 +208,8 @@ fn a_torn_tail_is_cut_and_reported() {
     assert!(recovered.was_closed());
 }
 
-/// Each sync in turn fails, the process ends and starts again while the operating system goes on,
-/// and at last the power fails. Returns what was lost.
+/// Each sync in turn fails, the process restarts while the operating system keeps running, and
+/// finally the power fails. Returns the records that were lost.
 fn lost_after_failed_syncs(wrap: impl Fn(&SimDisk) -> Arc<dyn Disk>) -> Vec<String> {
     let undisturbed = SimDisk::new();
     append_until_crash(&undisturbed, 0, Duration::ZERO);
@@ -246,8 +246,8 @@ fn after_a_failed_sync_nothing_is_trusted_that_was_not_proven() {
     assert!(lost.is_empty(), "{lost:#?}");
 }
 
-/// The planted bug: a disk on which a segment that is written again never takes the place of the
-/// one before, so that the log goes on in the bytes that the failed sync left.
+/// The planted bug: on this disk a rewritten segment never replaces the old one, so the log
+/// continues in the bytes that the failed sync left.
 #[derive(Clone)]
 struct InPlace(SimDisk);
 

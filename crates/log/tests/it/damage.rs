@@ -1,5 +1,5 @@
-//! Damage is refused with file and offset; what cannot be told from an incomplete write is pinned
-//! down here.
+//! Damage is refused with file and offset. Cases that look like an incomplete write are pinned down
+//! here.
 
 use crate::samples::{open, push, records_of, small, written};
 use somersault_log::{CrashKeep, Log, LogError, RealDisk, Record, SimDisk};
@@ -181,7 +181,7 @@ fn any_truncation_gives_a_prefix_or_refuses() {
     for length in 0..first.len() {
         let copy = disk.copy();
         copy.plant(&segment(1), first[..length].to_vec());
-        // Only what stands behind its last record may be gone.
+        // Only bytes behind its last record may be missing.
         if let Ok(records) = records_of(&copy) {
             assert_eq!(records, expected(12), "cut to {length}");
         }
@@ -198,8 +198,8 @@ fn one_process_at_a_time() {
     };
     assert!(matches!(error, LogError::Locked { .. }), "{error}");
     if cfg!(unix) {
-        // The segment is locked too, so the lock holds without its file, also when the log has gone
-        // on in others.
+        // A segment is locked too, so the folder stays locked without its lock file, also after the
+        // log has moved on to other segments.
         std::fs::remove_file(folder.path().join("LOCK")).unwrap();
         assert!(matches!(
             Log::open(disk.clone(), small()),

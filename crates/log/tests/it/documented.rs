@@ -193,7 +193,7 @@ fn files() -> [(&'static str, Vec<u8>); 2] {
         .map(|(name, file)| (name, disk.bytes(file).unwrap()))
 }
 
-/// Bytes as the page has them.
+/// Bytes in hex, as the page shows them.
 fn hex(bytes: &[u8]) -> String {
     let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(" ")

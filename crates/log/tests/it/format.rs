@@ -1,9 +1,9 @@
-//! The format stays readable: a log of each released version lies in tests/fixtures and is opened
-//! here, and one with the kinds of records that were added to the version since (`v1-added`,
-//! `v1-replace`, `v1-reset`, `v1-clear`), and one with a proof file (`v1-proof`).
+//! The format stays readable. tests/fixtures holds a log of each released version, logs with the
+//! kinds of records that were added since (`v1-added`, `v1-replace`, `v1-reset`, `v1-clear`), and
+//! one with a proof file (`v1-proof`); each is opened here.
 //!
-//! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest one, where it is not
-//! there: whoever adds a kind writes another one, and changes none.
+//! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest fixture if it does
+//! not exist. A new kind gets a new fixture; existing fixtures never change.
 
 use crate::samples::{
     every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, number_of,
@@ -118,7 +118,7 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
             assert!(error.contains(part), "{bytes:?}: {error}");
         }
     }
-    // Of the kinds that are known the bytes are damaged, as any others.
+    // For kinds that this version knows, the bytes are damaged.
     for bytes in [vec![9], vec![10], vec![], command(8)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         assert!(

@@ -27,7 +27,7 @@ pub fn number_of(subject: &str, number: i64) -> Quad {
     quad(subject, Literal::from(number))
 }
 
-/// A push that is told from all others by its number.
+/// A push with this number, unlike all others.
 pub fn push(number: u64) -> Record {
     Record::Push(PushRecord {
         stream: "http://example.org/stream".to_owned(),
@@ -92,7 +92,7 @@ fn command(command: Command) -> Record {
     })
 }
 
-/// One of every kind. `segment` is a load segment that is there.
+/// One record of every kind. `segment` is a load segment that exists.
 pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
     let text = "CREATE STREAM s BATCH 100ms".to_owned();
     let times = [0, 5, 5, 3, i64::MIN, i64::MAX, -1, 0, 1, 2].map(EventTime);
@@ -195,8 +195,7 @@ pub fn numbered(statements: &[StreamStatement], one_time: Option<i64>) -> Number
     numbered
 }
 
-/// A push with every kind of term, and the same as it is once it was read and encoded before its
-/// record was made.
+/// A push with every kind of term: as terms, and parsed and encoded before its record was made.
 pub fn push_read_before() -> [Record; 2] {
     let times = [5, 5, 3, -1, 0, 1, 2, 7, 8, 9].map(EventTime);
     let statements = times.into_iter().zip(all_terms());
@@ -215,14 +214,14 @@ pub fn push_read_before() -> [Record; 2] {
     })
 }
 
-/// The command that came after the fixture `v1-replace` was written.
+/// The command that was added after the fixture `v1-replace` was written.
 pub fn reset_command() -> Vec<Record> {
     vec![command(Command::ResetStream {
         iri: "http://example.org/s".to_owned(),
     })]
 }
 
-/// The kinds of records and commands that came after the fixture of version 1 was written.
+/// The kinds of records and commands that were added after the fixture of version 1 was written.
 pub fn kinds_since_version_1() -> Vec<Record> {
     vec![
         Record::Derived(DerivedRecord {
@@ -250,7 +249,7 @@ pub fn kinds_since_version_1() -> Vec<Record> {
     ]
 }
 
-/// What came after the fixture of those was written.
+/// The command that was added after the fixture `v1-added` was written.
 pub fn kinds_added_last() -> Vec<Record> {
     let replace = Command::ReplaceQuery {
         name: "q1".to_owned(),

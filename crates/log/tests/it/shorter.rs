@@ -1,5 +1,5 @@
-//! A log that lost its end is refused, with what is missing; what opening takes out of the way it
-//! keeps under another name; a log that is only read stays as it is.
+//! A log that lost its end is refused with the number of missing records; opening keeps what it
+//! sets aside under another name; a log that is only read is not changed.
 
 use crate::samples::{number_of, open, push, records_of, small, written};
 use somersault_log::{CrashKeep, LoadRecord, Log, LogError, LogOptions, Record, SimDisk};
@@ -209,7 +209,7 @@ fn a_damaged_proof_is_refused_and_a_newer_one_too() {
             "{error}"
         );
     }
-    // A log of before has none, and opens.
+    // A log from before the proof file has none, and opens.
     assert_eq!(records_of(&without(&disk, PROOF)).unwrap().len(), 4);
 }
 
