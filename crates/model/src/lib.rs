@@ -1,7 +1,8 @@
-//! What every other crate speaks in: term ids with inline values, event times, batches, snapshot
-//! numbers, vector timestamps, placement and limits. Nothing here has state, a clock or a thread;
-//! the one thing to know before changing it: ids, hashes and shards are written to disk and sent
-//! between processes (S7), so their bits never change.
+//! The types that all other crates share: term ids with inline values, event times, batches,
+//! snapshot numbers, vector timestamps, placement and limits.
+//!
+//! Nothing here has state, a clock or a thread. Before changing anything here: ids, hashes and
+//! shards are written to disk and sent between processes (S7), so their bits never change.
 
 mod hash;
 pub mod inline;
@@ -22,8 +23,8 @@ pub use time::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid, VectorTi
 
 use oxrdf::TermRef;
 
-/// Turns terms into ids, adding those that are new. Implemented by the store's dictionary; the
-/// parts that must not know the store (`stream`) are handed this instead.
+/// Turns terms into ids, adding those that are new. The dictionary implements it; parts that must
+/// not know the dictionary (`stream`) are given this trait instead.
 pub trait Intern {
     /// The id of `term`, which stays known for good; two calls with the same term give the same id.
     fn intern(&self, term: TermRef<'_>) -> TermId;

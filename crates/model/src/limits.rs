@@ -4,17 +4,17 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What one request may cost, and what all may cost together.
+/// Limits on one request, and on all requests together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// How long one execution may take.
+    /// The time that one execution may take.
     pub query_time: Duration,
-    /// How long one firing of a continuous query may take: its execution, and the comparison with
-    /// the firing before where it says what has changed. What a group of queries fires is one
-    /// firing.
+    /// The time that one firing of a continuous query may take: its execution, and the comparison
+    /// with the answer before where the query reports changes. A cohort has one firing for all its
+    /// members.
     pub firing_time: Duration,
-    /// How many solutions or triples one answer may have.
+    /// The number of solutions or triples that one answer may have.
     pub result_rows: u64,
     /// Memory of the intermediate results of one execution.
     pub query_memory_bytes: u64,
@@ -30,13 +30,13 @@ pub struct Limits {
     pub concurrent_queries: u64,
     /// Continuous queries that are registered at the same time.
     pub registered_queries: u64,
-    /// How long a snapshot may stay pinned before it is given up (S9).
+    /// The time for which a snapshot may stay pinned before the pin is given up (S9).
     pub pin_time: Duration,
-    /// How far ahead of both a stream's newest time and the clock an event time may lie, where the
-    /// stream's declaration does not say it (AHEAD). Without a clock (the engine's `Clock::Manual`)
-    /// there is no such limit.
+    /// The distance by which an event time may lie ahead of both the stream's newest time and the
+    /// clock, where the stream's declaration does not set one (AHEAD). Without a clock (the
+    /// engine's `Clock::Manual`) there is no such limit.
     pub time_ahead: Duration,
-    /// How many closes of one continuous query a push or an advance may make due.
+    /// The number of closes of one continuous query that a push or an advance may make due.
     pub closes_at_once: u64,
 }
 

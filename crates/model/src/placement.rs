@@ -1,10 +1,10 @@
-//! Who owns a vertex: term → virtual shard (fixed, S7) → shard (chosen at start).
+//! The owner of a vertex: term → virtual shard (fixed, S7) → shard (chosen at start).
 
 use crate::TermId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// How many virtual shards there are. Part of every id: never changes (S7).
+/// The number of virtual shards. It is part of every id and never changes (S7).
 pub const VIRTUAL_SHARDS: u16 = 4096;
 
 /// One of the 4,096 parts onto which terms are hashed.
@@ -46,7 +46,7 @@ impl VirtualShard {
 #[serde(transparent)]
 pub struct ShardId(pub u16);
 
-/// How many virtual shards make a stripe. A shard holds whole stripes, and so do parts of the
+/// The number of virtual shards in a stripe. A shard holds whole stripes, and so do parts of the
 /// dictionary and of files.
 pub const STRIPE: u16 = 16;
 
@@ -75,7 +75,7 @@ impl Placement {
         }
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     #[inline]
     pub const fn shards(self) -> u16 {
         self.shards

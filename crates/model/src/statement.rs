@@ -1,4 +1,4 @@
-//! Statements as ids, and what can be done to them.
+//! Statements as ids, and the changes that can be made to them.
 
 use crate::{EventTime, TermId};
 use serde::{Deserialize, Serialize};
@@ -84,11 +84,11 @@ impl QuadIds {
 pub struct TimedTriple {
     /// When it happened.
     pub at: EventTime,
-    /// What happened.
+    /// The triple.
     pub triple: TripleIds,
 }
 
-/// What a mutation does to a statement.
+/// The effect of a mutation on a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operation {
     /// Make the statement hold; nothing changes if it does already.
@@ -102,7 +102,7 @@ pub enum Operation {
 pub struct Mutation {
     /// The statement.
     pub quad: QuadIds,
-    /// What happens to it.
+    /// The effect on it.
     pub operation: Operation,
 }
 

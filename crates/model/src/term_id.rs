@@ -6,7 +6,7 @@ use crate::VirtualShard;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What kind of term an id stands for: its upper four bits.
+/// The kind of term that an id stands for: the upper four bits of the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Tag {
@@ -98,7 +98,7 @@ impl TermId {
         TermId(raw)
     }
 
-    /// What kind of term this is.
+    /// The kind of term.
     #[inline]
     pub const fn tag(self) -> Tag {
         Tag::ALL[(self.0 >> TAG_SHIFT) as usize]

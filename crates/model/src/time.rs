@@ -108,8 +108,8 @@ pub struct StreamUid(pub u32);
 #[serde(transparent)]
 pub struct QueryUid(pub u64);
 
-/// What a scalar SN stands for (Wukong+S, section 4.3): where every log ended and through which
-/// event time every stream was complete.
+/// The meaning of a scalar SN (Wukong+S, section 4.3): where every log ended, and each stream's
+/// watermark.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VectorTimestamp {
     /// The snapshot number.

@@ -194,7 +194,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Reads a lexical form from the left; every method is `None` where the text goes on otherwise.
+/// Reads a lexical form from the left. Every method returns `None` where the text does not match.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -227,7 +227,7 @@ impl Reader<'_> {
             .then(|| days_from_civil(year, month, day))
     }
 
-    /// Up to three digits of a second as milliseconds, and how many there were.
+    /// Up to three digits of a second as milliseconds, and their number.
     fn fraction(&mut self) -> Option<(i64, u8)> {
         if self.0.first() != Some(&b'.') {
             return Some((0, 0));

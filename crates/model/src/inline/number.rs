@@ -26,7 +26,7 @@ pub enum Numeric {
 pub struct Decimal {
     /// All digits, with the sign.
     pub mantissa: i64,
-    /// How many of the digits are after the point; at most 15.
+    /// The number of digits after the point; at most 15.
     pub scale: u8,
 }
 

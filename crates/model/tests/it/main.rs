@@ -184,7 +184,7 @@ fn shards_hold_contiguous_ranges_of_whole_stripes() {
             next = range.end;
         }
         assert_eq!(next, VIRTUAL_SHARDS);
-        // What one shard holds of a multiple is held by one shard here.
+        // With a multiple of shards, each shard's range lies in one shard's range here.
         for factor in [2, 3, 4].into_iter().filter(|n| n * shards <= 256) {
             let finer = Placement::new(shards * factor);
             for shard in finer.all() {
