@@ -1,7 +1,8 @@
-//! What people do: posts, likes, photos, photo likes, GPS fixes, at fixed rates, in order of time.
+//! The activity of people: posts, likes, photos, photo likes and GPS fixes, at fixed rates, in
+//! order of time.
 //!
-//! Past activity (before time 0) belongs to the stored graph; GPS fixes leave no past. One event's
-//! triples share one time.
+//! Past activity (before time 0) belongs to the stored graph; GPS fixes leave no past. The triples
+//! of one event share one time.
 
 use crate::people::{BROWSERS, address};
 use crate::population::Population;
@@ -10,7 +11,7 @@ use crate::vocabulary::{Ns, coordinate, forum, iri, moment, rdf_type, text, thin
 use crate::{Parameters, StreamKind};
 use oxrdf::{NamedNode, Triple};
 
-/// What the draws of this file are for.
+/// The purpose of the draws of this file.
 const PURPOSE: u64 = 3;
 const TAGS: u32 = 400;
 const PLACES: u32 = 500;
@@ -28,7 +29,7 @@ pub struct Streamed {
     pub kind: StreamKind,
     /// Event time in milliseconds, from 1.
     pub at_ms: i64,
-    /// What.
+    /// The triple.
     pub triple: Triple,
 }
 
@@ -80,7 +81,7 @@ impl<'n> Activity<'n> {
         }
     }
 
-    /// What happened before time 0: stored, not streamed. Call it first; it can be read once.
+    /// The activity before time 0: stored, not streamed. Call it first; it can be read once.
     pub fn past(&mut self) -> impl Iterator<Item = Triple> + use<'_, 'n> {
         std::iter::from_fn(move || {
             loop {
@@ -338,8 +339,8 @@ impl<'n> Activity<'n> {
         album
     }
 
-    /// Mostly something recent, mostly by a friend of its author. Nothing where there is nothing to
-    /// like yet.
+    /// Mostly a recent post, mostly by a friend of its author. Empty while nothing exists that
+    /// could be liked.
     fn like(&mut self, of: StreamKind) -> Vec<Triple> {
         let (authors, path) = if of == StreamKind::Posts {
             (&self.posts, "post/po")

@@ -44,9 +44,9 @@ pub const STORED_GRAPH: &str = "http://example.org/lsbench/stored";
 /// Size, shape and seed of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
-    /// How many users.
+    /// The number of users.
     pub users: u32,
-    /// Of everything random.
+    /// The seed of everything random.
     pub seed: u64,
     /// Tuples per second of each stream.
     pub rates: Rates,
@@ -114,7 +114,7 @@ impl Rates {
         self.posts + self.post_likes + self.photos + self.photo_likes + self.gps
     }
 
-    /// Of one stream.
+    /// The rate of one stream.
     pub fn of(&self, kind: StreamKind) -> u32 {
         match kind {
             StreamKind::Posts => self.posts,
@@ -220,7 +220,7 @@ impl SocialNetwork {
         }
     }
 
-    /// What it was drawn from.
+    /// The parameters that it was drawn from.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -230,8 +230,8 @@ impl SocialNetwork {
         people::People::new(&self.population, self.parameters.seed)
     }
 
-    /// What people do: first [`Activity::past`], which belongs to the stored graph, then the
-    /// streams.
+    /// The activity of the people: first [`Activity::past`], which belongs to the stored graph,
+    /// then the streams.
     pub fn activity(&self) -> Activity<'_> {
         Activity::new(&self.population, &self.parameters)
     }

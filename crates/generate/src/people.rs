@@ -8,7 +8,7 @@ use crate::vocabulary::{
 };
 use oxrdf::Triple;
 
-/// What the draws of this file are for.
+/// The purpose of the draws of this file.
 const PURPOSE: u64 = 2;
 const ARTISTS: u32 = 60;
 const DAY_MS: i64 = 86_400_000;

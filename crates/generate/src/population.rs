@@ -3,7 +3,7 @@
 
 use crate::random::Random;
 
-/// What the draws of this file are for.
+/// The purpose of the draws of this file.
 const PURPOSE: u64 = 1;
 /// The most friends that a user has.
 const MOST_FRIENDS: usize = 50;
@@ -87,7 +87,7 @@ impl Population {
         }
     }
 
-    /// How many people there are.
+    /// The number of people.
     pub(crate) fn len(&self) -> u32 {
         u32::try_from(self.numbers.len()).unwrap_or(u32::MAX)
     }
@@ -97,7 +97,7 @@ impl Population {
         &COUNTRIES[usize::from(self.country[person as usize])]
     }
 
-    /// Whom a person knows.
+    /// The people that a person knows.
     pub(crate) fn friends(&self, person: u32) -> &[u32] {
         &self.friends[person as usize]
     }

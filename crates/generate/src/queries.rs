@@ -1,4 +1,4 @@
-//! The queries that go with a network: shapes from `queries/`, constants from the network.
+//! The queries of a network: shapes from `queries/`, constants from the network.
 
 use crate::population::Population;
 use crate::random::Random;
@@ -46,7 +46,7 @@ pub(crate) fn standing(
     population: &Population,
     seed: u64,
 ) -> impl Iterator<Item = (String, String)> {
-    /// What the draws are for.
+    /// The purpose of the draws.
     const PURPOSE: u64 = 7;
     let mut random = Random::new(seed, PURPOSE);
     let shapes = CONTINUOUS[..3].iter().cycle();

@@ -194,7 +194,7 @@ impl Library {
         }
     }
 
-    /// What other documents are parts of.
+    /// A volume that other documents are parts of.
     fn volume(&mut self, class: &str, node: &NamedNode, title: &str, year: u32) {
         let editor = (class == "Proceedings").then(|| self.author());
         let mut subject = Subject::named(node.clone(), &mut self.ready);

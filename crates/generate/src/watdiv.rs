@@ -1,8 +1,8 @@
 //! Data in the schema and the proportions of WatDiv (Aluç, Hartig, Özsu, Daudjee: "Diversified
 //! Stress Testing of RDF Data Management Systems", ISWC 2014): users who know, like and buy;
-//! products of fifteen categories; retailers, offers, purchases, reviews, websites. What an entity
-//! is like depends on the seed and its own number alone, so that constants for queries are found
-//! without making the data.
+//! products of fifteen categories; retailers, offers, purchases, reviews, websites. An entity
+//! depends only on the seed and on its own number, so that constants for queries are found without
+//! making the data.
 
 mod people;
 mod products;
@@ -39,7 +39,7 @@ pub struct WatDiv {
     seed: u64,
 }
 
-/// What draws are for: one generator of numbers for each entity of each kind.
+/// The purposes of draws: each entity of each kind has its own generator of numbers.
 #[derive(Debug, Clone, Copy)]
 #[repr(u64)]
 enum Kind {

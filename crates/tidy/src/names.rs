@@ -1,4 +1,4 @@
-//! A type name stands once per crate, so that a reader who has found one has found the one.
+//! A type name stands once per crate, so that a search for it finds one type.
 
 use crate::tree::SourceCrate;
 use proc_macro2::Span;

@@ -53,7 +53,7 @@ pub fn room_breaches(of: &SourceCrate) -> Vec<String> {
     }
 }
 
-/// From a room to a room, with one place that imports.
+/// Imports from one room to another, with one place of each.
 type Arrows<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
 
 fn room_of(source: &Source) -> Option<&str> {

@@ -92,7 +92,7 @@ pub fn workspace() -> Result<(PathBuf, Vec<SourceCrate>), String> {
     Ok((root, crates))
 }
 
-/// What a folder holds, in the order of names.
+/// The contents of a folder, in the order of names.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let unread = |error| format!("{} cannot be read: {error}", folder.display());
     let mut paths = Vec::new();

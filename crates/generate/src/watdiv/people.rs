@@ -31,14 +31,14 @@ impl WatDiv {
         }
     }
 
-    /// What a genre is about.
+    /// The topics of a genre.
     pub(super) fn topics_of_genre(&self, genre: u32) -> Vec<u32> {
         let mut random = self.random(Kind::SubGenre, SUB_GENRES + genre);
         let count = 5 + random.below(20);
         (0..count).map(|_| random.skewed(TOPICS, 3)).collect()
     }
 
-    /// What a user likes: few things mostly, and popular ones.
+    /// The products that a user likes: few, and mostly popular ones.
     pub(super) fn likes(&self, number: u32) -> Vec<u32> {
         let mut random = self.random(Kind::User, self.users() + number);
         if !random.chance(0.24) {
@@ -127,7 +127,7 @@ impl WatDiv {
         }
     }
 
-    /// Every purchase is one user's: some buy much, most buy nothing.
+    /// Every purchase belongs to one user: some buy much, most buy nothing.
     fn purchases_of(&self, number: u32) -> impl Iterator<Item = u32> + use<> {
         // One user in four has the purchases of four, six in all.
         let buyer = number.is_multiple_of(4);
@@ -147,7 +147,7 @@ impl WatDiv {
         }
     }
 
-    /// Which product a review is of: the first reviews are of the products that have most.
+    /// The product that a review is of: the first reviews are of the most reviewed products.
     pub(super) fn reviewed(&self, review: u32) -> u32 {
         self.random(Kind::Review, self.reviews() + review)
             .skewed(self.products(), 4)

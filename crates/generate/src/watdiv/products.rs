@@ -8,7 +8,7 @@ use crate::lines::{Subject, name, words};
 use crate::random::Random;
 use oxrdf::Triple;
 
-/// What makes a product one that a query may ask for.
+/// The properties by which queries select products.
 #[derive(Debug, Clone)]
 pub(super) struct Product {
     pub(super) category: u32,
@@ -64,7 +64,7 @@ impl WatDiv {
 
     pub(super) fn product(&self, number: u32, out: &mut Vec<Triple>) {
         let drawn = self.product_of(number);
-        // Draws of what no query's constant depends on.
+        // The draws that no query's constant depends on.
         let random = &mut self.random(Kind::Product, self.products() + number);
         let mut subject = Subject::named(product(number), out);
         subject.class(entity("ProductCategory", drawn.category));
@@ -105,7 +105,7 @@ impl WatDiv {
         self.credits(&drawn, &mut subject, random);
     }
 
-    /// Who made it.
+    /// The people and companies that made the product.
     fn credits(&self, drawn: &Product, subject: &mut Subject<'_>, random: &mut Random) {
         let users = self.users();
         match drawn.category {
@@ -151,7 +151,7 @@ impl WatDiv {
             u64::from(self.offers()) * u64::from(number + 1) / u64::from(self.retailers()),
         );
         let own = (first..last).filter_map(|offer| u32::try_from(offer).ok());
-        // Beside its own offers a retailer has some that others have as well.
+        // A retailer has its own offers, and some that it shares with others.
         let shared = (0..25).map(|_| random.below(self.offers()));
         let offers: Vec<u32> = own.chain(shared).collect();
         subject.distinct(&name(GR, "offers"), offers.into_iter(), |offer| {

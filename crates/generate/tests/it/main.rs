@@ -1,4 +1,4 @@
-//! What generated data promises.
+//! The promises of generated data.
 
 mod network;
 mod shops_and_books;

@@ -1,4 +1,4 @@
-//! What a generated network promises: repeatable, in order, in proportion.
+//! The promises of a generated network: repeatable, in order, in proportion.
 
 use somersault_generate::{Parameters, Rates, SocialNetwork, StreamKind};
 use std::collections::HashSet;

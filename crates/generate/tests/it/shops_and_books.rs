@@ -1,5 +1,5 @@
-//! What the generators of one-shot workloads promise: repeatable, distinct, in proportion,
-//! readable, and with queries that have their constants.
+//! The promises of the generators of one-shot workloads: repeatable, distinct, in proportion,
+//! readable, and with queries whose constants exist.
 
 use oxrdf::Triple;
 use oxttl::NTriplesParser;
@@ -18,7 +18,7 @@ fn sp2bench(size: u64, seed: u64) -> Vec<Triple> {
     triples
 }
 
-/// How many triples each predicate has, by the last part of its name.
+/// The number of triples of each predicate, by the last part of its name.
 fn by_predicate(triples: &[Triple]) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
     for triple in triples {
@@ -29,7 +29,7 @@ fn by_predicate(triples: &[Triple]) -> HashMap<&str, usize> {
     counts
 }
 
-/// How many subjects are of each class.
+/// The number of subjects of each class.
 fn by_class(triples: &[Triple]) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for triple in triples {
@@ -73,7 +73,7 @@ fn a_shop_has_the_proportions_of_watdiv() {
     );
     let counts = by_predicate(&triples);
     let mut wrong = Vec::new();
-    // As published for scale 100, a hundredth of it; within a third, since it is drawn.
+    // As published for scale 100, divided by a hundred; within a third, since it is drawn.
     for (predicate, published) in [
         ("friendOf", 44_911),
         ("follows", 32_893),
@@ -141,7 +141,7 @@ fn a_bibliography_has_the_shape_of_dblp() {
         .filter(|&&documents| documents == 1)
         .count();
     assert!(most > 20 && once * 2 > written.len(), "{most} {once}");
-    // Whoever is cited was there before.
+    // A cited document was written before.
     let mut seen = HashSet::new();
     for triple in &triples {
         seen.insert(triple.subject.to_string());

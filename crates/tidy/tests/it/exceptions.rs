@@ -1,4 +1,4 @@
-//! What departs from a rule today, with the reason. These lists only shrink.
+//! Exceptions from the rules today, with reasons. These lists only shrink.
 
 /// Functions of more than 70 lines.
 pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
