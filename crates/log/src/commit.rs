@@ -1,11 +1,12 @@
-//! Group commit: records are encoded into the current group, and one thread writes and syncs group
-//! after group.
+//! Group commit: records are encoded into the current group, and the committer writes and syncs
+//! group after group. It runs on the log's own thread, or a step at a time on the threads of the
+//! log's callers ([`crate::CommitMode`]); both take the same steps.
 //!
 //! Before changing anything here: `durable` moves only after a sync has returned, under the state's
 //! lock, and never after a failure. A failed write or sync is never tried again, because the
 //! contents of the disk are then unknown.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, DiskLock};
 use crate::error::LogError;
 use crate::log::LogOptions;
 use crate::proof::Proof;
@@ -15,26 +16,28 @@ use crate::segment::{
     segment_name, witness_frame,
 };
 use crate::wire::{EncodeError, Encoder};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 type Observer = Box<dyn Fn(Position) + Send + Sync>;
 
-/// The state that the callers of a log share with its thread.
+/// The state that the callers of a log share with its committer.
 pub(crate) struct Shared {
     options: LogOptions,
     state: Mutex<State>,
-    /// The thread waits here for records.
+    /// The log's thread waits here for records.
     work: Condvar,
     /// Callers wait here for durability, failure or room.
     progress: Condvar,
     /// Written under the state's lock only, read without it.
     durable: AtomicU64,
-    /// The bytes of all segments, for monitoring.
+    /// The bytes of all segments.
     bytes: AtomicU64,
     observers: Mutex<Vec<Observer>>,
+    /// The committer of a log whose callers commit, until it has ended.
+    by_callers: Option<Mutex<Option<Committer>>>,
 }
 
 struct State {
@@ -44,21 +47,29 @@ struct State {
     end: Position,
     failed: Option<LogError>,
     closing: bool,
-    /// The thread has ended.
+    /// The committer has ended.
     ended: bool,
 }
 
-/// The next task of the log's thread.
+/// The next task of the committer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     /// A group through this position has been swapped out.
     Write(Position),
-    /// No record came for as long as the log was to wait.
-    Idle,
+    /// The log is idle: a mark says how much of it is durable.
+    Mark,
     Close,
 }
 
 impl Shared {
-    pub(crate) fn new(options: LogOptions, end: Position, bytes: u64) -> Arc<Shared> {
+    /// The shared state of a log that ends at `end`. A committer that is passed in is driven by the
+    /// callers.
+    pub(crate) fn new(
+        options: LogOptions,
+        end: Position,
+        bytes: u64,
+        by_callers: Option<Committer>,
+    ) -> Arc<Shared> {
         Arc::new(Shared {
             options,
             state: Mutex::new(State {
@@ -74,6 +85,7 @@ impl Shared {
             durable: AtomicU64::new(end.0),
             bytes: AtomicU64::new(bytes),
             observers: Mutex::new(Vec::new()),
+            by_callers: by_callers.map(|committer| Mutex::new(Some(committer))),
         })
     }
 
@@ -83,7 +95,7 @@ impl Shared {
             && state.failed.is_none()
             && !state.closing
         {
-            self.progress.wait(&mut state);
+            self.await_progress(&mut state);
         }
         let position = state.admit()?;
         if state.pending.is_empty() {
@@ -102,7 +114,7 @@ impl Shared {
             }
         });
         if let Err(error) = encoded {
-            // The group may have become empty; the thread skips such groups.
+            // The group may have become empty; the committer skips such groups.
             pending.truncate(at);
             return Err(LogError::unwritable(error));
         }
@@ -155,15 +167,66 @@ impl Shared {
             if state.ended {
                 return Err(LogError::Closed { position });
             }
-            self.progress.wait(&mut state);
+            assert!(
+                self.by_callers.is_none() || position <= state.end,
+                "record {position} was not appended, and no other thread appends it"
+            );
+            self.await_progress(&mut state);
         }
+    }
+
+    /// Waits until the committer has moved. Where callers commit, this caller does.
+    fn await_progress(&self, state: &mut MutexGuard<'_, State>) {
+        if self.by_callers.is_some() {
+            MutexGuard::unlocked(state, || self.commit());
+        } else {
+            self.progress.wait(state);
+        }
+    }
+
+    /// Whether [`Shared::commit`] has something to do.
+    pub(crate) fn may_commit(&self) -> bool {
+        let Some(by_callers) = &self.by_callers else {
+            return false;
+        };
+        let committer = by_callers.lock();
+        let is_marked = committer.as_ref().is_none_or(Committer::is_marked);
+        let state = self.state.lock();
+        committer.is_some() && (state.has_group() || state.closing || !is_marked)
+    }
+
+    /// Takes one step of the committer on the caller's thread: the current group, or a mark where
+    /// there is none. Returns whether there was something to do.
+    pub(crate) fn commit(&self) -> bool {
+        let Some(by_callers) = &self.by_callers else {
+            return false;
+        };
+        let mut committer = by_callers.lock();
+        let Some(driven) = &mut *committer else {
+            return false;
+        };
+        let task = {
+            let mut state = self.state.lock();
+            let is_marked = driven.is_marked();
+            let group = state.take_group(&mut driven.group);
+            group.or_else(|| (!is_marked).then_some(Task::Mark))
+        };
+        let Some(task) = task else {
+            return false;
+        };
+        if !driven.step(self, task) {
+            // The files are closed and the folder is free before anyone learns of the end.
+            *committer = None;
+            self.end_commits();
+        }
+        true
     }
 
     pub(crate) fn observe(&self, observer: Observer) {
         self.observers.lock().push(observer);
     }
 
-    /// Lets the thread write what there is and end.
+    /// Lets the committer write what there is and end.
     pub(crate) fn begin_close(&self) {
         self.state.lock().closing = true;
         self.work.notify_all();
@@ -199,24 +262,25 @@ impl Shared {
     fn next_task(&self, group: &mut Vec<u8>, patience: Option<Duration>) -> Task {
         let mut state = self.state.lock();
         loop {
-            if state.pending.len() > WITNESS_FRAME_BYTES {
-                std::mem::swap(&mut state.pending, group);
-                return Task::Write(state.end);
-            }
-            state.pending.clear();
-            if state.closing {
-                return Task::Close;
+            if let Some(task) = state.take_group(group) {
+                return task;
             }
             match patience {
                 None => self.work.wait(&mut state),
                 Some(patience) => {
                     let waited = self.work.wait_for(&mut state, patience);
                     if waited.timed_out() && state.pending.is_empty() && !state.closing {
-                        return Task::Idle;
+                        return Task::Mark;
                     }
                 }
             }
         }
+    }
+
+    /// Nothing more becomes durable; wakes all callers that wait.
+    fn end_commits(&self) {
+        self.state.lock().ended = true;
+        self.progress.notify_all();
     }
 }
 
@@ -233,11 +297,25 @@ impl State {
         }
         Ok(self.end.next())
     }
+
+    fn has_group(&self) -> bool {
+        self.pending.len() > WITNESS_FRAME_BYTES
+    }
+
+    /// Swaps the current group with `group`, which must be empty; without one, says whether the log
+    /// is to be closed.
+    fn take_group(&mut self, group: &mut Vec<u8>) -> Option<Task> {
+        if self.has_group() {
+            std::mem::swap(&mut self.pending, group);
+            return Some(Task::Write(self.end));
+        }
+        self.pending.clear();
+        self.closing.then_some(Task::Close)
+    }
 }
 
-/// Writes and syncs; lives in the log's thread.
+/// Writes and syncs.
 pub(crate) struct Committer {
-    pub(crate) shared: Arc<Shared>,
     pub(crate) disk: Arc<dyn Disk>,
     /// The newest segment, open at its end.
     pub(crate) file: Box<dyn DiskFile>,
@@ -245,75 +323,99 @@ pub(crate) struct Committer {
     pub(crate) length: u64,
     /// The length of that segment when it was synced last.
     pub(crate) synced: u64,
+    /// The bytes of all segments.
+    pub(crate) bytes: u64,
     pub(crate) durable: Position,
     /// The durable position that the proof file shows.
     pub(crate) proven: Position,
     pub(crate) groups_since_proof: u32,
     /// Whether a witness stands behind the last group.
     pub(crate) witnessed: bool,
+    /// The group that is being written; kept for its room.
+    pub(crate) group: Vec<u8>,
+    /// The folder is this process's as long as the log writes, whichever thread still holds the
+    /// log.
+    pub(crate) _locks: [DiskLock; 2],
 }
 
 impl Committer {
     /// Runs until the log is closed or fails.
-    pub(crate) fn run(mut self) {
-        let _end = EndOfThread(Arc::clone(&self.shared));
-        if let Err(error) = self.commit_groups() {
-            self.shared.fail(error);
+    pub(crate) fn run(mut self, shared: &Shared) {
+        let _end = EndOfThread(shared);
+        loop {
+            let patience = self.patience(&shared.options);
+            let task = shared.next_task(&mut self.group, patience);
+            if !self.step(shared, task) {
+                return;
+            }
         }
     }
 
-    fn commit_groups(&mut self) -> Result<(), LogError> {
-        let mut group = Vec::new();
-        loop {
-            group.clear();
-            if group.capacity() > 2 * self.shared.options.pending_bytes {
-                group = Vec::new();
-            }
-            match self.shared.next_task(&mut group, self.patience()) {
-                Task::Write(through) => self.commit(&mut group, through)?,
-                Task::Idle if self.witnessed => self.prove(false)?,
-                Task::Idle => {
-                    self.write_witness(Kind::Group)?;
-                    self.witnessed = true;
-                }
-                Task::Close => {
-                    self.write_witness(Kind::Closed)?;
-                    self.sync()?;
-                    self.check_place()?;
-                    return self.prove(true);
-                }
-            }
+    /// Does a task. Returns whether the log goes on.
+    fn step(&mut self, shared: &Shared, task: Task) -> bool {
+        let done = match task {
+            Task::Write(through) => self.commit(shared, through),
+            Task::Mark if self.witnessed => self.prove(false),
+            Task::Mark => self.write_witness(Kind::Group).map(|()| {
+                self.witnessed = true;
+            }),
+            Task::Close => self.close(),
+        };
+        shared.bytes.store(self.bytes, Ordering::Relaxed);
+        if let Err(error) = done {
+            shared.fail(error);
+            return false;
         }
+        task != Task::Close
     }
 
     /// The time to wait for records before writing a witness or the proof.
-    fn patience(&self) -> Option<Duration> {
+    fn patience(&self, options: &LogOptions) -> Option<Duration> {
         if !self.witnessed {
-            Some(self.shared.options.idle_witness)
+            Some(options.idle_witness)
         } else if self.proven < self.durable {
-            Some(self.shared.options.idle_proof)
+            Some(options.idle_proof)
         } else {
             None
         }
     }
 
-    fn commit(&mut self, group: &mut [u8], through: Position) -> Result<(), LogError> {
-        if self.length >= self.shared.options.segment_bytes {
+    /// Whether the marks on the disk say of all that is durable that it is.
+    fn is_marked(&self) -> bool {
+        self.witnessed && self.proven == self.durable
+    }
+
+    fn commit(&mut self, shared: &Shared, through: Position) -> Result<(), LogError> {
+        let options = &shared.options;
+        if self.length >= options.segment_bytes {
             self.roll()?;
         }
+        let mut group = std::mem::take(&mut self.group);
         let witness = witness_frame(Kind::Group, self.witness());
         group[..WITNESS_FRAME_BYTES].copy_from_slice(&witness);
-        self.write(group)?;
+        self.write(&group)?;
         self.sync()?;
         self.check_place()?;
         self.durable = through;
         self.witnessed = false;
-        self.shared.advance_durable(through);
+        shared.bytes.store(self.bytes, Ordering::Relaxed);
+        shared.advance_durable(through);
+        group.clear();
+        if group.capacity() <= 2 * options.pending_bytes {
+            self.group = group;
+        }
         self.groups_since_proof += 1;
-        if self.groups_since_proof >= self.shared.options.proof_groups {
+        if self.groups_since_proof >= options.proof_groups {
             self.prove(false)?;
         }
         Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), LogError> {
+        self.write_witness(Kind::Closed)?;
+        self.sync()?;
+        self.check_place()?;
+        self.prove(true)
     }
 
     /// Writes down in the proof file how much is durable.
@@ -340,7 +442,7 @@ impl Committer {
         self.segment = next;
         self.length = HEADER_BYTES as u64;
         self.synced = self.length;
-        self.shared.bytes.fetch_add(self.length, Ordering::Relaxed);
+        self.bytes += self.length;
         self.prove(false)
     }
 
@@ -362,9 +464,7 @@ impl Committer {
             .append(bytes)
             .map_err(|error| self.io("write", &error))?;
         self.length += bytes.len() as u64;
-        self.shared
-            .bytes
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.bytes += bytes.len() as u64;
         Ok(())
     }
 
@@ -419,10 +519,10 @@ pub(crate) fn place(disk: &dyn Disk, name: &str) -> String {
     format!("{}/{name}", disk.describe())
 }
 
-/// Wakes all waiting callers when the thread ends, in order or by a panic.
-struct EndOfThread(Arc<Shared>);
+/// Ends the commits when the log's thread ends, in order or by a panic.
+struct EndOfThread<'s>(&'s Shared);
 
-impl Drop for EndOfThread {
+impl Drop for EndOfThread<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail(LogError::Io {
@@ -431,7 +531,6 @@ impl Drop for EndOfThread {
                 message: "its thread stopped by an internal error".to_owned(),
             });
         }
-        self.0.state.lock().ended = true;
-        self.0.progress.notify_all();
+        self.0.end_commits();
     }
 }

@@ -22,7 +22,7 @@ mod wire;
 pub use disk::{Access, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
 pub use error::LogError;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
-pub use log::{Log, LogOptions};
+pub use log::{CommitMode, Log, LogOptions};
 pub use numbered::{Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad};
 pub use open::{Recovered, TornTail};
 pub use progress::OpenProgress;

@@ -15,9 +15,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// The threads on which a log writes and syncs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitMode {
+    /// On a thread of its own.
+    #[default]
+    Thread,
+    /// On the threads of its callers, group by group: [`Log::commit`]. Calls that wait commit
+    /// instead. So a single thread can decide when each group becomes durable.
+    Callers,
+}
+
 /// Settings of a log.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
+    /// The threads on which it writes and syncs.
+    pub commits: CommitMode,
     /// A new segment file is begun when the newest has reached this length.
     pub segment_bytes: u64,
     /// `append` waits while more bytes than these have not been written yet.
@@ -36,6 +49,7 @@ pub struct LogOptions {
 impl Default for LogOptions {
     fn default() -> LogOptions {
         LogOptions {
+            commits: CommitMode::Thread,
             segment_bytes: 64 << 20,
             pending_bytes: 64 << 20,
             idle_witness: Duration::from_millis(5),
@@ -57,7 +71,7 @@ pub struct Log {
     /// For a log that is only read: keeps writing processes out of the folder.
     _read_lock: Option<DiskLock>,
     next_load: AtomicU64,
-    /// The thread that writes, until the log is closed; none for a volatile log.
+    /// The thread that writes, if there is one, until the log is closed.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -74,27 +88,34 @@ impl Log {
         let progress = Arc::clone(&options.progress);
         let opened = open::open(&disk, &progress)?;
         let segment_lock = lock_segment(&*disk, opened.segment, Access::Write)?;
-        let shared = Shared::new(options, opened.end, opened.bytes);
         let committer = Committer {
-            shared: Arc::clone(&shared),
             disk: Arc::clone(&disk),
             file: opened.file,
             segment: opened.segment,
             length: opened.length,
             synced: opened.length,
+            bytes: opened.bytes,
             durable: opened.end,
             proven: opened.proven,
             groups_since_proof: 0,
             witnessed: true,
+            group: Vec::new(),
+            _locks: [lock, segment_lock],
         };
-        let thread = std::thread::Builder::new()
-            .name("somersault-log".to_owned())
-            .spawn(move || {
-                // The folder belongs to this process as long as the thread writes, even if the log
-                // itself has been dropped.
-                let _locks = (lock, segment_lock);
-                committer.run();
-            })
+        let (of_callers, of_thread) = match options.commits {
+            CommitMode::Thread => (None, Some(committer)),
+            CommitMode::Callers => (Some(committer), None),
+        };
+        let shared = Shared::new(options, opened.end, opened.bytes, of_callers);
+        let start = |committer: Committer| {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new()
+                .name("somersault-log".to_owned())
+                .spawn(move || committer.run(&shared))
+        };
+        let thread = of_thread
+            .map(start)
+            .transpose()
             .map_err(|error| LogError::io("start the thread that writes", &folder, &error))?;
         let log = Log {
             shared,
@@ -103,7 +124,7 @@ impl Log {
             is_volatile: false,
             _read_lock: None,
             next_load: AtomicU64::new(opened.next_load),
-            thread: Mutex::new(Some(thread)),
+            thread: Mutex::new(thread),
         };
         Ok((log, opened.recovered))
     }
@@ -120,7 +141,7 @@ impl Log {
         let lock = lock_folder(&*disk, Access::Read)?;
         let recovered = open::read(&disk, &progress)?;
         let log = Log {
-            shared: Shared::new(LogOptions::default(), recovered.end(), 0),
+            shared: Shared::new(LogOptions::default(), recovered.end(), 0, None),
             disk: Some(disk),
             progress,
             is_volatile: true,
@@ -135,7 +156,7 @@ impl Log {
     #[must_use]
     pub fn volatile() -> Log {
         Log {
-            shared: Shared::new(LogOptions::default(), Position::START, 0),
+            shared: Shared::new(LogOptions::default(), Position::START, 0, None),
             disk: None,
             progress: Arc::default(),
             is_volatile: true,
@@ -182,9 +203,21 @@ impl Log {
         self.shared.wait_durable(position)
     }
 
+    /// For a log whose callers commit: writes and syncs the current group. Without a group, writes
+    /// the witness or the proof file that an idle log writes, if it is missing. Returns whether
+    /// there was something to do.
+    pub fn commit(&self) -> bool {
+        self.shared.commit()
+    }
+
+    /// Whether [`Log::commit`] has something to do.
+    pub fn may_commit(&self) -> bool {
+        self.shared.may_commit()
+    }
+
     /// Calls `call` with the durable position after every group, and a last time when the log
-    /// fails. It runs in the log's own thread (for a volatile log, in the caller's), so it should
-    /// only wake another thread, and must not call `on_durable`.
+    /// fails. It runs on the thread that commits (for a volatile log, on the caller's), so it should
+    /// only wake another thread, and must not call `on_durable` or [`Log::commit`].
     pub fn on_durable(&self, call: Box<dyn Fn(Position) + Send + Sync>) {
         self.shared.observe(call);
     }
@@ -246,6 +279,7 @@ impl Log {
     /// The failure that stopped the log.
     pub fn close(&self) -> Result<(), LogError> {
         self.shared.begin_close();
+        while self.shared.commit() {}
         let thread = self.thread.lock().take();
         // An observer may be the last that holds the log; its thread then ends by itself.
         if let Some(thread) = thread

@@ -5,9 +5,12 @@
 //! pool of two threads it is the only helper. Spare threads run jobs that have waited for long, so
 //! nothing waits for the end of a heavy query: then the system's scheduler shares out the cores,
 //! and a one-shot query that has run for long comes after all others (`workers`).
+//!
+//! A pool without threads ([`QueryPool::manual`]) has the same queues. Its caller says when a job
+//! runs and which one, among those that threads could be running at that time.
 
 use crate::cores::{keep_to, look_out, usable};
-use crate::crew::Crew;
+use crate::crew::{Crew, InlineCrew};
 use crate::queues::{Class, Job, Queues};
 use crate::task::{self, Task};
 use crate::workers::{LONG, Seat, Seats};
@@ -52,14 +55,16 @@ impl Dispatch {
     fn run(&self, seat: &Seat, class: Class, job: Job) -> MutexGuard<'_, Queues> {
         // A firing never steps back, and neither do its helpers, for whom it would have to wait.
         let begun = (class == Class::OneShot).then(Instant::now);
-        let run = || task::begun(begun, || catch_unwind(AssertUnwindSafe(job)));
-        let result = match begun {
+        let run = || task::begun(begun, || run_caught(job));
+        match begun {
             Some(begun) => seat.at_length(begun, run),
             None => run(),
-        };
-        if result.is_err() {
-            tracing::error!("a query panicked; the thread goes on");
         }
+        self.ended(class)
+    }
+
+    /// Records that a job has ended. Returns the queues, locked.
+    fn ended(&self, class: Class) -> MutexGuard<'_, Queues> {
         let mut queues = self.queues.lock();
         if queues.ended(class) {
             self.wake.notify_one();
@@ -79,6 +84,24 @@ impl Dispatch {
     /// Records that work has arrived.
     fn note_came(&self) {
         self.came.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn new(threads: usize, spare_threads: usize) -> Arc<Dispatch> {
+        Arc::new(Dispatch {
+            queues: Mutex::new(Queues::new(threads - 1, spare_threads)),
+            wake: Condvar::new(),
+            late: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            came: AtomicUsize::new(0),
+            announced: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// Runs a job; a panic of it ends the job alone.
+fn run_caught(job: Job) {
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        tracing::error!("a query panicked; the thread goes on");
     }
 }
 
@@ -135,7 +158,8 @@ impl Crew for PoolCrew {
 pub struct QueryPool {
     dispatch: Arc<Dispatch>,
     crew: Arc<dyn Crew>,
-    seats: Seats,
+    /// None for a pool without threads.
+    seats: Option<Seats>,
 }
 
 impl QueryPool {
@@ -158,14 +182,7 @@ impl QueryPool {
         long: Duration,
     ) -> std::io::Result<QueryPool> {
         let threads = threads.max(2);
-        let dispatch = Arc::new(Dispatch {
-            queues: Mutex::new(Queues::new(threads - 1, spare_threads)),
-            wake: Condvar::new(),
-            late: Condvar::new(),
-            waiting: AtomicUsize::new(0),
-            came: AtomicUsize::new(0),
-            announced: AtomicUsize::new(0),
-        });
+        let dispatch = Dispatch::new(threads, spare_threads);
         let crew = Arc::new(PoolCrew {
             dispatch: Arc::clone(&dispatch),
             // A large pool leaves one thread for queries that arrive meanwhile.
@@ -206,8 +223,38 @@ impl QueryPool {
         Ok(QueryPool {
             dispatch,
             crew,
-            seats,
+            seats: Some(seats),
         })
+    }
+
+    /// A pool that stands for one of `threads` threads and has none: jobs wait until
+    /// [`QueryPool::run_one`] runs them on its caller's thread. A heavy query works on all its
+    /// shares there too, in an order that follows from `seed`.
+    pub fn manual(threads: usize, seed: u64) -> QueryPool {
+        let threads = threads.max(2);
+        QueryPool {
+            dispatch: Dispatch::new(threads, SPARE_THREADS),
+            crew: Arc::new(InlineCrew::new(threads, seed)),
+            seats: None,
+        }
+    }
+
+    /// The number of waiting jobs among which [`QueryPool::run_one`] chooses: those that threads
+    /// could be running at this time.
+    pub fn in_reach(&self) -> usize {
+        self.dispatch.queues.lock().in_reach()
+    }
+
+    /// Runs one waiting job on this thread: of those in reach the one with the number `choice`,
+    /// modulo how many there are. Returns whether there was one.
+    pub fn run_one(&self, choice: u64) -> bool {
+        let taken = self.dispatch.queues.lock().take_in_reach(choice);
+        let Some((class, job)) = taken else {
+            return false;
+        };
+        run_caught(job);
+        drop(self.dispatch.ended(class));
+        true
     }
 
     /// Queues a job. After [`QueryPool::stop`] it is dropped instead.
@@ -241,7 +288,9 @@ impl QueryPool {
     /// Accepts no more jobs, drops the waiting ones, and waits for the running ones.
     pub fn stop(&self) {
         self.dispatch.end();
-        self.seats.join();
+        if let Some(seats) = &self.seats {
+            seats.join();
+        }
     }
 }
 

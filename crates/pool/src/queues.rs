@@ -122,6 +122,39 @@ impl Queues {
         Some((Class::Continuous, next.job))
     }
 
+    /// The numbers of waiting firings and one-shot queries that threads could be running at this
+    /// time, the spare threads included.
+    fn reach(&self) -> (usize, usize) {
+        let firings = self.one_shots_allowed + 1 + self.spare_threads;
+        let one_shots = self.most_one_shots().saturating_sub(self.one_shots_running);
+        let waiting = (self.continuous.len(), self.one_shot.len());
+        (waiting.0.min(firings), waiting.1.min(one_shots))
+    }
+
+    /// The number of jobs among which [`Queues::take_in_reach`] chooses.
+    pub(crate) fn in_reach(&self) -> usize {
+        let (firings, one_shots) = self.reach();
+        firings + one_shots
+    }
+
+    /// Takes one of the jobs that threads could be running at this time, by its number.
+    pub(crate) fn take_in_reach(&mut self, choice: u64) -> Option<(Class, Job)> {
+        let (firings, one_shots) = self.reach();
+        let number = choice.checked_rem((firings + one_shots) as u64)? as usize;
+        if let Some(number) = number.checked_sub(firings) {
+            self.one_shots_running += 1;
+            let next = self.one_shot.remove(number)?;
+            return Some((Class::OneShot, next.job));
+        }
+        let next = self.continuous.remove(number)?;
+        Some((Class::Continuous, next.job))
+    }
+
+    /// The number of one-shot queries that may run at once where some have waited for long.
+    fn most_one_shots(&self) -> usize {
+        self.one_shots_allowed + self.spare_threads.saturating_sub(1)
+    }
+
     /// Takes a job for a spare thread: one that has waited too long at `now`. Otherwise returns the
     /// time until there may be one, if any job waits.
     pub(crate) fn take_late(&mut self, now: Instant) -> Result<(Class, Job), Option<Duration>> {
@@ -130,8 +163,8 @@ impl Queues {
             Some(PATIENCE.saturating_sub(waited))
         };
         let firing = left(&self.continuous);
-        let most = self.one_shots_allowed + self.spare_threads.saturating_sub(1);
-        let one_shot = left(&self.one_shot).filter(|_| self.one_shots_running < most);
+        let may_one_shot = self.one_shots_running < self.most_one_shots();
+        let one_shot = left(&self.one_shot).filter(|_| may_one_shot);
         if firing == Some(Duration::ZERO)
             && let Some(next) = self.continuous.pop_front()
         {

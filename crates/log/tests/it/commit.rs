@@ -3,7 +3,8 @@
 use crate::samples::{number_of, open, push, quad, records_of, small};
 use oxrdf::{Literal, Term, Triple};
 use somersault_log::{
-    DeliveredRecord, Log, LogError, LogOptions, Position, RealDisk, Record, SimDisk, UpdateRecord,
+    CommitMode, DeliveredRecord, Log, LogError, LogOptions, Position, RealDisk, Record, SimDisk,
+    UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,8 +99,14 @@ fn a_full_disk_acknowledges_nothing_more() {
 
 #[test]
 fn a_failed_sync_acknowledges_nothing_more() {
+    for commits in [CommitMode::Thread, CommitMode::Callers] {
+        a_failed_sync_stops(LogOptions { commits, ..small() });
+    }
+}
+
+fn a_failed_sync_stops(options: LogOptions) {
     let disk = SimDisk::new();
-    let (log, _) = open(&disk).unwrap();
+    let (log, _) = Log::open(Arc::new(disk.clone()), options).unwrap();
     let first = log.append(&push(0)).unwrap();
     log.wait_durable(first).unwrap();
     disk.fail_sync_after(Some(0));
@@ -112,6 +119,85 @@ fn a_failed_sync_acknowledges_nothing_more() {
     assert_eq!(log.durable(), first);
     log.wait_durable(first).unwrap();
     assert!(log.append(&push(2)).is_err());
+    assert!(!log.commit() && !log.may_commit());
+    assert!(log.close().is_err());
+}
+
+fn by_callers() -> LogOptions {
+    LogOptions {
+        commits: CommitMode::Callers,
+        ..small()
+    }
+}
+
+#[test]
+fn callers_commit_group_by_group() {
+    let disk = SimDisk::new();
+    let (log, _) = Log::open(Arc::new(disk.clone()), by_callers()).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let observed = Arc::clone(&seen);
+    log.on_durable(Box::new(move |position| {
+        observed.lock().unwrap().push(position.0)
+    }));
+    assert!(!log.may_commit() && !log.commit(), "nothing was appended");
+    log.append(&push(0)).unwrap();
+    log.append(&push(1)).unwrap();
+    assert_eq!(log.durable(), Position::START, "no caller has committed");
+    assert!(records_of(&disk.copy()).unwrap().is_empty());
+    assert!(log.may_commit() && log.commit());
+    assert_eq!(log.durable(), Position(2));
+    assert_eq!(records_of(&disk.copy()).unwrap(), [push(0), push(1)]);
+    // The witness behind the group, then the proof.
+    assert!(log.commit() && log.may_commit() && log.commit());
+    assert!(!log.may_commit() && !log.commit(), "the log is idle");
+    let third = log.append(&push(2)).unwrap();
+    log.wait_durable(third).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [2, 3]);
+    let last = log.append(&push(3)).unwrap();
+    log.close().unwrap();
+    assert_eq!(log.durable(), last, "closing commits what is left");
+    assert!(!log.commit());
+    let (_log, recovered) = Log::open(Arc::new(disk), by_callers()).unwrap();
+    assert!(recovered.was_closed());
+    assert_eq!(recovered.count(), 4);
+}
+
+#[test]
+fn a_caller_without_room_commits() {
+    let options = LogOptions {
+        pending_bytes: 200,
+        ..by_callers()
+    };
+    let (log, _) = Log::open(Arc::new(SimDisk::new()), options).unwrap();
+    for number in 0..100 {
+        log.append(&push(number)).unwrap();
+    }
+    assert!(log.durable() > Position(90), "{}", log.durable());
+}
+
+/// The thread and the callers take the same steps, so the files are equal to the byte.
+#[test]
+fn both_modes_write_the_same_bytes() {
+    let [thread, callers] = [CommitMode::Thread, CommitMode::Callers].map(|commits| {
+        let disk = SimDisk::new();
+        let options = LogOptions {
+            commits,
+            proof_groups: 3,
+            idle_proof: Duration::from_secs(3_600),
+            ..small()
+        };
+        let (log, _) = Log::open(Arc::new(disk.clone()), options).unwrap();
+        for number in 0..40 {
+            let position = log.append(&push(number)).unwrap();
+            log.wait_durable(position).unwrap();
+        }
+        log.close().unwrap();
+        let files = disk.names().into_iter();
+        let files = files.map(|name| (disk.bytes(&name), name));
+        files.collect::<Vec<_>>()
+    });
+    assert!(thread.len() > 5, "the log is to roll: {}", thread.len());
+    assert_eq!(thread, callers);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! absent.
 
 use crate::samples::{open, push, records_of, small, written};
-use somersault_log::{Access, CrashKeep, Disk, DiskFile, DiskLock, Log, LogOptions, SimDisk};
+use somersault_log::{
+    Access, CommitMode, CrashKeep, Disk, DiskFile, DiskLock, Log, LogOptions, SimDisk,
+};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +18,20 @@ fn keeps() -> impl Iterator<Item = CrashKeep> {
         .chain((0..TEARS).map(CrashKeep::Seeded))
 }
 
-/// Appends pushes from number `from` on, two to a group, until the disk fails. Returns the numbers
-/// of acknowledged and of appended records.
-fn append_until_crash(disk: &SimDisk, from: u64, idle: Duration) -> (u64, u64) {
-    let (mut acknowledged, mut appended) = (from, from);
-    let options = LogOptions {
-        idle_witness: idle,
+/// A log that is idle after this time.
+fn idle_after(idle_witness: Duration) -> LogOptions {
+    LogOptions {
+        idle_witness,
         ..small()
-    };
-    let Ok((log, _)) = Log::open(Arc::new(disk.clone()), options) else {
+    }
+}
+
+/// Appends pushes from number `from` on, two to a group, until the disk is gone; returns how many
+/// were acknowledged and how many were appended in all. Where callers commit, the log is idle after
+/// each group.
+fn append_until_crash(disk: &SimDisk, from: u64, options: &LogOptions) -> (u64, u64) {
+    let (mut acknowledged, mut appended) = (from, from);
+    let Ok((log, _)) = Log::open(Arc::new(disk.clone()), options.clone()) else {
         return (acknowledged, appended);
     };
     while appended < RECORDS {
@@ -38,6 +45,7 @@ fn append_until_crash(disk: &SimDisk, from: u64, idle: Duration) -> (u64, u64) {
             return (acknowledged, appended);
         }
         acknowledged = appended;
+        while log.commit() {}
     }
     (acknowledged, appended)
 }
@@ -65,19 +73,28 @@ fn check(disk: &SimDisk, acknowledged: u64, appended: u64) -> Result<u64, String
 
 #[test]
 fn nothing_acknowledged_is_lost_at_any_sync_point() {
-    nothing_is_lost(Duration::from_secs(3_600));
+    nothing_is_lost(&idle_after(Duration::from_secs(3_600)));
 }
 
 /// The same with an unsynced witness between any two groups.
 #[test]
 fn idle_witnesses_do_not_look_like_damage() {
-    nothing_is_lost(Duration::ZERO);
+    nothing_is_lost(&idle_after(Duration::ZERO));
 }
 
-fn nothing_is_lost(idle: Duration) {
+/// The same where callers commit: here each crash comes where it was planned.
+#[test]
+fn nothing_acknowledged_is_lost_where_callers_commit() {
+    nothing_is_lost(&LogOptions {
+        commits: CommitMode::Callers,
+        ..small()
+    });
+}
+
+fn nothing_is_lost(options: &LogOptions) {
     let undisturbed = SimDisk::new();
     assert_eq!(
-        append_until_crash(&undisturbed, 0, idle),
+        append_until_crash(&undisturbed, 0, options),
         (RECORDS, RECORDS)
     );
     let syncs = undisturbed.syncs();
@@ -86,14 +103,17 @@ fn nothing_is_lost(idle: Duration) {
         for keep in keeps() {
             let disk = SimDisk::new();
             disk.crash_at_sync(at, keep);
-            let (acknowledged, appended) = append_until_crash(&disk, 0, idle);
-            // The threads decide how appends fall into groups: a run with fewer syncs crashes at
+            let (acknowledged, appended) = append_until_crash(&disk, 0, options);
+            // How appends fall into groups is up to the threads: a run with fewer syncs crashes at
             // its end.
             let after = disk.crash(keep);
             let kept = check(&after, acknowledged, appended)
                 .unwrap_or_else(|lost| panic!("crash at sync {at}, {keep:?}: {lost}"));
-            // The log continues from there, and keeps the records that it recovered.
-            assert_eq!(append_until_crash(&after, kept, idle), (RECORDS, RECORDS));
+            // It goes on from there, and what it recovered it keeps.
+            assert_eq!(
+                append_until_crash(&after, kept, options),
+                (RECORDS, RECORDS)
+            );
             check(&after.crash(CrashKeep::Synced), RECORDS, RECORDS)
                 .unwrap_or_else(|lost| panic!("after crash at sync {at}, {keep:?}: {lost}"));
         }
@@ -105,7 +125,7 @@ fn crashes_while_recovering_lose_nothing() {
     for seed in 0..TEARS {
         let disk = SimDisk::new();
         disk.crash_at_sync(9, CrashKeep::Seeded(seed));
-        let (acknowledged, appended) = append_until_crash(&disk, 0, Duration::ZERO);
+        let (acknowledged, appended) = append_until_crash(&disk, 0, &idle_after(Duration::ZERO));
         let torn = disk.crash(CrashKeep::Seeded(seed));
         for at in 0..8 {
             let again = torn.copy();
@@ -212,12 +232,12 @@ fn a_torn_tail_is_cut_and_reported() {
 /// finally the power fails. Returns the records that were lost.
 fn lost_after_failed_syncs(wrap: impl Fn(&SimDisk) -> Arc<dyn Disk>) -> Vec<String> {
     let undisturbed = SimDisk::new();
-    append_until_crash(&undisturbed, 0, Duration::ZERO);
+    append_until_crash(&undisturbed, 0, &idle_after(Duration::ZERO));
     let mut lost = Vec::new();
     for at in 0..undisturbed.syncs() {
         let disk = SimDisk::new();
         disk.fail_sync_after(Some(at));
-        let (acknowledged, appended) = append_until_crash(&disk, 0, Duration::ZERO);
+        let (acknowledged, appended) = append_until_crash(&disk, 0, &idle_after(Duration::ZERO));
         let disk = disk.crash(CrashKeep::Written);
         let reopened = Log::open(wrap(&disk), small()).map(|(log, recovered)| {
             assert!(recovered.len() >= acknowledged && recovered.len() <= appended);

@@ -284,3 +284,89 @@ fn a_panicking_query_does_not_take_its_thread_along() {
     pool.submit(Class::OneShot, move || done.send(()).unwrap());
     is_done.recv().unwrap();
 }
+
+/// Runs eight firings and eight one-shot queries on a pool without threads, with these choices, and
+/// returns their order.
+fn manual_order(choices: impl Fn(u64) -> u64) -> Vec<(Class, u32)> {
+    let pool = QueryPool::manual(2, 1);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..8 {
+        for class in [Class::Continuous, Class::OneShot] {
+            let order = Arc::clone(&order);
+            pool.submit(class, move || order.lock().push((class, number)));
+        }
+    }
+    let mut turn = 0;
+    while pool.in_reach() > 0 {
+        assert!(pool.run_one(choices(turn)));
+        turn += 1;
+    }
+    assert!(!pool.run_one(0), "no job waits");
+    assert_eq!(pool.one_shots(), 0);
+    order.lock().clone()
+}
+
+#[test]
+fn without_threads_the_caller_chooses_among_what_threads_could_run() {
+    let class_of = |class: Class| {
+        let order = manual_order(|_| 0);
+        let of_class = order.into_iter().filter(move |(of, _)| *of == class);
+        of_class.map(|(_, number)| number).collect::<Vec<_>>()
+    };
+    // The first choice is the oldest firing, and without firings the oldest one-shot query.
+    assert!(class_of(Class::Continuous).into_iter().eq(0..8));
+    assert!(class_of(Class::OneShot).into_iter().eq(0..8));
+    let order = manual_order(|turn| turn.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33);
+    assert_eq!(
+        order,
+        manual_order(|turn| turn.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33)
+    );
+    assert_ne!(order, manual_order(|turn| turn * turn));
+    for class in [Class::Continuous, Class::OneShot] {
+        // Two threads and three spare ones; one of each kind is kept for firings.
+        let at_once = match class {
+            Class::Continuous => 2 + SPARE_THREADS,
+            Class::OneShot => SPARE_THREADS,
+        };
+        let of_class = order.iter().filter(|(of, _)| *of == class);
+        for (place, (_, number)) in of_class.enumerate() {
+            assert!(
+                (*number as usize) < place + at_once,
+                "{class:?} in {order:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_threads_the_caller_does_all_shares() {
+    let pool = QueryPool::manual(3, 7);
+    assert_eq!(pool.crew().hands(), 3);
+    let orders: Vec<Vec<usize>> = (0..20)
+        .map(|_| {
+            let order = Mutex::new(Vec::new());
+            pool.crew().share(9, &|share| order.lock().push(share));
+            order.into_inner()
+        })
+        .collect();
+    for order in &orders {
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..9), "{order:?}");
+    }
+    assert!(orders.iter().any(|order| *order != orders[0]));
+    pool.crew().share(0, &|_| panic!("there is no share"));
+}
+
+#[test]
+fn without_threads_a_panic_ends_its_job_alone() {
+    let pool = QueryPool::manual(2, 0);
+    pool.submit(Class::OneShot, || panic!("planted"));
+    assert!(pool.run_one(5));
+    assert_eq!(pool.one_shots(), 0);
+    let (keep, is_kept) = unbounded::<()>();
+    pool.submit(Class::Continuous, move || drop(keep));
+    pool.stop();
+    assert!(is_kept.recv().is_err(), "a job that waits is dropped");
+    assert!(!pool.run_one(0));
+}
