@@ -33,8 +33,8 @@ impl Measurement {
 pub(super) const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "load",
-        what: "LUBM-40 loaded: seconds, and MiB resident afterwards",
-        command: &["load", "--peers", "none", "--rounds", "2"],
+        what: "LUBM-40 loaded once in a fresh process: seconds, and MiB resident afterwards",
+        command: &["load", "--peers", "none", "--rounds", "1"],
         takes_stored: false,
         file: "load",
         figures: load,
