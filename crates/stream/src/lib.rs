@@ -6,38 +6,21 @@
 //! [`Coordinator::next_due_cut`] → log → apply → … → [`Coordinator::on_stable`] →
 //! [`Coordinator::on_fired`].
 
-mod adaptor;
-mod admit;
-mod ahead;
-mod amend;
+mod admission;
+mod closes;
 mod coordinator;
-mod cuts;
-mod declaration;
-mod derive;
-mod due;
-mod explain;
-mod groups;
-mod input;
-mod numbered;
 mod output;
+mod protocol;
 mod queries;
-mod refusal;
-mod schedule;
-mod status;
-mod stream;
-mod taken;
+mod streams;
 
-pub use adaptor::{StreamTerms, Timing};
-pub use ahead::StreamLimits;
 pub use coordinator::Coordinator;
-pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
-pub use input::{
-    Admission, Input, Push, PushHead, PushStatement, PushVerdict, ReadPush, Repeat, Taken,
-};
+pub use coordinator::status::{NamePosition, QueryStatus, Reached, StreamStatus};
 pub use output::{
     AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, JoiningMember,
     Output, Pause, QueryChange, QueryEvent, Statements, WindowBatches,
 };
+pub use protocol::refusal::{Refusal, RefusalKind};
 pub use queries::MemberId;
-pub use refusal::{Refusal, RefusalKind};
-pub use status::{NamePosition, QueryStatus, Reached, StreamStatus};
+pub use streams::adaptor::{StreamTerms, Timing};
+pub use streams::ahead::StreamLimits;

@@ -6,15 +6,15 @@
 //! streams *logically* retain then. A firing never reads below it, even where slices happen to be
 //! there still, so that its content follows from the log alone.
 
+use super::derive::Derivation;
 use super::members::{Counts, Members};
-use crate::adaptor::FARTHEST_MS;
-use crate::amend::Amended;
-use crate::declaration::QueryDeclaration;
-use crate::derive::Derivation;
-use crate::groups::{Group, GroupId, GroupKey, PassedRun, Streams};
+use crate::closes::amend::Amended;
+use crate::closes::groups::{Group, GroupId, GroupKey, PassedRun, Streams};
+use crate::closes::schedule::{Schedule, Span, WindowShape};
 use crate::output::{BatchShape, Firing, Statements, WindowBatches};
-use crate::schedule::{Schedule, Span, WindowShape};
-use crate::stream::Stream;
+use crate::protocol::declaration::QueryDeclaration;
+use crate::streams::adaptor::FARTHEST_MS;
+use crate::streams::stream::Stream;
 use somersault_lang::lift::Shape;
 use somersault_lang::{CreateStream, Extent};
 use somersault_log::{DeliveredRecord, Resolved};

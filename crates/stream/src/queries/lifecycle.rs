@@ -7,11 +7,11 @@
 
 use super::cohort::{Cohort, schedule_on};
 use super::{MemberId, MemberView};
+use crate::closes::groups::GroupId;
+use crate::closes::schedule::Schedule;
 use crate::coordinator::Coordinator;
-use crate::declaration::{QueryDeclaration, Resolve, ResolveError};
-use crate::groups::GroupId;
 use crate::output::{JoiningMember, Output, Pause, QueryChange};
-use crate::schedule::Schedule;
+use crate::protocol::declaration::{QueryDeclaration, Resolve, ResolveError};
 use somersault_lang::lift::{Shape, join_pieces};
 use somersault_log::Resolved;
 use somersault_model::{EventTime, QueryUid};

@@ -9,9 +9,9 @@
 
 use super::{Cohort, MemberView};
 use crate::coordinator::Coordinator;
-use crate::declaration::{QueryDeclaration, Resolve, ResolveError};
 use crate::output::{Output, QueryChange, QueryEvent};
-use crate::refusal::Refusal;
+use crate::protocol::declaration::{QueryDeclaration, Resolve, ResolveError};
+use crate::protocol::refusal::Refusal;
 use somersault_log::{Replaced, Resolved};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::collections::BTreeSet;

@@ -4,15 +4,15 @@
 //! in its turn, so the judgement depends on the state and the times alone.
 
 use super::check_range;
-use crate::adaptor::TooLate;
-use crate::ahead::{AheadGate, TooFarAhead};
+use crate::admission::due::Reach;
 use crate::coordinator::Coordinator;
-use crate::due::Reach;
-use crate::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
 use crate::output::FiringKey;
-use crate::refusal::Refusal;
-use crate::stream::Stream;
-use crate::taken::Sequence;
+use crate::protocol::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
+use crate::protocol::refusal::Refusal;
+use crate::streams::adaptor::TooLate;
+use crate::streams::ahead::{AheadGate, TooFarAhead};
+use crate::streams::stream::Stream;
+use crate::streams::taken::Sequence;
 use oxrdf::Quad;
 use somersault_lang::LatePolicy;
 use somersault_log::{DerivedRecord, PushRecord, PushStatements, Record, StreamStatement};

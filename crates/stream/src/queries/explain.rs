@@ -3,11 +3,11 @@
 //! Before changing anything here: the sentences are the rules of docs/language.md for one query;
 //! when one changes, change the other.
 
-use crate::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::closes::schedule::WindowShape;
+use crate::coordinator::status::StreamStatus;
 use crate::output::{BatchShape, WindowBatches};
+use crate::protocol::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::queries::shape_of;
-use crate::schedule::WindowShape;
-use crate::status::StreamStatus;
 use somersault_lang::{Extent, StreamOperator};
 use somersault_model::{BatchNumber, EventTime, Millis};
 use std::fmt::Write;
@@ -120,7 +120,7 @@ impl QueryDeclaration {
             text,
             "a close is due when every stream is complete through it, and is reported empty or not; of more than {} consecutive closes due at once \
              whose windows hold nothing only the last fires, even if the stored graph alone would have given rows at the others",
-            crate::groups::BULK_RUN
+            crate::closes::groups::BULK_RUN
         );
         text
     }

@@ -6,12 +6,12 @@
 //! event time t. With its record the stream is complete through the next close, and BATCH divides
 //! all closes, so it never puts two closes into one batch.
 
-use crate::adaptor::Interner;
 use crate::coordinator::Coordinator;
-use crate::declaration::{QueryDeclaration, Resolve};
 use crate::output::{FiringKey, Output};
-use crate::refusal::Refusal;
-use crate::stream::{Batch, Stream};
+use crate::protocol::declaration::{QueryDeclaration, Resolve};
+use crate::protocol::refusal::Refusal;
+use crate::streams::adaptor::Interner;
+use crate::streams::stream::{Batch, Stream};
 use somersault_lang::{AheadLimit, CreateStream, DerivedStream, LatePolicy, TimeDomain};
 use somersault_log::{DerivedRecord, Resolved};
 use somersault_model::{

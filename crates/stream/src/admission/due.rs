@@ -4,12 +4,12 @@
 //! the input. It counts closes that fire; closes that are passed in bulk cost nothing and are not
 //! counted.
 
+use crate::closes::groups::{BULK_RUN, Group, Streams, just_before};
+use crate::closes::schedule::WindowShape;
 use crate::coordinator::Coordinator;
-use crate::groups::{BULK_RUN, Group, Streams, just_before};
-use crate::input::{Input, ReadPush};
-use crate::refusal::Refusal;
-use crate::schedule::WindowShape;
-use crate::stream::Stream;
+use crate::protocol::input::{Input, ReadPush};
+use crate::protocol::refusal::Refusal;
+use crate::streams::stream::Stream;
 use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
 

@@ -6,10 +6,12 @@
 //! is applied, because what a window may see must follow from the log alone. What is physically
 //! still there (`retired_below`) also depends on how fast firings are.
 
-use crate::adaptor::{Classifier, FARTHEST_MS, Interner, Source, StreamTerms, TimeGate, TooLate};
-use crate::groups::GroupId;
-use crate::numbered::StatementCount;
-use crate::taken::TakenNumbers;
+use crate::closes::groups::GroupId;
+use crate::streams::adaptor::{
+    Classifier, FARTHEST_MS, Interner, Source, StreamTerms, TimeGate, TooLate,
+};
+use crate::streams::numbered::StatementCount;
+use crate::streams::taken::TakenNumbers;
 use somersault_lang::{CreateStream, LatePolicy, TimeDomain};
 use somersault_log::PushRecord;
 use somersault_model::{

@@ -8,6 +8,8 @@
 //! slices since before it came, and it fires for no close up to its own base.
 
 mod cohort;
+mod derive;
+mod explain;
 mod lifecycle;
 mod members;
 mod replace;

@@ -8,12 +8,12 @@
 //! WITHIN and waiting amendments reach (`Group::earliest_needed`), so an amended firing reads all
 //! that its first revision read.
 
+use crate::closes::groups::{GroupId, Groups};
+use crate::closes::schedule::WindowShape;
 use crate::coordinator::Coordinator;
-use crate::groups::{GroupId, Groups};
 use crate::output::{AmendedBatch, BatchChange, Firing, Inject, Output, QueryChange};
 use crate::queries::Delivery;
-use crate::schedule::WindowShape;
-use crate::stream::{Batch, LateStatement, Stream};
+use crate::streams::stream::{Batch, LateStatement, Stream};
 use somersault_model::{BatchNumber, EventTime, Lease, Mutation, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
 //! The read side: the status of streams and queries.
 
 use crate::coordinator::Coordinator;
-use crate::declaration::QueryDeclaration;
+use crate::protocol::declaration::QueryDeclaration;
 use crate::queries::{Cohort, MemberId, MemberView};
-use crate::stream::{STATEMENT_BYTES, Stream};
+use crate::streams::stream::{STATEMENT_BYTES, Stream};
 use somersault_lang::CreateStream;
 use somersault_model::{EventTime, Millis, QueryUid, StreamUid};
 use std::sync::Arc;

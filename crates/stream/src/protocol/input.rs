@@ -2,9 +2,9 @@
 //! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission
 //! makes of it is, and everything that the record's effect depends on must be in the record (S6).
 
-use crate::declaration::QueryDeclaration;
 use crate::output::FiringKey;
-use crate::refusal::Refusal;
+use crate::protocol::declaration::QueryDeclaration;
+use crate::protocol::refusal::Refusal;
 use oxrdf::{GraphName, Quad};
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;

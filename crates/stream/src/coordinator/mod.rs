@@ -5,15 +5,17 @@
 //! order. Whatever else moves the coordinator (`on_stable`, `on_fired`) must not change what
 //! `apply` does next, but for [`Output::Retire`], which follows the pace of firings.
 
-use crate::adaptor::{Interner, StreamTerms};
-use crate::ahead::StreamLimits;
-use crate::amend::Amendments;
-use crate::declaration::{Resolve, ResolveError};
-use crate::groups::{Groups, PassedRun, Streams};
-use crate::input::Input;
+pub(crate) mod status;
+
+use crate::closes::amend::Amendments;
+use crate::closes::groups::{Groups, PassedRun, Streams};
 use crate::output::{Firing, FiringKey, Output, QueryChange};
+use crate::protocol::declaration::{Resolve, ResolveError};
+use crate::protocol::input::Input;
 use crate::queries::{MemberView, Queries, RetiringQuery};
-use crate::stream::{Batch, Pushed, Stream};
+use crate::streams::adaptor::{Interner, StreamTerms};
+use crate::streams::ahead::StreamLimits;
+use crate::streams::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
 use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, Resolved, UpdateRecord};
 use somersault_model::{

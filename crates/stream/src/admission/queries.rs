@@ -5,13 +5,13 @@
 //! recovery decides nothing again.
 
 use super::{check_span, command};
+use crate::closes::schedule::greatest_common_divisor;
 use crate::coordinator::Coordinator;
-use crate::declaration::{QueryDeclaration, WindowDeclaration};
-use crate::input::{Admission, Repeat, Taken};
+use crate::protocol::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::protocol::input::{Admission, Repeat, Taken};
+use crate::protocol::refusal::Refusal;
 use crate::queries::MemberView;
-use crate::refusal::Refusal;
-use crate::schedule::greatest_common_divisor;
-use crate::stream::Stream;
+use crate::streams::stream::Stream;
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
 use somersault_lang::{Extent, Overload};

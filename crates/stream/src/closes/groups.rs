@@ -14,9 +14,9 @@
 //! rows at the closes that are passed; that is the profile's choice (language.md), and
 //! `QueryDeclaration::explain` says it.
 
-use crate::amend::Amended;
-use crate::schedule::{Schedule, WindowShape};
-use crate::stream::Stream;
+use crate::closes::amend::Amended;
+use crate::closes::schedule::{Schedule, WindowShape};
+use crate::streams::stream::Stream;
 use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
 

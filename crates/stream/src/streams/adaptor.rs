@@ -4,7 +4,7 @@
 //! refuses) and in `apply` (which drops what LATE DROP drops). Both must reach the same verdict
 //! from the same state.
 
-use crate::taken::TakenNumbers;
+use crate::streams::taken::TakenNumbers;
 use oxrdf::{
     BlankNode, GraphNameRef, NamedOrBlankNode, NamedOrBlankNodeRef, QuadRef, Term, TermRef, Triple,
 };

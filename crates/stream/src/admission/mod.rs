@@ -4,17 +4,18 @@
 //! Before changing anything here: admission changes nothing, so that a refused input leaves no
 //! trace; and whatever it lets through must apply without a question later, in recovery too.
 
+pub(crate) mod due;
 mod push;
 mod queries;
 
-use crate::adaptor::FARTHEST_MS;
-use crate::ahead::AheadGate;
+use crate::admission::due::Reach;
 use crate::coordinator::Coordinator;
-use crate::due::Reach;
-use crate::input::{Admission, Input, Repeat};
+use crate::protocol::input::{Admission, Input, Repeat};
+use crate::protocol::refusal::Refusal;
 use crate::queries::MemberView;
-use crate::refusal::Refusal;
-use crate::stream::Stream;
+use crate::streams::adaptor::FARTHEST_MS;
+use crate::streams::ahead::AheadGate;
+use crate::streams::stream::Stream;
 use somersault_lang::CreateStream;
 use somersault_lang::token::have_same_tokens;
 use somersault_log::{

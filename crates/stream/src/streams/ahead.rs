@@ -3,7 +3,7 @@
 //! Before changing anything here: the limit is judged at admission alone and never by `apply`. What
 //! the log holds was admitted, so a replay with another limit gives the same state.
 
-use crate::stream::Stream;
+use crate::streams::stream::Stream;
 use somersault_lang::AheadLimit;
 use somersault_model::{EventTime, Millis};
 use std::fmt;
