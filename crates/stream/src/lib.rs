@@ -16,11 +16,15 @@ mod streams;
 
 pub use coordinator::Coordinator;
 pub use coordinator::status::{NamePosition, QueryStatus, Reached, StreamStatus};
-pub use output::{
-    AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, JoiningMember,
-    Output, Pause, QueryChange, QueryEvent, Statements, WindowBatches,
+pub use output::{JoiningMember, Output, Pause, QueryChange, QueryEvent};
+pub use protocol::declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
+pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
+pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject};
+pub use protocol::input::{
+    Admission, Input, Push, PushHead, PushStatement, PushVerdict, ReadPush, Repeat, Taken,
 };
 pub use protocol::refusal::{Refusal, RefusalKind};
 pub use queries::MemberId;
 pub use streams::adaptor::{StreamTerms, Timing};
 pub use streams::ahead::StreamLimits;
+pub use streams::clock::StreamClock;

@@ -167,8 +167,9 @@ impl Sequencer {
                 Output::Retire { stream, below } => {
                     self.stability.retire(self.last_cut(), stream, below);
                 }
-                Output::StreamCreated { uid, declaration } => {
-                    self.injection.stream_created(uid, declaration.batch);
+                Output::StreamCreated { clock } => {
+                    let batch = clock.declaration().batch;
+                    self.injection.stream_created(clock.uid(), batch);
                 }
                 Output::StreamDropped { uid, .. } => {
                     self.injection.stream_dropped(uid);

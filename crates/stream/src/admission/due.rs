@@ -4,11 +4,12 @@
 //! the input. It counts closes that fire; closes that are passed in bulk cost nothing and are not
 //! counted.
 
-use crate::closes::groups::{BULK_RUN, Group, Streams, just_before};
+use crate::closes::groups::{BULK_RUN, Group, just_before};
 use crate::closes::schedule::WindowShape;
 use crate::coordinator::Coordinator;
 use crate::protocol::input::{Input, ReadPush};
 use crate::protocol::refusal::Refusal;
+use crate::streams::Streams;
 use crate::streams::stream::Stream;
 use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
@@ -40,12 +41,9 @@ impl<'s, T> Reach<'s, T> {
         time: Option<EventTime>,
         times: T,
     ) -> Self {
-        let others = stream.sources.iter().filter(|(name, _)| *name != source);
-        let others = others.filter_map(|(_, source)| source.time);
-        let least = others.chain(time).min();
         Reach {
             stream,
-            to: least.max(stream.complete_through),
+            to: stream.watermark_with(source, time),
             times,
         }
     }
@@ -77,10 +75,7 @@ impl Coordinator {
     ) -> Result<(), Refusal> {
         let most = self.limits.closes_at_once;
         for reach in reaches {
-            let Some(to) = reach
-                .to
-                .filter(|_| reach.to > reach.stream.complete_through)
-            else {
+            let Some(to) = reach.to.filter(|_| reach.to > reach.stream.watermark()) else {
                 continue;
             };
             for group in self.groups.waiting_at(reach.stream, to) {
@@ -120,7 +115,7 @@ impl Coordinator {
         let streams = || group.key.streams.iter().map(|uid| &self.streams[uid]);
         let times = streams().map(|stream| {
             let reached = reach_of(stream.uid).and_then(|reach| reach.to);
-            reached.max(stream.complete_through)
+            reached.max(stream.watermark())
         });
         let ready = times.min()??;
         let first = match group.next {
@@ -197,7 +192,7 @@ impl Coordinator {
             _ => Vec::new(),
         };
         let uids: Vec<StreamUid> = (named.into_iter())
-            .filter_map(|iri| self.by_iri.get(iri).copied())
+            .filter_map(|iri| self.streams.uid_of(iri))
             .collect();
         uids.into_iter()
     }

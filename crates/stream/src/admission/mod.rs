@@ -15,13 +15,14 @@ use crate::protocol::refusal::Refusal;
 use crate::queries::MemberView;
 use crate::streams::adaptor::FARTHEST_MS;
 use crate::streams::ahead::AheadGate;
+use crate::streams::judge::check_range;
 use crate::streams::stream::Stream;
 use somersault_lang::CreateStream;
 use somersault_lang::token::have_same_tokens;
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, LoadRecord, Record, Resolved, UpdateRecord,
 };
-use somersault_model::{EventTime, QueryUid, StreamUid};
+use somersault_model::{EventTime, QueryUid};
 
 impl Coordinator {
     /// Checks an input against the state and says what to log. Changes nothing.
@@ -96,8 +97,8 @@ impl Coordinator {
     }
 
     fn known_stream(&self, iri: &str) -> Result<&Stream, Refusal> {
-        let uid = self.by_iri.get(iri);
-        uid.and_then(|uid| self.streams.get(uid))
+        self.streams
+            .find(iri)
             .ok_or_else(|| Refusal::UnknownStream {
                 stream: iri.to_owned(),
             })
@@ -111,18 +112,6 @@ impl Coordinator {
             })
     }
 
-    /// Derived streams take nothing from outside.
-    fn check_source(&self, stream: &Stream, remedy: &str) -> Result<(), Refusal> {
-        let Some(query) = stream.derived_by else {
-            return Ok(());
-        };
-        Err(Refusal::Derived {
-            stream: stream.iri().to_owned(),
-            query: self.queries.shown_name(query).to_owned(),
-            remedy: remedy.to_owned(),
-        })
-    }
-
     fn admit_advance(
         &self,
         received_ms: i64,
@@ -130,11 +119,13 @@ impl Coordinator {
     ) -> Result<Admission, Refusal> {
         for (iri, time) in &to {
             let stream = self.known_stream(iri)?;
-            self.check_source(stream, "advance the streams that it windows")?;
+            stream
+                .clock()
+                .check_source("advance the streams that it windows")?;
             check_range(iri, *time)?;
             // Where the clock alone moves a stream it cannot be wrong about the clock.
             if stream.time_by_clock(received_ms) != Some(*time) {
-                let mut ahead = AheadGate::new(stream, self.limits.ahead, received_ms);
+                let mut ahead = AheadGate::new(stream.clock(), received_ms);
                 ahead.pass(*time).map_err(|far| Refusal::AdvanceTooFar {
                     stream: iri.clone(),
                     to: *time,
@@ -145,7 +136,7 @@ impl Coordinator {
         }
         to.retain(|(iri, time)| {
             self.known_stream(iri)
-                .is_ok_and(|stream| Some(*time) > stream.complete_through)
+                .is_ok_and(|stream| Some(*time) > stream.watermark())
         });
         if to.is_empty() {
             return Ok(Admission::Nothing);
@@ -184,7 +175,7 @@ impl Coordinator {
         check_span("BATCH", format!("stream <{iri}>"), declaration.batch.0)?;
         let resolved = Resolved {
             sn: self.last_cut,
-            stream: Some(StreamUid(self.next_stream)),
+            stream: Some(self.streams.next_uid()),
             ..Resolved::default()
         };
         let command_given = Command::CreateStream {
@@ -206,7 +197,9 @@ impl Coordinator {
 
     fn admit_reset_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
-        self.check_source(stream, "its time follows from its query")?;
+        stream
+            .clock()
+            .check_source("its time follows from its query")?;
         // A query would have fired for closes that come a second time.
         if let Some(queries) = self.readers_of(stream) {
             return Err(Refusal::StreamInUse {
@@ -216,7 +209,7 @@ impl Coordinator {
         }
         let resolved = Resolved {
             sn: self.last_cut,
-            stream: Some(StreamUid(self.next_stream)),
+            stream: Some(self.streams.next_uid()),
             ..Resolved::default()
         };
         Ok(command(received_ms, Command::ResetStream { iri }, resolved))
@@ -224,7 +217,7 @@ impl Coordinator {
 
     fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
-        self.check_source(stream, "DROP QUERY ends both")?;
+        stream.clock().check_source("DROP QUERY ends both")?;
         if let Some(queries) = self.readers_of(stream) {
             return Err(Refusal::StreamInUse {
                 stream: iri,
@@ -277,16 +270,6 @@ fn check_span(clause: &'static str, subject: String, value_ms: i64) -> Result<()
         clause,
         subject,
         value_ms,
-    })
-}
-
-fn check_range(stream: &str, at: EventTime) -> Result<(), Refusal> {
-    if (-FARTHEST_MS..=FARTHEST_MS).contains(&at.0) {
-        return Ok(());
-    }
-    Err(Refusal::TimeOutOfRange {
-        stream: stream.to_owned(),
-        at,
     })
 }
 

@@ -3,21 +3,18 @@
 //! Before changing anything here: a push is judged twice, before its terms are interned and again
 //! in its turn, so the judgement depends on the state and the times alone.
 
-use super::check_range;
 use crate::admission::due::Reach;
+use crate::closes::groups::Groups;
 use crate::coordinator::Coordinator;
-use crate::output::FiringKey;
+use crate::protocol::firing::FiringKey;
 use crate::protocol::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
 use crate::protocol::refusal::Refusal;
-use crate::streams::adaptor::TooLate;
-use crate::streams::ahead::{AheadGate, TooFarAhead};
+use crate::queries::Queries;
+use crate::streams::Streams;
 use crate::streams::stream::Stream;
-use crate::streams::taken::Sequence;
 use oxrdf::Quad;
-use somersault_lang::LatePolicy;
 use somersault_log::{DerivedRecord, PushRecord, PushStatements, Record, StreamStatement};
 use somersault_model::EventTime;
-use std::num::NonZeroI64;
 
 impl Coordinator {
     pub(super) fn admit_push(&self, push: Push) -> Result<Admission, Refusal> {
@@ -71,69 +68,23 @@ impl Coordinator {
         times: impl ExactSizeIterator<Item = Option<EventTime>> + Clone,
     ) -> Result<PushVerdict, Refusal> {
         let stream = self.known_stream(&head.stream)?;
-        self.check_source(stream, "push to the streams that it windows")?;
-        if is_repeat(stream, head)? {
+        let clock = stream.clock();
+        clock.check_source("push to the streams that it windows")?;
+        if stream.is_repeat(head)? {
             return Ok(PushVerdict::Repeat);
         }
         let count = times.len();
         if count == 0 {
             return Ok(PushVerdict::Nothing);
         }
-        let by_clock = self.judge_times(stream, head, received_ms, times)?;
-        self.judge_budget(stream, head, count)?;
-        Ok(PushVerdict::Taken(by_clock))
-    }
-
-    /// Checks the times of a push. On an ARRIVAL TIME stream, returns the time that all its
-    /// statements get.
-    fn judge_times(
-        &self,
-        stream: &Stream,
-        head: &PushHead,
-        received_ms: i64,
-        times: impl Iterator<Item = Option<EventTime>> + Clone,
-    ) -> Result<Option<EventTime>, Refusal> {
-        let mut gate = stream.gate(&head.source);
-        let by_clock = stream.is_arrival_time().then(|| {
-            let now = EventTime(received_ms);
-            // A clock that was set back must not make statements late.
-            now.max(stream.complete_through.unwrap_or(now))
-                .max(gate.source.unwrap_or(now))
-        });
-        let times_of_push = times.clone().flatten();
-        let mut ahead = AheadGate::new(stream, self.limits.ahead, received_ms);
-        let rejects = stream.declaration.late_policy == LatePolicy::Reject;
-        for (at_index, at) in times.enumerate() {
-            let index = at_index + 1;
-            let Some(at) = by_clock.or(at) else {
-                return Err(Refusal::NoEventTime {
-                    stream: head.stream.clone(),
-                    index,
-                });
-            };
-            check_range(&head.stream, at)?;
-            if by_clock.is_none() {
-                ahead
-                    .pass(at)
-                    .map_err(|far| far_refusal(head, index, (at, received_ms), far))?;
-            }
-            if let Err(late) = gate.pass(at)
-                && rejects
-            {
-                return Err(late_refusal(
-                    stream,
-                    &head.source,
-                    (index, at),
-                    late,
-                    received_ms,
-                ));
-            }
-        }
-        if by_clock.is_none() {
-            let reach = Reach::of_push(stream, &head.source, gate.source, times_of_push);
+        let passed = clock.judge_times(head, received_ms, times.clone())?;
+        if passed.by_clock.is_none() {
+            let times = times.flatten();
+            let reach = Reach::of_push(stream, &head.source, passed.source, times);
             self.check_closes(&[reach])?;
         }
-        Ok(by_clock)
+        self.judge_budget(stream, head, count)?;
+        Ok(PushVerdict::Taken(passed.by_clock))
     }
 
     /// Checks that a stream, and those derived from it, have room for this many statements.
@@ -143,22 +94,32 @@ impl Coordinator {
                 stream: head.stream.clone(),
                 held_bytes,
                 budget_bytes: stream.declaration.budget_bytes,
-                reason: self.budget_holder(stream),
+                reason: self.holders().holder_of(&self.streams, stream),
             });
         }
-        if let Some((below, held_bytes)) = self.full_below(stream) {
-            return Err(Refusal::OverBudget {
-                stream: below.iri().to_owned(),
-                held_bytes,
-                budget_bytes: below.declaration.budget_bytes,
-                reason: format!(
-                    "what is pushed to <{}> feeds it, and {}",
-                    head.stream,
-                    self.budget_holder(below)
-                ),
-            });
+        match self.holders().refusal_below(&self.streams, stream) {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn holders(&self) -> Holders<'_> {
+        Holders {
+            groups: &self.groups,
+            queries: &self.queries,
+        }
+    }
+
+    /// Shows on the clocks of streams what they hold.
+    pub(crate) fn publish_clocks(&mut self) {
+        let holders = Holders {
+            groups: &self.groups,
+            queries: &self.queries,
+        };
+        self.streams.publish(
+            |streams, stream| holders.holder_of(streams, stream),
+            |streams, stream| holders.refusal_below(streams, stream),
+        );
     }
 
     pub(super) fn admit_derived(
@@ -179,9 +140,32 @@ impl Coordinator {
             statements,
         }))
     }
+}
+
+/// Finds what holds the slices of streams.
+struct Holders<'c> {
+    groups: &'c Groups,
+    queries: &'c Queries,
+}
+
+impl Holders<'_> {
+    /// The refusal of pushes to a stream, if one that it feeds is full.
+    fn refusal_below(&self, streams: &Streams, stream: &Stream) -> Option<Refusal> {
+        let (below, held_bytes) = streams.full_below(stream)?;
+        Some(Refusal::OverBudget {
+            stream: below.iri().to_owned(),
+            held_bytes,
+            budget_bytes: below.declaration.budget_bytes,
+            reason: format!(
+                "what is pushed to <{}> feeds it, and {}",
+                stream.iri(),
+                self.holder_of(streams, below)
+            ),
+        })
+    }
 
     /// Says what holds a stream's slices, and what helps.
-    fn budget_holder(&self, stream: &Stream) -> String {
+    fn holder_of(&self, streams: &Streams, stream: &Stream) -> String {
         let window = stream.needs.first();
         let first_window = window.map(|(from, _)| stream.batch_of(*from));
         let first_firing = stream.lagging.first().map(|(batch, _)| *batch);
@@ -198,7 +182,7 @@ impl Coordinator {
             .groups
             .waits_for(*group)
             .filter(|uid| *uid != stream.uid);
-        match waits_for.and_then(|uid| self.streams.get(&uid)) {
+        match waits_for.and_then(|uid| streams.get(&uid)) {
             Some(other) => format!(
                 "query {name} holds them while it waits for stream <{}>; push to or advance that stream, PAUSE QUERY {name}, or declare the stream with a larger BUDGET",
                 other.iri()
@@ -207,68 +191,6 @@ impl Coordinator {
                 "the windows of query {name} need them; use a shorter RANGE, or declare the stream with a larger BUDGET"
             ),
         }
-    }
-}
-
-/// Whether a push with this (stream, source, seq) was taken before.
-fn is_repeat(stream: &Stream, head: &PushHead) -> Result<bool, Refusal> {
-    let source = stream.sources.get(&head.source);
-    let Some((source, seq)) = source.zip(head.seq) else {
-        return Ok(false);
-    };
-    match source.taken.find(seq) {
-        Sequence::Free => Ok(false),
-        Sequence::Taken => Ok(true),
-        Sequence::Forgotten => Err(Refusal::SequenceForgotten {
-            stream: head.stream.clone(),
-            source_name: head.source.clone(),
-            seq,
-            floor: source.taken.floor(),
-        }),
-    }
-}
-
-fn far_refusal(
-    head: &PushHead,
-    index: usize,
-    (at, received_ms): (EventTime, i64),
-    far: TooFarAhead,
-) -> Refusal {
-    Refusal::TooFarAhead {
-        stream: head.stream.clone(),
-        index,
-        statement: String::new(),
-        at,
-        bound: far.to_string(),
-        received: EventTime(received_ms),
-    }
-}
-
-fn late_refusal(
-    stream: &Stream,
-    source: &str,
-    (index, at): (usize, EventTime),
-    late: TooLate,
-    received_ms: i64,
-) -> Refusal {
-    let alone = stream.sources.is_empty()
-        || (stream.sources.len() == 1 && stream.sources.contains_key(source));
-    let source_phrase = match source {
-        _ if alone || !late.of_source => "the stream is".to_owned(),
-        "" => "its source without a name is".to_owned(),
-        name => format!("its source {name:?} is"),
-    };
-    let by_clock = !late.of_source && stream.was_moved_by_clock(received_ms);
-    let idle = stream.declaration.idle.filter(|_| by_clock);
-    Refusal::Late {
-        stream: stream.iri().to_owned(),
-        index,
-        statement: String::new(),
-        at,
-        complete_through: late.complete_through,
-        source_phrase,
-        needed_ms: late.complete_through.0 - at.0 + stream.lateness().0,
-        idle_ms: idle.and_then(|idle| NonZeroI64::new(idle.0)),
     }
 }
 

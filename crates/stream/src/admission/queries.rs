@@ -58,7 +58,7 @@ impl Coordinator {
         if let Some(replaced) = resolved.replaced {
             Coordinator::check_is_there(&name, replaced, &resolved.stream_times)?;
         }
-        let new_stream = StreamUid(self.next_stream);
+        let new_stream = self.streams.next_uid();
         resolved.stream = declaration.derives.as_ref().map(|_| new_stream);
         let command_given = match old {
             None => Command::RegisterQuery {
@@ -165,11 +165,11 @@ impl Coordinator {
         let uids: BTreeSet<StreamUid> = declaration
             .windows
             .iter()
-            .filter_map(|window| self.by_iri.get(window.stream.as_str()).copied())
+            .filter_map(|window| self.streams.uid_of(window.stream.as_str()))
             .collect();
         let times = uids
             .iter()
-            .filter_map(|uid| self.streams[uid].complete_through.map(|time| (*uid, time)));
+            .filter_map(|uid| self.streams[uid].watermark().map(|time| (*uid, time)));
         let stream_times: Vec<(StreamUid, EventTime)> = times.collect();
         let replaced = old.map(|old| self.replaced(old, &uids, &stream_times));
         let latest = stream_times.iter().map(|(_, time)| *time).max();

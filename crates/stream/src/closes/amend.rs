@@ -11,7 +11,9 @@
 use crate::closes::groups::{GroupId, Groups};
 use crate::closes::schedule::WindowShape;
 use crate::coordinator::Coordinator;
-use crate::output::{AmendedBatch, BatchChange, Firing, Inject, Output, QueryChange};
+use crate::output::{Output, QueryChange};
+use crate::protocol::firing::Firing;
+use crate::protocol::inject::{AmendedBatch, BatchChange, Inject};
 use crate::queries::Delivery;
 use crate::streams::stream::{Batch, LateStatement, Stream};
 use somersault_model::{BatchNumber, EventTime, Lease, Mutation, StreamUid};

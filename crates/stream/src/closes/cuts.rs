@@ -10,7 +10,9 @@
 //! due (ADR 23).
 
 use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
-use crate::output::{ClosedBatch, Firing, FiringKey, Inject, Output, QueryChange};
+use crate::output::{Output, QueryChange};
+use crate::protocol::firing::{Firing, FiringKey};
+use crate::protocol::inject::{ClosedBatch, Inject};
 use crate::queries::Delivery;
 use somersault_log::{PlanRecord, Position};
 use somersault_model::{BatchNumber, EventTime, Sn, StreamUid};
@@ -88,7 +90,7 @@ impl Coordinator {
     fn stream_times(&self, through: Option<EventTime>) -> Vec<(StreamUid, EventTime)> {
         let moved = self.moved.iter().filter_map(|uid| {
             let stream = &self.streams[uid];
-            let complete = stream.complete_through?;
+            let complete = stream.watermark()?;
             let end =
                 stream.batch_end_before(through.map_or(complete, |close| close.min(complete)));
             (Some(end) > stream.planned).then_some((*uid, end))
@@ -177,13 +179,13 @@ impl Coordinator {
                 continue;
             };
             assert!(
-                stream.planned < Some(*time) && Some(*time) <= stream.complete_through,
+                stream.planned < Some(*time) && Some(*time) <= stream.watermark(),
                 "VT-1: the time of stream <{}> in a plan record goes on, and never past what was seen",
                 stream.iri()
             );
             stream.planned = Some(*time);
             let over = stream
-                .complete_through
+                .watermark()
                 .map(|complete| stream.batch_end_before(complete));
             if over <= Some(*time) {
                 self.moved.remove(uid);
@@ -302,17 +304,24 @@ impl Coordinator {
                 if is_done {
                     let key = firing.key();
                     out.push(Output::Cancelled(firing));
-                    self.on_fired(key, out);
+                    self.finish(key, out);
                 } else {
                     out.push(Output::Fire(firing));
                 }
             }
         }
+        self.publish_clocks();
     }
 
     /// A firing has been executed (or has failed) and no longer needs its slices. Returns the SN
     /// that it became due with; a second call changes nothing and returns `None`.
     pub fn on_fired(&mut self, key: FiringKey, out: &mut Vec<Output>) -> Option<Sn> {
+        let sn = self.finish(key, out);
+        self.publish_clocks();
+        sn
+    }
+
+    fn finish(&mut self, key: FiringKey, out: &mut Vec<Output>) -> Option<Sn> {
         let sn = self.unfinished.remove(&key)?;
         self.note_done(key.query, sn, out);
         let lagging = self.lagging.get_mut(&sn)?;

@@ -16,14 +16,13 @@
 
 use crate::closes::amend::Amended;
 use crate::closes::schedule::{Schedule, WindowShape};
+use crate::streams::Streams;
 use crate::streams::stream::Stream;
 use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest run of empty closes, due at once, that all fire.
 pub(crate) const BULK_RUN: u64 = 64;
-
-pub(crate) type Streams = BTreeMap<StreamUid, Stream>;
 
 /// The identity of a group; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,11 +105,7 @@ impl Group {
 
     /// The time that all of its streams have reached.
     fn ready(&self, streams: &Streams) -> EventTime {
-        let times = self
-            .key
-            .streams
-            .iter()
-            .map(|uid| streams[uid].complete_through);
+        let times = self.key.streams.iter().map(|uid| streams[uid].watermark());
         times.min().flatten().unwrap_or(EventTime::MIN)
     }
 
@@ -391,7 +386,7 @@ impl Groups {
             let reached = stream
                 .waiting
                 .first()
-                .filter(|(close, _)| Some(*close) <= stream.complete_through);
+                .filter(|(close, _)| Some(*close) <= stream.watermark());
             let Some((_, id)) = reached.copied() else {
                 return;
             };
@@ -465,7 +460,7 @@ impl Groups {
             .key
             .streams
             .iter()
-            .map(|uid| (streams[uid].complete_through, *uid))
+            .map(|uid| (streams[uid].watermark(), *uid))
             .min()
             .expect("a group has a stream: admission refuses queries without windows");
         let (Some(ready), laggard) = furthest_behind else {
@@ -619,7 +614,7 @@ impl Group {
     /// The first close after a base that the group has not passed.
     fn first_to_come(&self, streams: &Streams, base: EventTime) -> EventTime {
         let of_group = self.key.streams.iter().map(|uid| &streams[uid]);
-        let ready = of_group.clone().map(|it| it.complete_through).min();
+        let ready = of_group.clone().map(|it| it.watermark()).min();
         let began = of_group.filter_map(|stream| stream.begin);
         let passed = began.chain(ready.flatten()).max();
         self.candidate_after(streams, passed.map_or(base, |passed| passed.max(base)))

@@ -6,7 +6,7 @@
 //! of a window at its close `c` is `c−R ≤ event time < c`. The dull twin in tests/it compares all
 //! of it with a list.
 
-use crate::output::BatchShape;
+use crate::protocol::firing::BatchShape;
 use somersault_model::{EventTime, Millis};
 
 /// The closes of a query: the union of arithmetic progressions with one origin.

@@ -8,13 +8,16 @@
 pub(crate) mod status;
 
 use crate::closes::amend::Amendments;
-use crate::closes::groups::{Groups, PassedRun, Streams};
-use crate::output::{Firing, FiringKey, Output, QueryChange};
+use crate::closes::groups::{Groups, PassedRun};
+use crate::output::{Output, QueryChange};
 use crate::protocol::declaration::{Resolve, ResolveError};
+use crate::protocol::firing::{Firing, FiringKey};
 use crate::protocol::input::Input;
 use crate::queries::{MemberView, Queries, RetiringQuery};
+use crate::streams::Streams;
 use crate::streams::adaptor::{Interner, StreamTerms};
 use crate::streams::ahead::StreamLimits;
+use crate::streams::clock::StreamClock;
 use crate::streams::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
 use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, Resolved, UpdateRecord};
@@ -36,10 +39,8 @@ pub struct Coordinator {
     /// The limits that admission enforces.
     pub(crate) limits: StreamLimits,
     pub(crate) streams: Streams,
-    pub(crate) by_iri: BTreeMap<String, StreamUid>,
     pub(crate) queries: Queries,
     pub(crate) groups: Groups,
-    pub(crate) next_stream: u32,
 
     /// Closed batches that wait for their cut, by end.
     pub(crate) closed: BTreeMap<(EventTime, StreamUid, BatchNumber), Batch>,
@@ -101,11 +102,9 @@ impl Coordinator {
     pub fn new() -> Coordinator {
         Coordinator {
             limits: StreamLimits::default(),
-            streams: Streams::new(),
-            by_iri: BTreeMap::new(),
+            streams: Streams::default(),
             queries: Queries::default(),
             groups: Groups::default(),
-            next_stream: 1,
             closed: BTreeMap::new(),
             effects: VecDeque::new(),
             amendments: Amendments::default(),
@@ -136,6 +135,17 @@ impl Coordinator {
     /// If the record cannot follow the ones before it (a stream that does not exist, an SN out of
     /// order): no log that admission and the cuts have written holds such a record.
     pub fn apply(
+        &mut self,
+        record: &Record,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ResolveError> {
+        let applied = self.apply_record(record, resolve, out);
+        self.publish_clocks();
+        applied
+    }
+
+    fn apply_record(
         &mut self,
         record: &Record,
         resolve: &dyn Resolve,
@@ -229,14 +239,17 @@ impl Coordinator {
 
     /// What an interner must know about a stream; `None` for an unknown stream.
     pub fn terms_of(&self, iri: &str) -> Option<StreamTerms> {
-        let stream = self.streams.get(self.by_iri.get(iri)?)?;
-        Some(stream.terms())
+        Some(self.streams.find(iri)?.terms())
+    }
+
+    /// What every thread may know of a stream; `None` for an unknown stream.
+    pub fn clock_of(&self, iri: &str) -> Option<Arc<StreamClock>> {
+        Some(Arc::clone(self.streams.find(iri)?.clock()))
     }
 
     fn logged_stream(&self, iri: &str) -> StreamUid {
-        *self
-            .by_iri
-            .get(iri)
+        self.streams
+            .uid_of(iri)
             .expect("S2: the log names only streams that it created before")
     }
 
@@ -251,9 +264,7 @@ impl Coordinator {
                 self.closed
                     .insert((number.end(interval), *uid, number), batch);
             }
-            let over = stream
-                .complete_through
-                .map(|time| stream.batch_end_before(time));
+            let over = stream.watermark().map(|time| stream.batch_end_before(time));
             if over > stream.planned {
                 self.moved.insert(*uid);
             }
@@ -311,20 +322,15 @@ impl Coordinator {
         let resolved = &record.resolved;
         match &record.command {
             Command::CreateStream {
-                iri,
-                text,
-                namespace,
+                text, namespace, ..
             } => {
                 let declaration = resolve.stream_declaration(text, namespace.as_deref())?;
                 let uid = resolved
                     .stream
                     .expect("S5: CREATE STREAM is logged with the stream's uid");
-                let declaration = Arc::new(declaration);
-                self.next_stream = self.next_stream.max(uid.0 + 1);
-                self.by_iri.insert(iri.clone(), uid);
-                let stream = Stream::new(uid, declaration.clone(), namespace.clone(), resolve);
-                self.streams.insert(uid, stream);
-                out.push(Output::StreamCreated { uid, declaration });
+                let declared = (Arc::new(declaration), namespace.clone());
+                let stream = Stream::new((uid, None), declared, self.limits.ahead, resolve);
+                self.add_stream(stream, out);
             }
             Command::DropStream { iri } => drop(self.drop_stream(iri, out)),
             Command::ResetStream { iri } => self.reset_stream(iri, resolved, resolve, out),
@@ -371,7 +377,6 @@ impl Coordinator {
     /// Drops a stream. Its acknowledged facts are absorbed, also from batches that are still open.
     pub(crate) fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) -> Option<Stream> {
         let uid = self.logged_stream(iri);
-        self.by_iri.remove(iri);
         self.moved.remove(&uid);
         let mut absorbed = Vec::new();
         self.closed.retain(|(_, stream, _), batch| {
@@ -381,7 +386,7 @@ impl Coordinator {
             *stream != uid
         });
         absorbed.extend(self.amendments.drop_stream(uid));
-        let mut dropped = self.streams.remove(&uid);
+        let mut dropped = self.streams.remove(uid);
         if let Some(stream) = &mut dropped {
             absorbed.extend(stream.take_open().flat_map(|batch| batch.absorbed));
         }
@@ -411,10 +416,15 @@ impl Coordinator {
         let Some(old) = self.drop_stream(iri, out) else {
             return;
         };
-        self.next_stream = self.next_stream.max(uid.0 + 1);
-        self.by_iri.insert(iri.to_owned(), uid);
-        let declaration = old.declaration.clone();
-        self.streams.insert(uid, old.begin_again(uid, resolve));
-        out.push(Output::StreamCreated { uid, declaration });
+        let begun = old.begin_again(uid, self.limits.ahead, resolve);
+        self.add_stream(begun, out);
+    }
+
+    /// Adds a stream, and hands its clock out.
+    pub(crate) fn add_stream(&mut self, stream: Stream, out: &mut Vec<Output>) {
+        out.push(Output::StreamCreated {
+            clock: Arc::clone(stream.clock()),
+        });
+        self.streams.insert(stream);
     }
 }

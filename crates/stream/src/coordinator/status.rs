@@ -110,7 +110,7 @@ impl Coordinator {
         let arrival = self.streams.values().filter(|it| it.is_arrival_time());
         arrival
             .filter_map(|stream| {
-                let ahead = stream.complete_through?.minus(Millis(now_ms));
+                let ahead = stream.watermark()?.minus(Millis(now_ms));
                 let ahead = Millis(ahead.0);
                 (ahead > by).then(|| (stream.iri().to_owned(), ahead))
             })
@@ -119,37 +119,33 @@ impl Coordinator {
 
     /// Statements in open batches and in slices of a stream; 0 for an unknown one.
     pub fn held_statements(&self, iri: &str) -> u64 {
-        let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
+        let stream = self.streams.find(iri);
         stream.map_or(0, |stream| stream.held_statements)
     }
 
     /// All streams, by IRI.
     pub fn streams(&self) -> Vec<StreamStatus> {
-        let uids = self.by_iri.values();
-        uids.filter_map(|uid| self.streams.get(uid))
-            .map(|stream| self.stream_status(stream))
-            .collect()
+        let streams = self.streams.by_iri();
+        streams.map(|stream| self.stream_status(stream)).collect()
     }
 
     /// One stream.
     pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
-        let uid = self.by_iri.get(iri)?;
-        let stream = self.streams.get(uid)?;
-        Some(self.stream_status(stream))
+        Some(self.stream_status(self.streams.find(iri)?))
     }
 
     /// How many statements of a stream have been dropped as late so far (LATE DROP); 0 for an
     /// unknown stream.
     pub fn late_statements(&self, iri: &str) -> u64 {
-        let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
+        let stream = self.streams.find(iri);
         stream.map_or(0, |stream| stream.late)
     }
 
     /// Whether a push of this many statements would be within BUDGET; `true` for an unknown stream.
     pub fn has_room(&self, iri: &str, statements: usize) -> bool {
-        let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
+        let stream = self.streams.find(iri);
         stream.is_none_or(|stream| {
-            stream.over_budget(statements).is_none() && self.full_below(stream).is_none()
+            stream.over_budget(statements).is_none() && self.streams.full_below(stream).is_none()
         })
     }
 
@@ -230,7 +226,7 @@ impl Coordinator {
             .filter_map(|uid| self.streams.get(uid))
             .map(|stream| Reached {
                 stream: stream.iri().to_owned(),
-                complete_through: stream.complete_through,
+                complete_through: stream.watermark(),
                 since_ms: stream.moved_ms,
             })
             .collect();
@@ -249,7 +245,7 @@ impl Coordinator {
             derived_by: stream.derived_by.map(name),
             uid: stream.uid,
             declaration: stream.declaration.clone(),
-            complete_through: stream.complete_through,
+            complete_through: stream.watermark(),
             stable_time: stream.stable,
             statements: stream.statements,
             late: stream.late,
@@ -257,7 +253,7 @@ impl Coordinator {
             batches: stream.batches,
             held_statements: stream.held_statements,
             held_bytes: stream.held_statements * STATEMENT_BYTES,
-            sources: stream.sources.len(),
+            sources: stream.clock().source_count(),
         }
     }
 }

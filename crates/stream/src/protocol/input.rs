@@ -2,8 +2,8 @@
 //! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission
 //! makes of it is, and everything that the record's effect depends on must be in the record (S6).
 
-use crate::output::FiringKey;
 use crate::protocol::declaration::QueryDeclaration;
+use crate::protocol::firing::FiringKey;
 use crate::protocol::refusal::Refusal;
 use oxrdf::{GraphName, Quad};
 use somersault_lang::CreateStream;

@@ -1,5 +1,7 @@
-//! What goes in and out of the coordinator: inputs, refusals, declarations.
+//! What goes in and out of the coordinator: inputs, refusals, declarations, outputs.
 
 pub(crate) mod declaration;
+pub(crate) mod firing;
+pub(crate) mod inject;
 pub(crate) mod input;
 pub(crate) mod refusal;

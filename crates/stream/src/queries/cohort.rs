@@ -9,10 +9,11 @@
 use super::derive::Derivation;
 use super::members::{Counts, Members};
 use crate::closes::amend::Amended;
-use crate::closes::groups::{Group, GroupId, GroupKey, PassedRun, Streams};
+use crate::closes::groups::{Group, GroupId, GroupKey, PassedRun};
 use crate::closes::schedule::{Schedule, Span, WindowShape};
-use crate::output::{BatchShape, Firing, Statements, WindowBatches};
 use crate::protocol::declaration::QueryDeclaration;
+use crate::protocol::firing::{BatchShape, Firing, Statements, WindowBatches};
+use crate::streams::Streams;
 use crate::streams::adaptor::FARTHEST_MS;
 use crate::streams::stream::Stream;
 use somersault_lang::lift::Shape;
@@ -20,7 +21,7 @@ use somersault_lang::{CreateStream, Extent};
 use somersault_log::{DeliveredRecord, Resolved};
 use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The key of cohorts that a query may join: the default namespace, and the key of the shape.
@@ -123,13 +124,13 @@ impl Cohort {
         (uid, namespace, shape): (QueryUid, Option<&str>, &Shape),
         (declaration, derives): (QueryDeclaration, Option<Derivation>),
         resolved: &Resolved,
-        (by_iri, streams): (&BTreeMap<String, StreamUid>, &Streams),
+        streams: &Streams,
     ) -> Cohort {
         let windows = declaration.windows.iter().map(|window| {
-            let uid = *by_iri
-                .get(window.stream.as_str())
+            let stream = streams
+                .find(window.stream.as_str())
                 .expect("admission refuses windows on unknown streams");
-            let stream = &streams[&uid];
+            let uid = stream.uid;
             let since = || {
                 let times = resolved.stream_times.iter();
                 let time = times
@@ -410,15 +411,9 @@ impl Window {
 }
 
 /// The closes of a query with this declaration, on the streams that exist.
-pub(super) fn schedule_on(
-    declaration: &QueryDeclaration,
-    by_iri: &BTreeMap<String, StreamUid>,
-    streams: &Streams,
-) -> Schedule {
+pub(super) fn schedule_on(declaration: &QueryDeclaration, streams: &Streams) -> Schedule {
     let shapes = declaration.windows.iter().filter_map(|window| {
-        let stream = &streams
-            .get(by_iri.get(window.stream.as_str())?)?
-            .declaration;
+        let stream = &streams.find(window.stream.as_str())?.declaration;
         Some(shape_of(window.extent, declaration.starting_at, stream))
     });
     schedule_of(declaration, shapes)

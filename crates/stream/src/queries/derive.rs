@@ -7,8 +7,9 @@
 //! all closes, so it never puts two closes into one batch.
 
 use crate::coordinator::Coordinator;
-use crate::output::{FiringKey, Output};
+use crate::output::Output;
 use crate::protocol::declaration::{QueryDeclaration, Resolve};
+use crate::protocol::firing::FiringKey;
 use crate::protocol::refusal::Refusal;
 use crate::streams::adaptor::Interner;
 use crate::streams::stream::{Batch, Stream};
@@ -75,7 +76,7 @@ impl Coordinator {
             });
         }
         let ends = self.deriving(iri).is_some() && self.deriving(iri) == replaced;
-        match self.by_iri.contains_key(iri) && !ends {
+        match self.streams.find(iri).is_some() && !ends {
             true => Err(Refusal::DerivedStreamTaken {
                 stream: iri.to_owned(),
             }),
@@ -116,14 +117,13 @@ impl Coordinator {
 
     /// The query that derives a stream.
     fn deriving(&self, iri: &str) -> Option<QueryUid> {
-        let uid = self.by_iri.get(iri)?;
-        self.streams.get(uid)?.derived_by
+        self.streams.find(iri)?.derived_by
     }
 
     /// Creates the stream that a query about to be registered derives.
     pub(crate) fn create_derived(
         &mut self,
-        (text, namespace): (&str, Option<&str>),
+        (name, text, namespace): (&str, &str, Option<&str>),
         declaration: &QueryDeclaration,
         resolved: &Resolved,
         resolve: &dyn Resolve,
@@ -136,7 +136,7 @@ impl Coordinator {
         let sources: BTreeSet<StreamUid> = declaration
             .windows
             .iter()
-            .filter_map(|window| self.by_iri.get(window.stream.as_str()).copied())
+            .filter_map(|window| self.streams.uid_of(window.stream.as_str()))
             .collect();
         let schedule = self.schedule_of(declaration);
         let created = Arc::new(CreateStream {
@@ -153,8 +153,9 @@ impl Coordinator {
             budget_bytes: derived.budget_bytes,
             text: text.to_owned(),
         });
-        let mut stream = Stream::new(uid, created.clone(), namespace.map(str::to_owned), resolve);
-        stream.derived_by = resolved.query;
+        let declared = (created, namespace.map(str::to_owned));
+        let derived_by = resolved.query.map(|query| (query, name));
+        let mut stream = Stream::new((uid, derived_by), declared, self.limits.ahead, resolve);
         let amendable = sources.iter().filter_map(|uid| self.streams[uid].within);
         // The derived stream is ahead of its sources by a step at most.
         stream.within = amendable
@@ -165,13 +166,7 @@ impl Coordinator {
                 source.feeds.insert(uid);
             }
         }
-        self.next_stream = self.next_stream.max(uid.0 + 1);
-        self.by_iri.insert(created.iri.as_str().to_owned(), uid);
-        self.streams.insert(uid, stream);
-        out.push(Output::StreamCreated {
-            uid,
-            declaration: created,
-        });
+        self.add_stream(stream, out);
         Some(Derivation {
             stream: uid,
             through: None,
@@ -221,7 +216,7 @@ impl Coordinator {
             }
             return;
         }
-        let times = stream.complete_through.zip(stream.within);
+        let times = stream.watermark().zip(stream.within);
         let settled_before = times.map(|(time, within)| time.minus(within));
         derivation.revise(record.close, record.revision, settled_before);
         self.replace(uid, record.close, &quads, interner.lease());
@@ -260,22 +255,6 @@ impl Coordinator {
         }
         stream.await_amendment(number);
         self.amendments.replace(uid, number, batch);
-    }
-
-    /// A stream that this one feeds, directly or through others, and that has used up its BUDGET.
-    pub(crate) fn full_below(&self, stream: &Stream) -> Option<(&Stream, u64)> {
-        let mut seen = BTreeSet::new();
-        let mut to_look_at: Vec<StreamUid> = stream.feeds.iter().copied().collect();
-        while let Some(uid) = to_look_at.pop() {
-            let Some(below) = self.streams.get(&uid).filter(|_| seen.insert(uid)) else {
-                continue;
-            };
-            if let Some(held) = below.over_budget(0) {
-                return Some((below, held));
-            }
-            to_look_at.extend(&below.feeds);
-        }
-        None
     }
 }
 

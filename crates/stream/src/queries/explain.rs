@@ -5,8 +5,8 @@
 
 use crate::closes::schedule::WindowShape;
 use crate::coordinator::status::StreamStatus;
-use crate::output::{BatchShape, WindowBatches};
 use crate::protocol::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::protocol::firing::{BatchShape, WindowBatches};
 use crate::queries::shape_of;
 use somersault_lang::{Extent, StreamOperator};
 use somersault_model::{BatchNumber, EventTime, Millis};

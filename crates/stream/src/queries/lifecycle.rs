@@ -38,7 +38,7 @@ impl Coordinator {
 
     /// The closes of a query with this declaration, on the streams that exist.
     pub(crate) fn schedule_of(&self, declaration: &QueryDeclaration) -> Schedule {
-        schedule_on(declaration, &self.by_iri, &self.streams)
+        schedule_on(declaration, &self.streams)
     }
 
     /// Registers a query: into the cohort of its shape, or into one of its own.
@@ -107,7 +107,7 @@ impl Coordinator {
         let first = resolved
             .query
             .expect("a registration is logged with the query's uid");
-        let Some((_, words)) = members.first() else {
+        let Some((name, words)) = members.first() else {
             return Ok(());
         };
         let base = Self::base_of(resolved);
@@ -116,7 +116,10 @@ impl Coordinator {
         let of_shape = self.queries.of_shape(namespace, &shape);
         let cohort = match of_shape.filter(|cohort| cohort.members.takes(base)) {
             Some(cohort) => cohort.uid,
-            None => self.form(first, (&shape, words, namespace), resolved, resolve, out)?,
+            None => {
+                let named = (*name, &shape, *words, namespace);
+                self.form(first, named, resolved, resolve, out)?
+            }
         };
         let next_uid = first.0 + members.len() as u64;
         self.queries.next_uid = self.queries.next_uid.max(next_uid);
@@ -148,21 +151,21 @@ impl Coordinator {
     fn form(
         &mut self,
         uid: QueryUid,
-        (shape, words, namespace): (&Arc<Shape>, &[String], Option<&str>),
+        (name, shape, words, namespace): (&str, &Arc<Shape>, &[String], Option<&str>),
         resolved: &Resolved,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) -> Result<QueryUid, ResolveError> {
         let text = shape.text(words);
         let declaration = resolve.query_declaration(&text, namespace)?;
-        let source = (text.as_str(), namespace);
+        let source = (name, text.as_str(), namespace);
         let derives = self.create_derived(source, &declaration, resolved, resolve, out);
         let derived = derives.as_ref().map(|derivation| derivation.stream);
         let cohort = Cohort::new(
             (uid, namespace, shape),
             (declaration, derives),
             resolved,
-            (&self.by_iri, &self.streams),
+            &self.streams,
         );
         for stream in cohort.windowed() {
             if let Some(stream) = self.streams.get_mut(&stream) {

@@ -116,9 +116,7 @@ impl Coordinator {
 
     /// The time through which all of these streams are complete; `None` where one of them has none.
     fn complete_on_all(&self, streams: &BTreeSet<StreamUid>) -> Option<EventTime> {
-        let times = streams
-            .iter()
-            .map(|uid| self.streams.get(uid)?.complete_through);
+        let times = streams.iter().map(|uid| self.streams.get(uid)?.watermark());
         times.min().flatten()
     }
 

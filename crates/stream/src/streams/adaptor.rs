@@ -4,7 +4,6 @@
 //! refuses) and in `apply` (which drops what LATE DROP drops). Both must reach the same verdict
 //! from the same state.
 
-use crate::streams::taken::TakenNumbers;
 use oxrdf::{
     BlankNode, GraphNameRef, NamedOrBlankNode, NamedOrBlankNodeRef, QuadRef, Term, TermRef, Triple,
 };
@@ -18,27 +17,12 @@ use std::sync::Arc;
 /// spans overflows.
 pub(crate) const FARTHEST_MS: i64 = 1_000_000_000_000_000_000;
 
-/// One source of a stream.
-#[derive(Clone, Debug)]
-pub(crate) struct Source {
-    /// Counts the stream's sources from 0 in order of appearance; part of the names of its blank
-    /// nodes.
-    pub(crate) number: u32,
-    /// Its newest event time less LATENESS: the source promises nothing older. None before its
-    /// first accepted statement.
-    pub(crate) time: Option<EventTime>,
-    /// The sequence numbers of its pushes.
-    pub(crate) taken: TakenNumbers,
-    /// When the source last sent something, by the clock in the records.
-    pub(crate) heard_ms: i64,
-}
-
 /// Follows one source's time through a push, statement by statement, so that it does not matter how
 /// a source groups its statements into pushes.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeGate {
-    pub(crate) source: Option<EventTime>,
-    stream: Option<EventTime>,
+    pub(super) source: Option<EventTime>,
+    pub(super) stream: Option<EventTime>,
     lateness: Millis,
 }
 
@@ -46,19 +30,19 @@ pub(crate) struct TimeGate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLate {
     /// The earliest time that the gate accepts.
-    pub(crate) complete_through: EventTime,
+    pub(crate) accepted_from: EventTime,
     /// Whether that is the source's own time rather than the stream's.
     pub(crate) of_source: bool,
 }
 
 impl TimeGate {
     pub(crate) fn new(
-        source: Option<&Source>,
+        source: Option<EventTime>,
         stream: Option<EventTime>,
         lateness: Millis,
     ) -> TimeGate {
         TimeGate {
-            source: source.and_then(|source| source.time),
+            source,
             stream,
             lateness,
         }
@@ -66,11 +50,11 @@ impl TimeGate {
 
     /// Lets a statement through and moves the source's time, or says why the statement is late.
     pub(crate) fn pass(&mut self, at: EventTime) -> Result<(), TooLate> {
-        if let Some(complete_through) = self.source.max(self.stream)
-            && at < complete_through
+        if let Some(accepted_from) = self.source.max(self.stream)
+            && at < accepted_from
         {
             return Err(TooLate {
-                complete_through,
+                accepted_from,
                 of_source: self.source > self.stream,
             });
         }

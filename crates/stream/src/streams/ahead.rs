@@ -3,8 +3,7 @@
 //! Before changing anything here: the limit is judged at admission alone and never by `apply`. What
 //! the log holds was admitted, so a replay with another limit gives the same state.
 
-use crate::streams::stream::Stream;
-use somersault_lang::AheadLimit;
+use super::clock::StreamClock;
 use somersault_model::{EventTime, Millis};
 use std::fmt;
 
@@ -79,15 +78,10 @@ fn spell(span: Millis) -> String {
 }
 
 impl AheadGate {
-    /// The gate of a stream for an input received at this time; `default` is the limit for streams
-    /// whose declaration has none.
-    pub(crate) fn new(stream: &Stream, default: Option<Millis>, received_ms: i64) -> AheadGate {
+    /// The gate of a stream for an input received at this time.
+    pub(crate) fn new(stream: &StreamClock, received_ms: i64) -> AheadGate {
         AheadGate {
-            limit: match stream.declaration.ahead {
-                AheadLimit::Default => default,
-                AheadLimit::Within(limit) => Some(limit),
-                AheadLimit::Any => None,
-            },
+            limit: stream.ahead_limit(),
             newest: stream.newest(),
             received: EventTime(received_ms),
         }

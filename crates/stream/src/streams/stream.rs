@@ -1,18 +1,19 @@
 //! One declared stream: its sources, its time, its open batches, and which of its past is still
 //! needed.
 //!
-//! Before changing anything here: `complete_through` never goes back (VT-1), a batch is closed once
-//! `complete_through` has passed the batch's end, and `retained_from` moves only when a plan record
+//! Before changing anything here: the watermark never goes back (VT-1), a batch is closed once the
+//! watermark has passed the batch's end, and `retained_from` moves only when a plan record
 //! is applied, because what a window may see must follow from the log alone. What is physically
 //! still there (`retired_below`) also depends on how fast firings are.
 
+use super::adaptor::{Classifier, Interner, StreamTerms, TooLate};
+use super::clock::StreamClock;
+use super::numbered::StatementCount;
+use super::sources::Sources;
 use crate::closes::groups::GroupId;
-use crate::streams::adaptor::{
-    Classifier, FARTHEST_MS, Interner, Source, StreamTerms, TimeGate, TooLate,
-};
-use crate::streams::numbered::StatementCount;
-use crate::streams::taken::TakenNumbers;
-use somersault_lang::{CreateStream, LatePolicy, TimeDomain};
+use crate::protocol::input::PushHead;
+use crate::protocol::refusal::Refusal;
+use somersault_lang::{CreateStream, LatePolicy};
 use somersault_log::PushRecord;
 use somersault_model::{
     BatchNumber, EventTime, Intern, Lease, Millis, Mutation, QuadIds, QueryUid, Sn, StreamUid,
@@ -64,8 +65,9 @@ pub(crate) struct LateStatement {
 }
 
 /// One life of a stream: a reset starts another under a new uid.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Stream {
+    clock: Arc<StreamClock>,
     pub(crate) uid: StreamUid,
     pub(crate) declaration: Arc<CreateStream>,
     pub(crate) namespace: Option<String>,
@@ -79,18 +81,13 @@ pub(crate) struct Stream {
     /// The streams that queries derive from it.
     pub(crate) feeds: BTreeSet<StreamUid>,
     classifier: Classifier,
-    pub(crate) sources: BTreeMap<String, Source>,
-    /// Pushes so far; names the blank nodes of those that have no sequence number.
-    pushes: u64,
+    sources: Sources,
 
     /// Its first time: that of its first statement or advance. No statement before it has been
     /// seen.
     pub(crate) begin: Option<EventTime>,
-    pub(crate) complete_through: Option<EventTime>,
-    /// When that last moved, by the clock in the records.
+    /// When its watermark last moved, by the clock in the records.
     pub(crate) moved_ms: Option<i64>,
-    /// The newest heartbeat: its time, and when it was received.
-    heartbeat: Option<(EventTime, i64)>,
 
     open: BTreeMap<BatchNumber, Batch>,
     /// The closed batches from `retained_from` on.
@@ -129,10 +126,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// `derived_by`: the query whose answers are the statements, with its name. `ahead`: how far
+    /// ahead a time may lie where the declaration does not say it.
     pub(crate) fn new(
-        uid: StreamUid,
-        declaration: Arc<CreateStream>,
-        namespace: Option<String>,
+        (uid, derived_by): (StreamUid, Option<(QueryUid, &str)>),
+        (declaration, namespace): (Arc<CreateStream>, Option<String>),
+        ahead: Option<Millis>,
         intern: &dyn Intern,
     ) -> Stream {
         let into = declaration
@@ -140,25 +139,29 @@ impl Stream {
             .as_ref()
             .map(|graph| intern.intern(graph.as_ref().into()));
         let classifier = Classifier::new(&declaration.classification, into, intern);
+        let terms = StreamTerms {
+            stream: uid,
+            timing: classifier.timing().clone(),
+        };
+        let name = derived_by.map(|(_, name)| name.to_owned());
+        let clock = StreamClock::new(terms, Arc::clone(&declaration), name, ahead);
         let within = match declaration.late_policy {
             LatePolicy::Amend { within } => Some(within),
             LatePolicy::Reject | LatePolicy::Drop => None,
         };
         Stream {
+            clock: Arc::new(clock),
             uid,
             within,
             amended_from: None,
-            derived_by: None,
+            derived_by: derived_by.map(|(query, _)| query),
             feeds: BTreeSet::new(),
             declaration,
             namespace,
             classifier,
-            sources: BTreeMap::new(),
-            pushes: 0,
+            sources: Sources::default(),
             begin: None,
-            complete_through: None,
             moved_ms: None,
-            heartbeat: None,
             open: BTreeMap::new(),
             numbered: StatementCount::default(),
             held: BTreeMap::new(),
@@ -179,16 +182,23 @@ impl Stream {
         }
     }
 
+    /// What every thread may know of the stream.
+    pub(crate) fn clock(&self) -> &Arc<StreamClock> {
+        &self.clock
+    }
+
+    /// Every statement with an earlier event time has been seen; `None` before the first push or
+    /// advance.
+    pub(crate) fn watermark(&self) -> Option<EventTime> {
+        self.clock.watermark()
+    }
+
     pub(crate) fn interval(&self) -> Millis {
         self.declaration.batch
     }
 
     pub(crate) fn iri(&self) -> &str {
         self.declaration.iri.as_str()
-    }
-
-    pub(crate) fn is_arrival_time(&self) -> bool {
-        self.declaration.time == TimeDomain::Arrival
     }
 
     /// The batch that `time` falls into.
@@ -201,29 +211,27 @@ impl Stream {
         self.batch_of(time).start(self.interval())
     }
 
-    /// How far back statements may be. 0 for an ARRIVAL TIME stream: its times are the clock's,
-    /// made to go forward.
+    pub(crate) fn is_arrival_time(&self) -> bool {
+        self.clock.is_arrival_time()
+    }
+
     pub(crate) fn lateness(&self) -> Millis {
-        if self.is_arrival_time() {
-            Millis(0)
-        } else {
-            self.declaration.lateness
-        }
+        self.clock.lateness()
     }
 
-    pub(crate) fn gate(&self, source: &str) -> TimeGate {
-        TimeGate::new(
-            self.sources.get(source),
-            self.complete_through,
-            self.lateness(),
-        )
+    /// Whether a push with this (stream, source, seq) was taken before.
+    pub(crate) fn is_repeat(&self, head: &PushHead) -> Result<bool, Refusal> {
+        self.sources.is_repeat(head)
     }
 
-    /// The newest time that the stream has heard of, without LATENESS subtracted.
-    pub(crate) fn newest(&self) -> Option<EventTime> {
-        let times = self.sources.values().filter_map(|source| source.time);
-        let newest = times.max().map(|time| time.plus(self.lateness()));
-        newest.max(self.complete_through)
+    /// The watermark that the stream would have if this source were at `time`.
+    pub(crate) fn watermark_with(
+        &self,
+        source: &str,
+        time: Option<EventTime>,
+    ) -> Option<EventTime> {
+        let least = self.sources.least_with(&self.clock, source, time);
+        least.max(self.watermark())
     }
 
     /// Puts a push into batches. Late statements are dropped and counted (where LATE is REJECT,
@@ -231,8 +239,8 @@ impl Stream {
     /// returned otherwise.
     pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {
         let mut pushed = Pushed::default();
-        let mut gate = self.gate(&push.source);
-        let scope = self.note_source(push);
+        let mut gate = self.clock.gate(&push.source);
+        let scope = self.sources.note(&self.clock, push);
         let interner = Interner::of_push(intern, scope, &push.statements, self.terms());
 
         // One batch is taken out of the map at a time; a push seldom spans more than one or two.
@@ -259,7 +267,7 @@ impl Stream {
                 }
                 Err(_) => {
                     self.amended += 1;
-                    if Some(number.end(self.interval())) <= self.complete_through {
+                    if Some(number.end(self.interval())) <= self.watermark() {
                         let quad = interner.pushed(quad);
                         let late = self.late_statement(number, at, quad, &interner);
                         pushed.late.push(late);
@@ -292,14 +300,13 @@ impl Stream {
         }
 
         let Some(first) = first else { return pushed };
-        if let Some(source) = self.sources.get_mut(&push.source) {
-            source.time = gate.source;
+        if let Some(time) = gate.source {
+            self.sources.set_time(&self.clock, &push.source, time);
         }
         if self.begin.is_none() {
             self.begin = Some(first.minus(self.lateness()));
         }
-        let least = self.sources.values().filter_map(|source| source.time).min();
-        pushed.moved = self.reach(least, push.received_ms);
+        pushed.moved = self.reach(self.sources.least(), push.received_ms);
         pushed
     }
 
@@ -310,7 +317,7 @@ impl Stream {
             .begin
             .or_else(|| first.map(|first| first.minus(self.lateness())));
         self.within
-            .is_some_and(|within| at >= late.complete_through.minus(within))
+            .is_some_and(|within| at >= late.accepted_from.minus(within))
             && Some(at) >= begin
     }
 
@@ -343,29 +350,6 @@ impl Stream {
         self.statements += count;
     }
 
-    /// Records that a source was heard of. Returns the scope of the push's blank nodes.
-    fn note_source(&mut self, push: &PushRecord) -> String {
-        let newcomer = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
-        let source = self
-            .sources
-            .entry(push.source.clone())
-            .or_insert_with(|| Source {
-                number: newcomer,
-                time: None,
-                taken: TakenNumbers::default(),
-                heard_ms: push.received_ms,
-            });
-        if let Some(seq) = push.seq {
-            source.taken.take(seq);
-        }
-        source.heard_ms = push.received_ms;
-        self.pushes += 1;
-        match push.seq {
-            Some(seq) => format!("s{}o{}n{seq}", self.uid.0, source.number),
-            None => format!("s{}p{}", self.uid.0, self.pushes),
-        }
-    }
-
     /// Notes that a batch which a cut has shown will change with a later cut.
     pub(crate) fn await_amendment(&mut self, batch: BatchNumber) {
         let start = batch.start(self.interval());
@@ -374,7 +358,7 @@ impl Stream {
 
     /// Returns the time after which closes may still be amended.
     pub(crate) fn amendable_after(&self) -> Option<EventTime> {
-        let after = self.complete_through?.minus(self.within?);
+        let after = self.watermark()?.minus(self.within?);
         Some(self.amended_from.map_or(after, |from| from.min(after)))
     }
 
@@ -389,10 +373,7 @@ impl Stream {
 
     /// What an interner must know about the stream.
     pub(crate) fn terms(&self) -> StreamTerms {
-        StreamTerms {
-            stream: self.uid,
-            timing: self.classifier.timing().clone(),
-        }
+        self.clock.terms().clone()
     }
 
     /// The fact to absorb from a statement, if it is timeless.
@@ -425,14 +406,9 @@ impl Stream {
         // of any source. It is recognised by its value, because the record has no other mark and
         // every replay computes the same value.
         if self.time_by_clock(received_ms) != Some(to) {
-            for source in self.sources.values_mut() {
-                if source.time.is_some_and(|time| time <= to) {
-                    source.time = Some(to);
-                    source.heard_ms = received_ms;
-                }
-            }
-            if self.heartbeat.is_none_or(|(time, _)| time <= to) {
-                self.heartbeat = Some((to, received_ms));
+            self.sources.advance(&self.clock, to, received_ms);
+            if self.clock.heartbeat().is_none_or(|(time, _)| time <= to) {
+                self.clock.set_heartbeat(to, received_ms);
             }
         }
         if self.begin.is_none() {
@@ -441,51 +417,19 @@ impl Stream {
         self.reach(Some(to), received_ms)
     }
 
-    /// Moves the complete-through time, never back (VT-1).
+    /// Moves the watermark, never back (VT-1).
     pub(crate) fn reach(&mut self, time: Option<EventTime>, received_ms: i64) -> bool {
-        let moved = time > self.complete_through;
-        if moved {
-            self.complete_through = time;
-            self.moved_ms = Some(received_ms);
-        }
-        moved
+        let Some(time) = time.filter(|time| Some(*time) > self.watermark()) else {
+            return false;
+        };
+        self.clock.set_watermark(time);
+        self.moved_ms = Some(received_ms);
+        true
     }
 
-    /// The time that the clock moves an IDLE stream to; None where it moves nothing.
+    /// The time that the clock moves an IDLE stream to; `None` where it moves nothing.
     pub(crate) fn time_by_clock(&self, now_ms: i64) -> Option<EventTime> {
-        let time = self.clock_time(now_ms);
-        time.filter(|time| Some(*time) > self.complete_through)
-    }
-
-    /// The time of an IDLE stream by the clock: each source that has been silent for IDLE advances
-    /// from its own time at the clock's pace, the others keep their time. None where the clock
-    /// moves nothing. Never beyond the range of event times: an advance of several streams is
-    /// refused whole.
-    fn clock_time(&self, now_ms: i64) -> Option<EventTime> {
-        let idle = self.declaration.idle?;
-        if self.is_arrival_time() {
-            return None;
-        }
-        let by_clock = |(time, heard_ms): (EventTime, i64)| {
-            let silent_ms = now_ms.saturating_sub(heard_ms);
-            time.plus(Millis(silent_ms.saturating_sub(idle.0).max(0)))
-        };
-        let sources = self
-            .sources
-            .values()
-            .filter_map(|source| source.time.map(|time| (time, source.heard_ms)));
-        let least = match sources.map(by_clock).min() {
-            None => self.heartbeat.map(by_clock),
-            least => least,
-        };
-        least.map(|time| time.min(EventTime(FARTHEST_MS)))
-    }
-
-    /// Whether the clock has moved the stream to its present time: past its sources' times, and no
-    /// further than an IDLE stream is by now.
-    pub(crate) fn was_moved_by_clock(&self, now_ms: i64) -> bool {
-        let sources = self.sources.values().filter_map(|source| source.time).max();
-        self.complete_through > sources && self.clock_time(now_ms) >= self.complete_through
+        self.clock.time_by_clock(now_ms)
     }
 
     /// Whether reaching `time` would close a batch or let a group go on.
@@ -503,15 +447,15 @@ impl Stream {
 
     /// Whether an advance to `time` is worth a record.
     pub(crate) fn moves_to(&self, time: EventTime) -> bool {
-        Some(time) > self.complete_through && self.is_wanted_at(time)
+        Some(time) > self.watermark() && self.is_wanted_at(time)
     }
 
     /// Removes and returns the next batch whose end has passed.
     pub(crate) fn take_closed(&mut self) -> Option<(BatchNumber, Batch)> {
-        let complete_through = self.complete_through?;
+        let watermark = self.watermark()?;
         let interval = self.interval();
         let entry = self.open.first_entry()?;
-        if entry.key().end(interval) > complete_through {
+        if entry.key().end(interval) > watermark {
             return None;
         }
         self.batches += 1;
@@ -526,15 +470,16 @@ impl Stream {
     }
 
     /// The stream under another uid, without its time, its batches and their counts.
-    pub(crate) fn begin_again(self, uid: StreamUid, intern: &dyn Intern) -> Stream {
-        let fresh = Stream::new(uid, self.declaration, self.namespace, intern);
-        let sources = self.sources.into_iter().map(|(name, source)| {
-            let time = None;
-            (name, Source { time, ..source })
-        });
+    pub(crate) fn begin_again(
+        self,
+        uid: StreamUid,
+        ahead: Option<Millis>,
+        intern: &dyn Intern,
+    ) -> Stream {
+        let declared = (self.declaration, self.namespace);
+        let fresh = Stream::new((uid, None), declared, ahead, intern);
         Stream {
-            sources: sources.collect(),
-            pushes: self.pushes,
+            sources: self.sources.begin_again(&self.clock, &fresh.clock),
             statements: self.statements,
             late: self.late,
             amended: self.amended,
@@ -569,7 +514,7 @@ impl Stream {
     /// After a cut: drops what neither a window's next close nor KEEP needs. KEEP yields to BUDGET,
     /// windows do not.
     pub(crate) fn let_go(&mut self) {
-        let (Some(complete_through), Some(planned)) = (self.complete_through, self.planned) else {
+        let (Some(watermark), Some(planned)) = (self.watermark(), self.planned) else {
             return;
         };
         let cut = self.batch_of(planned);
@@ -578,7 +523,7 @@ impl Stream {
             .first()
             .map_or(cut, |(from, _)| self.batch_of(*from).min(cut));
         let keep = self.declaration.keep.max(self.within.unwrap_or_default());
-        let by_keep = self.batch_of(complete_through.minus(keep));
+        let by_keep = self.batch_of(watermark.minus(keep));
         let mut from = self.retained_from.max(by_windows.min(by_keep));
         let mut statements = self.retained_statements;
         for (batch, count) in self.held.range(self.retained_from..) {
@@ -621,15 +566,32 @@ impl Stream {
         if (self.held_statements + more) * STATEMENT_BYTES <= budget {
             return None;
         }
+        let needed = self.needed_statements();
+        ((needed + more) * STATEMENT_BYTES > budget).then_some(needed * STATEMENT_BYTES)
+    }
+
+    /// The number of statements that the stream has to keep.
+    fn needed_statements(&self) -> u64 {
         // KEEP alone never causes a refusal: the next cut drops what only KEEP holds.
         let uncut = self
             .planned
             .map_or(BatchNumber(i64::MIN), |planned| self.batch_of(planned));
-        let needed: u64 = self
-            .held
-            .range(self.needed_from().min(uncut)..)
-            .map(|(_, count)| count)
-            .sum();
-        ((needed + more) * STATEMENT_BYTES > budget).then_some(needed * STATEMENT_BYTES)
+        let needed = self.held.range(self.needed_from().min(uncut)..);
+        needed.map(|(_, count)| count).sum()
+    }
+
+    /// Shows on the clock what the stream holds; `holder` says what holds it, for refusals. Returns
+    /// whether pushes to the streams that feed this one may have been, or may be, refused for that.
+    pub(super) fn publish(&self, holder: impl FnOnce() -> String) -> bool {
+        let budget = self.declaration.budget_bytes;
+        self.clock.set_held(self.held_statements);
+        let is_near = |statements: &u64| statements * STATEMENT_BYTES > budget / 2;
+        let held = Some(self.held_statements).filter(is_near);
+        let needed = held.map(|_| self.needed_statements()).filter(is_near);
+        self.clock
+            .set_needed(needed.map(|needed| (needed, holder())));
+        let is_full = needed.is_some_and(|needed| needed * STATEMENT_BYTES > budget);
+        let was_full = self.clock.set_full(is_full);
+        self.derived_by.is_some() && (is_full || was_full)
     }
 }

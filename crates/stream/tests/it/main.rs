@@ -4,6 +4,7 @@
 
 mod ahead;
 mod cases;
+mod clock;
 mod cohorts;
 mod cuts;
 mod derived;

@@ -1,0 +1,59 @@
+//! What one SN changes: mutations of the stored graphs, and slices of windows.
+//!
+//! Before changing anything here: these types carry ids of terms. What plans and fires
+//! ([`super::firing`]) carries times and counts alone.
+
+use somersault_model::{BatchNumber, Lease, Mutation, QuadIds, Sn, StreamUid, TermId, TimedTriple};
+use std::sync::Arc;
+
+/// All changes of one SN to the stored graphs and the windows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inject {
+    /// The SN.
+    pub sn: Sn,
+    /// Graphs to empty before anything else.
+    pub clears: Arc<[TermId]>,
+    /// Changes of the stored graphs, in order; of several changes of one statement the last wins.
+    pub mutations: Vec<Mutation>,
+    /// Loaded statements, to be inserted.
+    pub loads: Vec<Arc<[QuadIds]>>,
+    /// Batches that closed, to become slices; ascending by end.
+    pub slices: Vec<ClosedBatch>,
+    /// Batches of earlier SNs that change: readers at this SN or later see the change.
+    pub amended: Vec<AmendedBatch>,
+}
+
+/// A closed batch that changes after all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AmendedBatch {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The batch; it may have been empty before.
+    pub batch: BatchNumber,
+    /// How it changes.
+    pub change: BatchChange,
+    /// The lease on the terms of the added statements.
+    pub lease: Option<Lease>,
+}
+
+/// How a closed batch changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BatchChange {
+    /// Late statements, which arrived after all that the batch holds.
+    Late(Vec<TimedTriple>),
+    /// The batch's new statements in place of the old ones: the firing that derives it was amended.
+    Replaced(Vec<TimedTriple>),
+}
+
+/// A closed batch. Empty ones are never handed out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClosedBatch {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The batch.
+    pub batch: BatchNumber,
+    /// All its statements, timing and timeless, in order of arrival.
+    pub statements: Vec<TimedTriple>,
+    /// The lease on the terms of its timing statements.
+    pub lease: Option<Lease>,
+}

@@ -1,0 +1,141 @@
+//! The sources of a stream, as the stream itself knows them: the numbers of their pushes, and the
+//! least of their times. Their times are in the stream's clock, where others read them.
+//!
+//! Before changing anything here: a stream's watermark is the least of its sources' times. `times`
+//! counts the sources at each time, so that a push finds the least without a walk over them.
+
+use super::clock::StreamClock;
+use super::taken::{Sequence, TakenNumbers};
+use crate::protocol::input::PushHead;
+use crate::protocol::refusal::Refusal;
+use somersault_log::PushRecord;
+use somersault_model::EventTime;
+use std::collections::BTreeMap;
+
+/// The sources of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// The sequence numbers of each source's pushes.
+    taken: BTreeMap<String, TakenNumbers>,
+    /// How many sources are at each time.
+    times: BTreeMap<EventTime, usize>,
+    /// Pushes so far; names the blank nodes of those that have no sequence number.
+    pushes: u64,
+}
+
+impl Sources {
+    /// Records that a source was heard of. Returns the scope of the push's blank nodes.
+    pub(super) fn note(&mut self, clock: &StreamClock, push: &PushRecord) -> String {
+        let source = clock.hear(&push.source, push.received_ms);
+        self.pushes += 1;
+        let uid = clock.uid().0;
+        match push.seq {
+            Some(seq) => {
+                source.use_number(seq);
+                match self.taken.get_mut(&push.source) {
+                    Some(taken) => taken.take(seq),
+                    None => {
+                        let mut taken = TakenNumbers::default();
+                        taken.take(seq);
+                        self.taken.insert(push.source.clone(), taken);
+                    }
+                }
+                format!("s{uid}o{}n{seq}", source.number())
+            }
+            None => format!("s{uid}p{}", self.pushes),
+        }
+    }
+
+    /// Moves the time of a source on.
+    pub(super) fn set_time(&mut self, clock: &StreamClock, source: &str, time: EventTime) {
+        let Some(source) = clock.source(source) else {
+            return;
+        };
+        let before = source.time();
+        if before == Some(time) {
+            return;
+        }
+        if let Some(before) = before {
+            self.leave(before);
+        }
+        *self.times.entry(time).or_default() += 1;
+        clock.set_source_time(source, time);
+    }
+
+    fn leave(&mut self, time: EventTime) {
+        if let Some(count) = self.times.get_mut(&time) {
+            *count -= 1;
+            if *count == 0 {
+                self.times.remove(&time);
+            }
+        }
+    }
+
+    /// Takes a sign of life of all sources that are not past this time: they are at it now.
+    pub(super) fn advance(&mut self, clock: &StreamClock, to: EventTime, received_ms: i64) {
+        for source in clock.sources() {
+            if source.time().is_some_and(|time| time <= to) {
+                clock.set_source_time(source, to);
+                source.set_heard(received_ms);
+            }
+        }
+        let mut there = 0;
+        while let Some(first) = self.times.first_entry().filter(|it| *it.key() <= to) {
+            there += first.remove();
+        }
+        if there > 0 {
+            self.times.insert(to, there);
+        }
+    }
+
+    /// The least of the sources' times.
+    pub(super) fn least(&self) -> Option<EventTime> {
+        self.times.keys().next().copied()
+    }
+
+    /// The least of the sources' times, if this source were at `time`.
+    pub(super) fn least_with(
+        &self,
+        clock: &StreamClock,
+        source: &str,
+        time: Option<EventTime>,
+    ) -> Option<EventTime> {
+        let own = clock.source(source).and_then(|source| source.time());
+        let mut others = self.times.iter();
+        let least = others.find(|(at, count)| **count > 1 || Some(**at) != own);
+        least.map(|(at, _)| *at).into_iter().chain(time).min()
+    }
+
+    /// Whether a push with this (stream, source, seq) was taken before.
+    pub(super) fn is_repeat(&self, head: &PushHead) -> Result<bool, Refusal> {
+        let taken = self.taken.get(&head.source);
+        let Some((taken, seq)) = taken.zip(head.seq) else {
+            return Ok(false);
+        };
+        match taken.find(seq) {
+            Sequence::Free => Ok(false),
+            Sequence::Taken => Ok(true),
+            Sequence::Forgotten => Err(Refusal::SequenceForgotten {
+                stream: head.stream.clone(),
+                source_name: head.source.clone(),
+                seq,
+                floor: taken.floor(),
+            }),
+        }
+    }
+
+    /// The sources of the stream's next life, with their numbers and without times. `clock` is that
+    /// of the life before.
+    pub(super) fn begin_again(self, clock: &StreamClock, next: &StreamClock) -> Sources {
+        let mut sources: Vec<_> = clock.sources().collect();
+        sources.sort_unstable_by_key(|source| source.number());
+        for source in sources {
+            next.hear(source.name(), source.heard_ms())
+                .use_numbers_of(source);
+        }
+        Sources {
+            times: BTreeMap::new(),
+            ..self
+        }
+    }
+}
