@@ -5,6 +5,7 @@
 //! projection can name; the variables of a sub-select that it does not project get numbers of their
 //! own, so that one [`VarId`] always means one variable of one scope.
 
+mod constants;
 pub mod expression;
 
 use expression::{Aggregate, Expression, OrderKey};

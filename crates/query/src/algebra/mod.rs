@@ -9,4 +9,5 @@ pub(crate) mod flatten;
 pub(crate) mod identity;
 pub(crate) mod logical;
 pub(crate) mod text_pattern;
+mod texts;
 pub(crate) mod varset;

@@ -7,6 +7,7 @@
 use crate::algebra::compile::compile;
 use crate::prepared::Prepared;
 use crate::prepared::parameters::BoundQuery;
+use oxrdf::Term;
 use parking_lot::RwLock;
 use rustc_hash::{FxHashMap, FxHasher};
 use somersault_lang::Query;
@@ -131,17 +132,14 @@ fn template<E>(
 pub(crate) fn shared(
     plain: &Query,
     query: Query,
-    placeholders: Vec<oxrdf::Term>,
-    constants: &[oxrdf::Term],
+    placeholders: Vec<Term>,
+    constants: &[Term],
 ) -> Option<Prepared> {
-    let mut pattern = format!("{:?}", query.pattern);
-    let pairs = placeholders.iter().zip(constants);
-    for (placeholder, constant) in pairs {
-        // Terms are told apart by class in the shape, so that they differ in these strings alone.
-        pattern = pattern.replace(&lexical(placeholder), &lexical(constant));
-    }
+    let pairs: Vec<(Term, Term)> = (placeholders.iter().cloned())
+        .zip(constants.iter().cloned())
+        .collect();
     let is_written = |name: &&String| !name.starts_with(['_', '.']);
-    let same = pattern == format!("{:?}", plain.pattern)
+    let same = query.pattern.eq_modulo_constants(&plain.pattern, &pairs)
         && query.form == plain.form
         && query.dataset == plain.dataset
         && query.base == plain.base
@@ -157,16 +155,6 @@ pub(crate) fn shared(
     // Predicates belong to the shape, since plans depend on them.
     let prepared = Prepared::placed(query, compiled, parameters);
     prepared.filter(|prepared| !prepared.inner().gives_predicate)
-}
-
-/// The lexical form of a term as it stands in a debug text.
-fn lexical(term: &oxrdf::Term) -> String {
-    let text = match term {
-        oxrdf::Term::NamedNode(name) => name.as_str(),
-        oxrdf::Term::Literal(literal) => literal.value(),
-        _ => "",
-    };
-    format!("{text:?}")
 }
 
 /// The key of an entry: a text, and the base IRI that it is parsed with.

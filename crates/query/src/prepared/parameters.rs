@@ -153,7 +153,6 @@ impl Prepared {
         mut compiled: Compiled,
         placeholders: Vec<(Term, Option<VarId>, bool)>,
     ) -> Option<Prepared> {
-        let tree = format!("{:?}", compiled.root);
         let parameters = placeholders
             .into_iter()
             .map(|(term, variable, must_be_iri)| {
@@ -162,7 +161,7 @@ impl Prepared {
                     Term::Literal(literal) => literal.value(),
                     _ => return None,
                 };
-                (!tree.contains(text)).then(|| Parameter {
+                (!compiled.root.holds_text(text)).then(|| Parameter {
                     constant: compiled.constants.add(&term),
                     variable,
                     must_be_iri,

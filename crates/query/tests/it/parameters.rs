@@ -291,3 +291,36 @@ fn what_is_not_light_gives_up_within_its_budget() {
     light.note_in_place(false);
     assert!(!light.is_light() && light.is_light(), "a pause of one");
 }
+
+#[test]
+fn a_shape_is_compared_by_its_terms_and_not_by_their_texts() {
+    let simple = |text: &str| Term::from(Literal::new_simple_literal(text));
+    let of_shape = |template: &str, plain: &str, pairs: &[(Term, Term)]| {
+        let (placeholders, constants): (Vec<Term>, Vec<Term>) = pairs.iter().cloned().unzip();
+        let (plain, template) = (
+            parse(plain).expect("a query"),
+            parse(template).expect("a query"),
+        );
+        Prepared::of_shape(&plain, template, placeholders, &constants)
+    };
+    // The literal with a language is no parameter, though it has the text of one.
+    let text =
+        |of: &str| format!("SELECT ?s {{ ?s <http://x/p> \"{of}\" ; <http://x/q> \"{of}\"@en }}");
+    let pairs = [(simple("zz"), simple("yy"))];
+    assert!(of_shape(&text("zz"), &text("yy"), &pairs).is_none());
+    // One parameter's value is another's placeholder.
+    let text = |s: &str, o: &str| format!("SELECT ?p {{ <http://x/{s}> ?p <http://x/{o}> }}");
+    let pairs = [
+        (iri("11").into(), iri("22").into()),
+        (iri("22").into(), iri("a").into()),
+    ];
+    assert!(of_shape(&text("11", "22"), &text("22", "a"), &pairs).is_some());
+    // A placeholder has the name of an operator of the algebra.
+    let text = |of: &str| format!("SELECT ?s {{ ?s <http://x/p> \"{of}\" }}");
+    let pairs = [(simple("Group"), simple("a"))];
+    assert!(of_shape(&text("Group"), &text("a"), &pairs).is_some());
+    // A text that is compiled into the query cannot be a parameter.
+    let text = |of: &str| format!("SELECT ?s {{ ?s <http://x/p> ?o FILTER(REGEX(?o, \"{of}\")) }}");
+    let pairs = [(simple("zz"), simple("a"))];
+    assert!(of_shape(&text("zz"), &text("a"), &pairs).is_none());
+}
