@@ -4,8 +4,8 @@
 use crate::algebra::expression::{Constants, Exists, Expr};
 use crate::algebra::flatten::{group_node, into_group, join, union, with_bind, with_tail};
 use crate::algebra::logical::{
-    Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern,
-    Service, Tail, Values,
+    Aggregate, GraphPosition, Group, Node, NodeId, Operator, Path, PathPattern, Position,
+    QuadPattern, Service, Tail, Values,
 };
 use crate::algebra::text_pattern::regex;
 use crate::algebra::varset::VarSet;
@@ -125,6 +125,7 @@ impl Compiler<'_> {
         }
         let name = VarSet::of([variable]);
         Node {
+            id: NodeId::new(),
             certain: node.certain.union(&name),
             possible: node.possible.union(&name),
             operator: Operator::EachGraph {
@@ -153,6 +154,7 @@ impl Compiler<'_> {
                     .map(|key| (self.expression(&key.expression, graph), key.descending))
                     .collect();
                 Node {
+                    id: NodeId::new(),
                     certain: inner.certain.clone(),
                     possible: inner.possible.clone(),
                     operator: Operator::OrderBy { inner, keys },
@@ -162,6 +164,7 @@ impl Compiler<'_> {
                 let inner = Box::new(self.node(inner, graph));
                 let kept = VarSet::of(variables.iter().copied());
                 Node {
+                    id: NodeId::new(),
                     certain: inner.certain.intersection(&kept),
                     possible: inner.possible.intersection(&kept),
                     operator: Operator::Project(inner),
@@ -171,6 +174,7 @@ impl Compiler<'_> {
             Pattern::Distinct(inner) | Pattern::Reduced(inner) => {
                 let inner = Box::new(self.node(inner, graph));
                 Node {
+                    id: NodeId::new(),
                     certain: inner.certain.clone(),
                     possible: inner.possible.clone(),
                     operator: Operator::Distinct(inner),
@@ -183,6 +187,7 @@ impl Compiler<'_> {
             } => {
                 let inner = Box::new(self.node(inner, graph));
                 Node {
+                    id: NodeId::new(),
                     certain: inner.certain.clone(),
                     possible: inner.possible.clone(),
                     operator: Operator::Slice {
@@ -238,6 +243,7 @@ impl Compiler<'_> {
         });
         let variables: Vec<_> = variables.filter(|(_, name)| !name.is_empty()).collect();
         Node {
+            id: NodeId::new(),
             // Only the other side knows which variables it leaves unbound.
             certain: VarSet::new(),
             possible: VarSet::of(variables.iter().map(|(v, _)| *v)),
@@ -270,6 +276,7 @@ impl Compiler<'_> {
             }))
         };
         Node {
+            id: NodeId::new(),
             certain: bound_by(true),
             possible: VarSet::of(variables.iter().copied()),
             operator: Operator::Values(Arc::new(Values {
@@ -317,6 +324,7 @@ impl Compiler<'_> {
             }
         }
         Node {
+            id: NodeId::new(),
             certain,
             possible,
             operator: Operator::Aggregate {

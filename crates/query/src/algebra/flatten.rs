@@ -4,7 +4,7 @@
 //! of its own.
 
 use crate::algebra::expression::Expr;
-use crate::algebra::logical::{Group, Node, Operator, Tail};
+use crate::algebra::logical::{Group, Node, NodeId, Operator, Tail};
 use crate::algebra::varset::VarSet;
 use somersault_lang::VarId;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub(crate) fn group_node(group: Group) -> Node {
         }
     }
     Node {
+        id: NodeId::new(),
         certain,
         possible,
         operator: Operator::Group(group),
@@ -53,6 +54,7 @@ pub(crate) fn union(nodes: Vec<Node>) -> Node {
         .reduce(|a, b| a.intersection(&b))
         .unwrap_or_default();
     Node {
+        id: NodeId::new(),
         operator: Operator::Union(flat),
         certain,
         possible,

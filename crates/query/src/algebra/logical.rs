@@ -8,6 +8,7 @@ use crate::algebra::expression::{ConstantId, Expr};
 use crate::algebra::varset::VarSet;
 use somersault_lang::{AggregateFunction, PathExpression, VarId};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A subject, predicate, object or graph of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -261,9 +262,33 @@ pub(crate) enum Operator {
     },
 }
 
+/// The identity of a node. No two nodes have the same, whatever queries they belong to.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NodeId(u64);
+
+impl NodeId {
+    pub(crate) fn new() -> NodeId {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NodeId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number that stands for it.
+    pub(crate) fn number(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A copy of a node is another node.
+impl Clone for NodeId {
+    fn clone(&self) -> NodeId {
+        NodeId::new()
+    }
+}
+
 /// An operator with the variables of its solutions.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
+    pub(crate) id: NodeId,
     pub(crate) operator: Operator,
     /// Bound in every solution.
     pub(crate) certain: VarSet,

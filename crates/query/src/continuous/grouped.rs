@@ -13,7 +13,7 @@ use crate::algebra::compile::Compiled;
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::{ConstantId, Expr};
 use crate::algebra::flatten::{group_node, union};
-use crate::algebra::logical::{Group, Node, Operator, Position, QuadPattern, Tail};
+use crate::algebra::logical::{Group, Node, NodeId, Operator, Position, QuadPattern, Tail};
 use crate::algebra::varset::VarSet;
 use crate::context::cells::Cells;
 use crate::context::execution::Execution;
@@ -247,6 +247,7 @@ impl Generaliser {
             _ => return self.beside_cells(self.all_bound(node)?),
         };
         Some(Node {
+            id: NodeId::new(),
             operator,
             certain: node.certain.union(&self.all),
             possible: node.possible.union(&self.all),
@@ -279,6 +280,7 @@ impl Generaliser {
 
     fn cells(&self) -> Node {
         Node {
+            id: NodeId::new(),
             operator: Operator::Cells(Arc::clone(&self.variables)),
             certain: self.all.clone(),
             possible: self.all.clone(),
@@ -350,6 +352,7 @@ impl Generaliser {
         let certain = node.certain.union(&inner.certain.intersection(&within));
         let possible = node.possible.union(&within);
         Some(Node {
+            id: NodeId::new(),
             operator,
             certain,
             possible,

@@ -31,9 +31,12 @@ const FEW: usize = 8;
 /// Values of a variable that are remembered per condition.
 const REMEMBERED: usize = 1 << 16;
 
-/// The results of conditions on one variable, by the condition's address (which is stable during an
-/// execution) and by the value.
-pub(crate) type Memo = FxHashMap<usize, FxHashMap<TermId, Truth>>;
+/// A condition of a plan without its AND, OR and NOT: the number of the plan's step, and the
+/// condition's number in the step.
+pub(crate) type ConditionId = (usize, usize);
+
+/// The results of conditions on one variable, by the value.
+pub(crate) type Memo = FxHashMap<ConditionId, FxHashMap<TermId, Truth>>;
 
 fn truth(value: Option<bool>) -> Truth {
     value.map_or(ERROR, Truth::from)
@@ -46,6 +49,8 @@ pub(crate) struct Filter<'f, 'a> {
     pub(crate) limiter: &'f mut Limiter<'a>,
     pub(crate) workspace: &'f mut Workspace,
     pub(crate) table: &'f Table,
+    /// The number of the step in its plan.
+    pub(crate) step: usize,
 }
 
 impl<'f, 'a> Filter<'f, 'a> {
@@ -60,7 +65,7 @@ impl<'f, 'a> Filter<'f, 'a> {
         for from in (0..all).step_by(ROWS_AT_ONCE) {
             rows.clear();
             rows.extend(from as u32..(from + ROWS_AT_ONCE).min(all) as u32);
-            let truths = self.truths(condition, &rows)?;
+            let truths = self.truths(condition, 0, &rows)?;
             let held = rows.iter().zip(&truths);
             kept.extend(held.filter(|(_, t)| **t == TRUE).map(|(row, _)| *row));
             self.workspace.give_truths(truths);
@@ -71,14 +76,14 @@ impl<'f, 'a> Filter<'f, 'a> {
         Ok(())
     }
 
-    /// The truth of a condition in each of some rows.
-    fn truths(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+    /// The truth of a condition in each of some rows. `at` is the number of its first leaf.
+    fn truths(&mut self, expr: &Expr, at: usize, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
         let table = self.table;
         match expr {
-            Expr::Or(list) => self.logical(list, TRUE, rows),
-            Expr::And(list) => self.logical(list, FALSE, rows),
+            Expr::Or(list) => self.logical(list, TRUE, at, rows),
+            Expr::And(list) => self.logical(list, FALSE, at, rows),
             Expr::Not(inner) => {
-                let mut truths = self.truths(inner, rows)?;
+                let mut truths = self.truths(inner, at, rows)?;
                 for t in &mut truths {
                     *t = [TRUE, FALSE, ERROR][*t as usize];
                 }
@@ -96,20 +101,20 @@ impl<'f, 'a> Filter<'f, 'a> {
             }
             Expr::Compare(op, a, b) => match (self.ids(a), self.ids(b)) {
                 (Some(a), Some(b)) => self.compare_all(*op, &a, &b, rows),
-                _ => self.each(expr, rows),
+                _ => self.each(expr, at, rows),
             },
             Expr::In(a, list) if list.len() <= FEW => match self.ids(a) {
                 Some(a) if list.iter().all(|b| self.ids(b).is_some()) => self.is_in(&a, list, rows),
-                _ => self.each(expr, rows),
+                _ => self.each(expr, at, rows),
             },
             Expr::SameTerm(a, b) => match (self.ids(a), self.ids(b)) {
                 (Some(a), Some(b)) => Ok(self.by_row(rows, |row| {
                     let (a, b) = (a.at(row), b.at(row));
                     truth((!a.is_unbound() && !b.is_unbound()).then_some(a == b))
                 })),
-                _ => self.each(expr, rows),
+                _ => self.each(expr, at, rows),
             },
-            _ => self.each(expr, rows),
+            _ => self.each(expr, at, rows),
         }
     }
 
@@ -125,6 +130,7 @@ impl<'f, 'a> Filter<'f, 'a> {
         &mut self,
         list: &[Expr],
         decisive: Truth,
+        mut leaf: usize,
         rows: &[u32],
     ) -> Result<Vec<Truth>, QueryError> {
         let mut result = self.workspace.truths();
@@ -136,7 +142,8 @@ impl<'f, 'a> Filter<'f, 'a> {
             if open.is_empty() {
                 break;
             }
-            let found = self.truths(operand, &asked)?;
+            let found = self.truths(operand, leaf, &asked)?;
+            leaf += leaves(operand);
             let mut left = 0;
             for (at, t) in found.iter().enumerate() {
                 let place = open[at];
@@ -212,19 +219,19 @@ impl<'f, 'a> Filter<'f, 'a> {
     }
 
     /// Evaluates a condition that has no form on ids.
-    fn each(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+    fn each(&mut self, expr: &Expr, at: usize, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
         let table = self.table;
         let test = TextTest::of(self.evaluation, expr);
         match test.and_then(|test| Some((table.column(test.variable)?, test))) {
-            Some((column, test)) => self.texts(expr, &test, column, rows),
-            None => self.by_value(expr, rows),
+            Some((column, test)) => self.texts((expr, at), &test, column, rows),
+            None => self.by_value(expr, at, rows),
         }
     }
 
     /// A test of texts; terms without such a text are tested as in any other condition.
     fn texts(
         &mut self,
-        expr: &Expr,
+        (expr, at): (&Expr, usize),
         test: &TextTest<'_>,
         column: &[TermId],
         rows: &[u32],
@@ -244,7 +251,7 @@ impl<'f, 'a> Filter<'f, 'a> {
         }
         self.workspace.give_ids(ids);
         if !others.is_empty() {
-            let found = self.by_value(expr, &others)?;
+            let found = self.by_value(expr, at, &others)?;
             let open = result.iter_mut().filter(|truth| **truth == NO_TEXT);
             for (truth, found) in open.zip(&found) {
                 *truth = *found;
@@ -257,7 +264,7 @@ impl<'f, 'a> Filter<'f, 'a> {
 
     /// Evaluates any condition: once per value, if it has one variable and there are many rows, and
     /// otherwise once per row.
-    fn by_value(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+    fn by_value(&mut self, expr: &Expr, at: usize, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
         let table = self.table;
         let mut result = self.workspace.truths();
         let column = (rows.len() >= WORTH_REMEMBERING)
@@ -270,7 +277,7 @@ impl<'f, 'a> Filter<'f, 'a> {
             }
             return Ok(result);
         };
-        let place = std::ptr::from_ref(expr).addr();
+        let place = (self.step, at);
         let mut known = self.evaluation.memo.remove(&place).unwrap_or_default();
         for row in rows {
             let id = column[*row as usize];
@@ -296,6 +303,15 @@ impl<'f, 'a> Filter<'f, 'a> {
             at: row as usize,
         };
         Ok(truth(self.evaluation.boolean(expr, row)))
+    }
+}
+
+/// How many conditions stand in this one, AND, OR and NOT aside.
+fn leaves(expr: &Expr) -> usize {
+    match expr {
+        Expr::Or(list) | Expr::And(list) => list.iter().map(leaves).sum(),
+        Expr::Not(inner) => leaves(inner),
+        _ => 1,
     }
 }
 

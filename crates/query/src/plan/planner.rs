@@ -69,8 +69,8 @@ pub(crate) struct Planner<'a> {
     /// Inside EXISTS: the variables from outside, which stand for their values.
     pub(crate) outside: VarSet,
     /// By the addresses of nodes, which stay where they are while planning.
-    estimates: FxHashMap<usize, Rc<Estimate>>,
-    texts: FxHashMap<usize, Rc<str>>,
+    estimates: FxHashMap<u64, Rc<Estimate>>,
+    texts: FxHashMap<u64, Rc<str>>,
 }
 
 impl<'a> Planner<'a> {
@@ -402,7 +402,7 @@ impl<'a> Planner<'a> {
     /// with values for `others`, from one such row. It is made once for each node: planning every
     /// block again inside every other would take time exponential in the nesting.
     pub(crate) fn estimate(&mut self, node: &Node, others: &VarSet) -> Rc<Estimate> {
-        let key = std::ptr::from_ref(node) as usize;
+        let key = node.id.number();
         if let Some(known) = self.estimates.get(&key) {
             return Rc::clone(known);
         }
@@ -440,7 +440,7 @@ impl<'a> Planner<'a> {
 
     /// The steps of a block as text.
     pub(crate) fn block_text(&mut self, node: &Node) -> Rc<str> {
-        let key = std::ptr::from_ref(node) as usize;
+        let key = node.id.number();
         if let Some(known) = self.texts.get(&key) {
             return Rc::clone(known);
         }

@@ -11,8 +11,8 @@ use super::is_grouped;
 use crate::algebra::expression::Expr;
 use crate::algebra::flatten::{group_node, join, union};
 use crate::algebra::logical::{
-    Aggregate, GraphPosition, Group, Node, Operator, Position, QuadPattern, RetainedScan as Leaf,
-    Values,
+    Aggregate, GraphPosition, Group, Node, NodeId, Operator, Position, QuadPattern,
+    RetainedScan as Leaf, Values,
 };
 use crate::algebra::varset::VarSet;
 use crate::prepared::Prepared;
@@ -291,6 +291,7 @@ impl Splitter<'_> {
         around.filters = outside;
         let core = Core::new(core, reads, self.prepared);
         around.blocks.push(Node {
+            id: NodeId::new(),
             operator: Operator::Retained(Leaf {
                 number: self.cores.len(),
                 variables: Arc::clone(&core.variables),

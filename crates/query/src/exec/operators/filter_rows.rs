@@ -62,6 +62,7 @@ impl PhysicalOperator for FilterRows {
             limiter: runner.limiter,
             workspace: runner.workspace,
             table: &table,
+            step: step.number,
         };
         filter.rows_that_hold(&self.0, &mut kept)?;
         let table = table.gather(&kept, &step.keep, runner.workspace);
