@@ -167,7 +167,8 @@ impl Sequencer {
     fn make_cut(&mut self, plan: PlanRecord) -> Result<(), RuntimeError> {
         let record = Record::Plan(plan);
         let position = self.shared.log.append(&record)?;
-        self.apply(&record, position)
+        self.apply(&record, position)?;
+        Ok(())
     }
 
     /// Whether the firings of the queries whose close is due next, or the shards, are too far

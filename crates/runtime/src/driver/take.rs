@@ -8,7 +8,7 @@ use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
 use somersault_log::{Command, CommandRecord, Position, Record};
 use somersault_model::Sn;
-use somersault_stream::{Admission, Input, Output, QueryChange, QueryEvent};
+use somersault_stream::{Admission, Applied, Input, Output, QueryChange, QueryEvent};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -45,42 +45,22 @@ impl Sequencer {
         };
         let position = self.shared.log.append(&record)?;
         self.note_command(&record, position);
-        let late_before = self.late_of(&record);
-        let held_before = self.held_by_reset(&record);
-        self.apply(&record, position)?;
+        let applied = self.apply(&record, position)?;
         let outcome = match &record {
-            Record::Push(push) => {
-                let late = self.late_of(&record) - late_before;
-                Outcome::Taken {
-                    statements: push.statements.len() as u64 - late,
-                    late,
-                }
-            }
             Record::Command(CommandRecord {
                 command: Command::ResetStream { .. },
                 ..
             }) => Outcome::Reset {
-                dropped: held_before,
+                dropped: applied.dropped,
             },
             Record::Command(command) => Outcome::Command(command.resolved.clone()),
             _ => Outcome::Taken {
-                statements: 0,
-                late: 0,
+                statements: applied.accepted,
+                late: applied.late,
             },
         };
         self.cut_due()?;
         Ok((outcome, position))
-    }
-
-    /// How many statements a stream holds that is about to be reset.
-    fn held_by_reset(&self, record: &Record) -> u64 {
-        match record {
-            Record::Command(CommandRecord {
-                command: Command::ResetStream { iri },
-                ..
-            }) => self.shared.coordinator.lock().held_statements(iri),
-            _ => 0,
-        }
     }
 
     /// Notes a command, so that lists that show its effect wait until it is durable.
@@ -91,23 +71,12 @@ impl Sequencer {
         }
     }
 
-    /// How many statements the stream of a push has dropped as late so far.
-    fn late_of(&self, record: &Record) -> u64 {
-        match record {
-            Record::Push(push) => {
-                let coordinator = self.shared.coordinator.lock();
-                coordinator.late_statements(&push.stream)
-            }
-            _ => 0,
-        }
-    }
-
     /// Applies a record that is in the log, and carries out the outputs.
     pub(super) fn apply(
         &mut self,
         record: &Record,
         position: Position,
-    ) -> Result<(), RuntimeError> {
+    ) -> Result<Applied, RuntimeError> {
         let mut outputs = Vec::new();
         let applied = {
             let shared = Arc::clone(&self.shared);
@@ -122,14 +91,19 @@ impl Sequencer {
             }
             applied
         };
-        if let Err(error) = applied {
-            // The log holds a record that the state does not: nothing may become visible after it.
-            let error = RuntimeError::from(error);
-            self.fail(error.clone());
-            return Err(error);
-        }
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(error) => {
+                // The log holds a record that the state does not: nothing may become visible after
+                // it.
+                let error = RuntimeError::from(error);
+                self.fail(error.clone());
+                return Err(error);
+            }
+        };
         self.stability.on_record(record, position);
-        self.carry_out(outputs, position)
+        self.carry_out(outputs, position)?;
+        Ok(applied)
     }
 
     pub(super) fn last_cut(&self) -> Sn {

@@ -12,7 +12,7 @@ use crate::closes::groups::{Groups, PassedRun};
 use crate::output::{Output, QueryChange};
 use crate::protocol::declaration::{Resolve, ResolveError};
 use crate::protocol::firing::{Firing, FiringKey};
-use crate::protocol::input::Input;
+use crate::protocol::input::{Applied, Input};
 use crate::queries::{MemberView, Queries, RetiringQuery};
 use crate::streams::Streams;
 use crate::streams::adaptor::{Interner, StreamTerms};
@@ -139,7 +139,7 @@ impl Coordinator {
         record: &Record,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<(), ResolveError> {
+    ) -> Result<Applied, ResolveError> {
         let applied = self.apply_record(record, resolve, out);
         self.publish_clocks();
         applied
@@ -150,12 +150,18 @@ impl Coordinator {
         record: &Record,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<(), ResolveError> {
+    ) -> Result<Applied, ResolveError> {
+        let mut applied = Applied::default();
         match record {
             Record::Push(push) => {
                 let uid = self.logged_stream(&push.stream);
                 let stream = self.streams.get_mut(&uid);
                 let pushed = stream.map_or_else(Pushed::default, |it| it.push(push, resolve));
+                applied = Applied {
+                    accepted: push.statements.len() as u64 - pushed.dropped,
+                    late: pushed.dropped,
+                    dropped: 0,
+                };
                 self.take_late(uid, pushed.late);
                 self.amendments.absorb(uid, pushed.facts);
                 if pushed.moved {
@@ -174,7 +180,7 @@ impl Coordinator {
                 }
                 self.on_streams_moved(&moved, out);
             }
-            Record::Command(command) => self.command(command, resolve, out)?,
+            Record::Command(command) => applied = self.command(command, resolve, out)?,
             Record::Load(load) => {
                 let statements = resolve.load_segment(&load.segment)?;
                 self.effects.push_back(Effects::Load(statements));
@@ -188,7 +194,7 @@ impl Coordinator {
             Record::Delivered(_) => {}
             Record::Derived(derived) => self.derive(derived, resolve, out),
         }
-        Ok(())
+        Ok(applied)
     }
 
     /// Before replaying a log: the answers of this query up to this mark have been delivered, so
@@ -318,7 +324,8 @@ impl Coordinator {
         record: &CommandRecord,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<(), ResolveError> {
+    ) -> Result<Applied, ResolveError> {
+        let mut applied = Applied::default();
         let resolved = &record.resolved;
         match &record.command {
             Command::CreateStream {
@@ -332,8 +339,13 @@ impl Coordinator {
                 let stream = Stream::new((uid, None), declared, self.limits.ahead, resolve);
                 self.add_stream(stream, out);
             }
-            Command::DropStream { iri } => drop(self.drop_stream(iri, out)),
-            Command::ResetStream { iri } => self.reset_stream(iri, resolved, resolve, out),
+            Command::DropStream { iri } => {
+                let dropped = self.drop_stream(iri, out);
+                applied.dropped = dropped.map_or(0, |stream| stream.held_statements);
+            }
+            Command::ResetStream { iri } => {
+                applied.dropped = self.reset_stream(iri, resolved, resolve, out);
+            }
             Command::RegisterQuery {
                 name,
                 text,
@@ -365,7 +377,7 @@ impl Coordinator {
             Command::PauseQuery { name } => self.pause(name, out),
             Command::ResumeQuery { name } => self.resume(name, resolved, out),
         }
-        Ok(())
+        Ok(applied)
     }
 
     pub(crate) fn logged_query(&self, name: &str) -> MemberView<'_> {
@@ -402,22 +414,25 @@ impl Coordinator {
     }
 
     /// Starts a stream again under a new uid: with no time and no batches, but with the sequence
-    /// numbers of its sources, so that repeats are still recognised.
+    /// numbers of its sources, so that repeats are still recognised. Returns how many statements it
+    /// held.
     fn reset_stream(
         &mut self,
         iri: &str,
         resolved: &Resolved,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) {
+    ) -> u64 {
         let uid = resolved
             .stream
             .expect("S5: a reset is logged with the stream's new uid");
         let Some(old) = self.drop_stream(iri, out) else {
-            return;
+            return 0;
         };
+        let held = old.held_statements;
         let begun = old.begin_again(uid, self.limits.ahead, resolve);
         self.add_stream(begun, out);
+        held
     }
 
     /// Adds a stream, and hands its clock out.

@@ -117,12 +117,6 @@ impl Coordinator {
             .collect()
     }
 
-    /// Statements in open batches and in slices of a stream; 0 for an unknown one.
-    pub fn held_statements(&self, iri: &str) -> u64 {
-        let stream = self.streams.find(iri);
-        stream.map_or(0, |stream| stream.held_statements)
-    }
-
     /// All streams, by IRI.
     pub fn streams(&self) -> Vec<StreamStatus> {
         let streams = self.streams.by_iri();
@@ -132,13 +126,6 @@ impl Coordinator {
     /// One stream.
     pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
         Some(self.stream_status(self.streams.find(iri)?))
-    }
-
-    /// How many statements of a stream have been dropped as late so far (LATE DROP); 0 for an
-    /// unknown stream.
-    pub fn late_statements(&self, iri: &str) -> u64 {
-        let stream = self.streams.find(iri);
-        stream.map_or(0, |stream| stream.late)
     }
 
     /// Whether a push of this many statements would be within BUDGET; `true` for an unknown stream.

@@ -1,4 +1,5 @@
-//! Inputs of the coordinator, and the answers of admission before anything is logged.
+//! Inputs of the coordinator, and its answers.
+//!
 //! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission
 //! makes of it is, and everything that the record's effect depends on must be in the record (S6).
 
@@ -212,6 +213,18 @@ pub enum Admission {
     /// It changes nothing (an empty push, an advance to where the streams are already): acknowledge
     /// it, log nothing.
     Nothing,
+}
+
+/// What an applied record did to the statements of streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Statements of a push that the stream has taken.
+    pub accepted: u64,
+    /// Late statements of a push that the stream has dropped (LATE DROP, and LATE AMEND beyond
+    /// WITHIN).
+    pub late: u64,
+    /// Statements that the stream held and that a reset or DROP STREAM has dropped.
+    pub dropped: u64,
 }
 
 /// One of several queries that was taken.

@@ -39,7 +39,8 @@ pub struct StreamClock {
 struct BudgetUse {
     /// The statements in open batches and in slices that are not retired.
     held: AtomicU64,
-    /// Those of them that the stream has to keep, once they cost more than half of BUDGET; 0 before.
+    /// Those of them that the stream has to keep, once they cost more than half of BUDGET; 0
+    /// before.
     needed: AtomicU64,
     is_full: AtomicBool,
     /// Whether a stream that this one feeds is full.

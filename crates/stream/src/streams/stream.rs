@@ -47,6 +47,8 @@ impl Batch {
 /// The effects of a push besides the statements that went into open batches.
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
+    /// Late statements that were dropped.
+    pub(crate) dropped: u64,
     /// Whether the stream's time moved.
     pub(crate) moved: bool,
     /// Late statements of closed batches, to be amended.
@@ -239,6 +241,7 @@ impl Stream {
     /// returned otherwise.
     pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {
         let mut pushed = Pushed::default();
+        let late_before = self.late;
         let mut gate = self.clock.gate(&push.source);
         let scope = self.sources.note(&self.clock, push);
         let interner = Interner::of_push(intern, scope, &push.statements, self.terms());
@@ -299,6 +302,7 @@ impl Stream {
             self.put_back(number, batch);
         }
 
+        pushed.dropped = self.late - late_before;
         let Some(first) = first else { return pushed };
         if let Some(time) = gate.source {
             self.sources.set_time(&self.clock, &push.source, time);

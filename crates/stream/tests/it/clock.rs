@@ -1,7 +1,7 @@
 //! The verdict of a stream's clock against that of admission, on generated pushes.
 //!
-//! The one thing to know: nothing runs between the two verdicts, so they must be equal. What a clock
-//! leaves to the sequencer is named in [`is_left_to_the_sequencer`].
+//! The one thing to know: nothing runs between the two verdicts, so they must be equal. What a
+//! clock leaves to the sequencer is named in [`is_left_to_the_sequencer`].
 
 use crate::harness::{Driver, derived, statement, stream, windows};
 use proptest::prelude::*;
