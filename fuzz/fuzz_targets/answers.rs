@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits, Mutation, QuadIds, ShardId, Sn, TermId};
-use somersault_query::{Answer, Dataset, Execution, PlanChoices, Prepared, SnapshotView};
+use somersault_query::{Answer, Dataset, Execution, Invocation, PlanChoices, Prepared, SnapshotView};
 use somersault_store::{ShardBatch, Store};
 use spareval::{QueryEvaluator, QueryResults};
 
@@ -156,7 +156,7 @@ fuzz_target!(|bytes: &[u8]| {
         ..Execution::new(Limits::default(), EventTime(0))
     };
     // Products of everything with everything end at a limit: nothing to compare.
-    let Ok(Answer::Solutions(solutions)) = prepared.execute(&view, &execution) else {
+    let Ok(Answer::Solutions(solutions)) = prepared.run(Invocation::new(&view, &execution)) else {
         return;
     };
     let dictionary = view.snapshot().store().dictionary();

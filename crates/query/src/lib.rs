@@ -46,6 +46,7 @@ pub use exec::explain::{ExplainedPlan, ExplainedStep, Explanation};
 pub use exec::run::StepFigures;
 pub use prepared::Prepared;
 pub use prepared::cache::PlanCache;
+pub use prepared::execute::Invocation;
 pub use prepared::parameters::BoundQuery;
 pub use update::{Effects, MOST_LISTED, Using, evaluate_update};
 pub use view::graph_view::{Dataset, GraphView, NamedGraphs, Source};

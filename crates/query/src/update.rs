@@ -7,6 +7,7 @@ use crate::context::execution::Execution;
 use crate::context::limiter::Limiter;
 use crate::exec::construct::Filler;
 use crate::prepared::Prepared;
+use crate::prepared::execute::Invocation;
 use crate::value::random::Random;
 use crate::view::graph_view::{Dataset, GraphView, Source};
 use crate::view::local_terms::quad_bytes;
@@ -286,7 +287,7 @@ impl Evaluator<'_> {
         };
         let written = self.view.overlay_bytes() as u64;
         execution.limits.query_memory_bytes = limit.saturating_sub(written);
-        let answer = prepared.execute(&self.view, &execution);
+        let answer = prepared.run(Invocation::new(&self.view, &execution));
         answer.map_err(|error| match error {
             QueryError::Memory { .. } => QueryError::Memory { limit },
             error => error,

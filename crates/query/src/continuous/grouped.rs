@@ -19,6 +19,9 @@ use crate::context::cells::Cells;
 use crate::context::execution::Execution;
 use crate::context::group_answer::GroupAnswer;
 use crate::continuous::incremental::IncrementalQuery;
+use crate::exec::explain::Explanation;
+use crate::prepared::execute::Invocation;
+use crate::prepared::parameters::Arguments;
 use crate::prepared::{Cohort, Prepared};
 use crate::view::graph_view::GraphView;
 use somersault_lang::{QueryForm, VarId};
@@ -40,15 +43,15 @@ impl Grouped {
     /// Evaluates the query for all cells.
     ///
     /// # Errors
-    /// As [`Prepared::execute`]; all cells together must stay within the limits but for that of
+    /// As [`Prepared::run`]; all cells together must stay within the limits but for that of
     /// rows.
-    pub fn execute(
+    pub fn run(
         &self,
         cells: &Cells,
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<GroupAnswer, QueryError> {
-        self.together.execute_cells(cells, view, execution)
+        self.together.run_cells(cells, view, execution)
     }
 
     /// Splits the query, to retain rows of all cells between executions. The view must have the
@@ -69,8 +72,9 @@ impl Grouped {
         cells: &Cells,
         view: &dyn GraphView,
         execution: &Execution,
-    ) -> Result<crate::exec::explain::Explanation, QueryError> {
-        self.together.explain_cells(cells, view, execution)
+    ) -> Result<Explanation, QueryError> {
+        let invocation = Invocation::of(Arguments::Cells(cells), view, execution);
+        self.together.explain(invocation, false)
     }
 }
 

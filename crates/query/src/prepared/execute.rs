@@ -17,11 +17,12 @@ use crate::exec::term_order::in_order;
 use crate::plan::planner::PlanInputs;
 use crate::prepared::parameters::Arguments;
 use crate::prepared::plan_memory::ThreadPlan;
-use crate::prepared::{Prepared, Reuse, has_blank_node};
+use crate::prepared::{Prepared, has_blank_node};
 use crate::value::random::Random;
 use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use crate::view::sources::Graphs;
+use oxrdf::Term;
 use somersault_lang::{QueryForm, VarId};
 use somersault_model::TermId;
 use std::sync::Arc;
@@ -29,17 +30,29 @@ use std::sync::Arc;
 /// A plan that expects to make more rows than this is no light query's.
 const LIGHT_ROWS: u64 = 1 << 16;
 
-/// What one execution of a prepared query takes.
-pub(crate) struct Invocation<'a> {
+/// One evaluation of a prepared query: on which view, and within which limits.
+pub struct Invocation<'a> {
     pub(crate) arguments: Arguments<'a>,
     pub(crate) view: &'a dyn GraphView,
     pub(crate) execution: &'a Execution,
-    /// What an earlier answer left for this one.
-    pub(crate) reuse: Reuse,
+    reuse: Reuse,
+}
+
+/// Buffers that an answer leaves for the next one, and its reference to the column names, whose
+/// count all threads would otherwise write to.
+#[derive(Default)]
+struct Reuse {
+    columns: Vec<Vec<TermId>>,
+    names: Option<Arc<[String]>>,
 }
 
 impl<'a> Invocation<'a> {
-    pub(crate) fn new(
+    /// An evaluation of a query without parameters.
+    pub fn new(view: &'a dyn GraphView, execution: &'a Execution) -> Invocation<'a> {
+        Invocation::of(Arguments::NONE, view, execution)
+    }
+
+    pub(crate) fn of(
         arguments: Arguments<'a>,
         view: &'a dyn GraphView,
         execution: &'a Execution,
@@ -50,6 +63,38 @@ impl<'a> Invocation<'a> {
             execution,
             reuse: Reuse::default(),
         }
+    }
+
+    /// With these values of the parameters, in their order.
+    #[must_use]
+    pub fn terms(self, values: &'a [Term]) -> Invocation<'a> {
+        self.with(Arguments::Terms {
+            values,
+            known: None,
+        })
+    }
+
+    /// With the terms of these ids as values of the parameters, in their order. They are ids of the
+    /// view's dictionary.
+    #[must_use]
+    pub fn ids(self, ids: &'a [TermId]) -> Invocation<'a> {
+        self.with(Arguments::Ids(ids))
+    }
+
+    /// With the memory of an earlier answer.
+    #[must_use]
+    pub fn reusing(mut self, earlier: Answer) -> Invocation<'a> {
+        if let Answer::Solutions(solutions) = earlier {
+            self.reuse = Reuse {
+                columns: solutions.columns,
+                names: Some(solutions.variables),
+            };
+        }
+        self
+    }
+
+    pub(crate) fn with(self, arguments: Arguments<'a>) -> Invocation<'a> {
+        Invocation { arguments, ..self }
     }
 }
 
@@ -243,17 +288,17 @@ impl<'a> Run<'a> {
 }
 
 impl Prepared {
-    /// Runs the query once. `finish` makes of its solutions what the caller wants.
-    pub(crate) fn run<'a, T>(
+    /// Evaluates the query once. `finish` makes of its solutions what the caller wants.
+    pub(crate) fn evaluate<'a, T>(
         &'a self,
         invocation: Invocation<'a>,
         finish: impl FnOnce(Run<'a>, Table, &mut Workspace) -> Result<T, QueryError>,
     ) -> Result<T, QueryError> {
-        self.run_over(invocation, |_| Ok(()), finish)
+        self.evaluate_over(invocation, |_| Ok(()), finish)
     }
 
     /// The same, for a query that also reads what `lend` puts into the execution.
-    pub(crate) fn run_over<'a, T>(
+    pub(crate) fn evaluate_over<'a, T>(
         &'a self,
         mut invocation: Invocation<'a>,
         lend: impl FnOnce(&mut Run<'a>) -> Result<(), QueryError>,
@@ -281,16 +326,9 @@ impl Prepared {
         }
     }
 
-    /// The answer of one execution.
-    pub(crate) fn answer(&self, invocation: Invocation<'_>) -> Result<Answer, QueryError> {
-        self.run(invocation, |run, table, workspace| {
-            run.answer(self, table, workspace)
-        })
-    }
-
     /// The solutions as they are, without what an answer makes of them.
     pub(crate) fn table(&self, invocation: Invocation<'_>) -> Result<Table, QueryError> {
-        self.run(invocation, |run, table, workspace| {
+        self.evaluate(invocation, |run, table, workspace| {
             workspace.give_ids(run.evaluation.constants);
             Ok(table)
         })

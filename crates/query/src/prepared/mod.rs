@@ -30,7 +30,6 @@ use crate::prepared::plan_memory::{CachedPlan, KnownIds, PlanMemory};
 use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use crate::view::sources::Graphs;
-use oxrdf::Term;
 use somersault_dictionary::Dictionary;
 use somersault_lang::{
     NameOrVariable, QuadTemplate, Query, QueryForm, TemplateGraph, TemplateTerm, TripleTemplate,
@@ -43,14 +42,6 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Prepared {
     inner: Arc<Inner>,
-}
-
-/// Buffers that an answer leaves for the next one, and its reference to the column names, whose
-/// count all threads would otherwise write to.
-#[derive(Default)]
-pub(crate) struct Reuse {
-    pub(crate) columns: Vec<Vec<TermId>>,
-    pub(crate) names: Option<Arc<[String]>>,
 }
 
 /// For a query group: the variables that stand for the members' constants.
@@ -215,93 +206,29 @@ impl Prepared {
         self.inner.kept.expected().is_some_and(worth_ready)
     }
 
-    /// Evaluates it on a view.
+    /// Evaluates it.
     ///
     /// # Errors
-    /// A limit was reached, it was cancelled, or a remote part failed; or it has parameters.
-    pub fn execute(
-        &self,
-        view: &dyn GraphView,
-        execution: &Execution,
-    ) -> Result<Answer, QueryError> {
-        self.execute_with(&[], view, execution)
-    }
-
-    /// Evaluates it on a view, with these values of its parameters, in their order.
-    ///
-    /// # Errors
-    /// As [`Prepared::execute`]; there is not one value for each parameter, or one that is no IRI
-    /// stands for a predicate or graph.
-    pub fn execute_with(
-        &self,
-        values: &[Term],
-        view: &dyn GraphView,
-        execution: &Execution,
-    ) -> Result<Answer, QueryError> {
-        self.check_values(values)?;
-        self.answer(Invocation::new(Arguments::terms(values), view, execution))
-    }
-
-    /// As [`Prepared::execute_with`], reusing the memory of an earlier answer, if no other
-    /// reference to it exists.
-    ///
-    /// # Errors
-    /// As [`Prepared::execute_with`].
-    pub fn execute_reusing(
-        &self,
-        values: &[Term],
-        view: &dyn GraphView,
-        execution: &Execution,
-        earlier: Option<Arc<Answer>>,
-    ) -> Result<Arc<Answer>, QueryError> {
-        self.check_values(values)?;
-        let mut invocation = Invocation::new(Arguments::terms(values), view, execution);
-        let Some(mut answer) = earlier else {
-            return self.answer(invocation).map(Arc::new);
-        };
-        let Some(place) = Arc::get_mut(&mut answer) else {
-            return self.answer(invocation).map(Arc::new);
-        };
-        if let Answer::Solutions(solutions) = std::mem::replace(place, Answer::Boolean(false)) {
-            invocation.reuse = Reuse {
-                columns: solutions.columns,
-                names: Some(solutions.variables),
-            };
-        }
-        *place = self.answer(invocation)?;
-        Ok(answer)
+    /// A limit was reached, it was cancelled, or a remote part failed; there is not one value for
+    /// each parameter, or one that is no IRI stands for a predicate or graph.
+    pub fn run(&self, invocation: Invocation<'_>) -> Result<Answer, QueryError> {
+        self.check(&invocation.arguments)?;
+        self.evaluate(invocation, |run, table, workspace| {
+            run.answer(self, table, workspace)
+        })
     }
 
     /// Evaluates it for all cells at once.
-    pub(crate) fn execute_cells(
+    pub(crate) fn run_cells(
         &self,
         cells: &Cells,
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<GroupAnswer, QueryError> {
-        let invocation = Invocation::new(Arguments::Cells(cells), view, execution);
-        self.run(invocation, |run, table, workspace| {
+        let invocation = Invocation::of(Arguments::Cells(cells), view, execution);
+        self.evaluate(invocation, |run, table, workspace| {
             run.split(self, table, cells, workspace)
         })
-    }
-
-    /// The steps that it would take for these cells.
-    pub(crate) fn explain_cells(
-        &self,
-        cells: &Cells,
-        view: &dyn GraphView,
-        execution: &Execution,
-    ) -> Result<Explanation, QueryError> {
-        let invocation = Invocation::new(Arguments::Cells(cells), view, execution);
-        let run = Run::start(self, invocation, Vec::new());
-        let graphs = Graphs::new(view);
-        let constants = &run.evaluation.constants;
-        let beside = PlanInputs {
-            cells: cells.len(),
-            ..PlanInputs::default()
-        };
-        let (kept, _) = self.plan(&graphs, constants, beside, &run.limiter)?;
-        Ok(self.explained(&kept.plan, &[]))
     }
 
     /// Records whether a successful execution with a budget kept to it by its caller's clock:
@@ -341,22 +268,20 @@ impl Prepared {
     /// and actual rows and times are shown.
     ///
     /// # Errors
-    /// As [`Prepared::execute`], with `analyze`.
+    /// There is no time to plan; as [`Prepared::run`], with `analyze`.
     pub fn explain(
         &self,
-        view: &dyn GraphView,
-        execution: &Execution,
+        invocation: Invocation<'_>,
         analyze: bool,
     ) -> Result<Explanation, QueryError> {
-        let invocation = Invocation::new(Arguments::NONE, view, execution);
+        let graphs = Graphs::new(invocation.view);
+        let beside = PlanInputs {
+            cells: invocation.arguments.cells().map_or(0, Cells::len),
+            ..PlanInputs::default()
+        };
         let mut run = Run::start(self, invocation, Vec::new());
-        let graphs = Graphs::new(view);
-        let (kept, steps) = self.plan(
-            &graphs,
-            &run.evaluation.constants,
-            PlanInputs::default(),
-            &run.limiter,
-        )?;
+        let constants = &run.evaluation.constants;
+        let (kept, steps) = self.plan(&graphs, constants, beside, &run.limiter)?;
         let plan = &kept.plan;
         let mut actual = Vec::new();
         if analyze {

@@ -7,11 +7,9 @@ use crate::algebra::error::QueryError;
 use crate::algebra::expression::ConstantId;
 use crate::context::answer::Answer;
 use crate::context::cells::Cells;
-use crate::context::execution::Execution;
 use crate::prepared::Prepared;
 use crate::prepared::execute::Invocation;
 use crate::prepared::plan_memory::KnownIds;
-use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use oxrdf::{NamedNode, Term};
 use somersault_dictionary::Dictionary;
@@ -50,13 +48,6 @@ pub(crate) enum Arguments<'a> {
 impl<'a> Arguments<'a> {
     /// Of a query without parameters.
     pub(crate) const NONE: Arguments<'static> = Arguments::Ids(&[]);
-
-    pub(crate) fn terms(values: &'a [Term]) -> Arguments<'a> {
-        Arguments::Terms {
-            values,
-            known: None,
-        }
-    }
 
     /// The cells, where many queries are evaluated together.
     pub(crate) fn cells(&self) -> Option<&'a Cells> {
@@ -182,40 +173,22 @@ impl Prepared {
         crate::prepared::cache::shared(plain, template, placeholders, constants)
     }
 
-    /// Evaluates it on a view, with the values of these ids for its parameters, in their order.
-    /// They are ids of the view's dictionary.
-    ///
-    /// # Errors
-    /// As [`Prepared::execute_with`].
-    pub fn execute_with_ids(
-        &self,
-        ids: &[TermId],
-        view: &dyn GraphView,
-        execution: &Execution,
-    ) -> Result<Answer, QueryError> {
-        let parameters = self.parameters();
-        if ids.len() != parameters {
-            return Err(refuse(format!(
-                "{} values were given for {parameters} parameters; give one for each, in their order",
-                ids.len()
-            )));
-        }
-        let arguments = Arguments::Ids(ids);
-        self.answer(Invocation::new(arguments, view, execution))
-    }
-
     /// How many values an execution takes.
     pub fn parameters(&self) -> usize {
         self.inner().parameters.len()
     }
 
     /// Whether these can be the values of the parameters.
-    pub(crate) fn check_values(&self, values: &[Term]) -> Result<(), QueryError> {
+    pub(crate) fn check(&self, arguments: &Arguments<'_>) -> Result<(), QueryError> {
         let parameters = &self.inner().parameters;
-        if values.len() != parameters.len() {
+        let (given, values): (usize, &[Term]) = match arguments {
+            Arguments::Terms { values, .. } => (values.len(), values),
+            Arguments::Ids(ids) => (ids.len(), &[]),
+            Arguments::Cells(_) => return Ok(()),
+        };
+        if given != parameters.len() {
             return Err(refuse(format!(
-                "{} values were given for {} parameters; give one for each, in their order",
-                values.len(),
+                "{given} values were given for {} parameters; give one for each, in their order",
                 parameters.len()
             )));
         }
@@ -254,9 +227,12 @@ impl BoundQuery {
     /// Gives the parameters their values.
     ///
     /// # Errors
-    /// They do not fit, see [`Prepared::execute_with`].
+    /// They do not fit, see [`Prepared::run`].
     pub fn new(prepared: Prepared, values: Vec<Term>) -> Result<BoundQuery, QueryError> {
-        prepared.check_values(&values)?;
+        prepared.check(&Arguments::Terms {
+            values: &values,
+            known: None,
+        })?;
         Ok(BoundQuery {
             prepared,
             known: KnownIds::new(values.len()),
@@ -279,19 +255,15 @@ impl BoundQuery {
         &self.prepared
     }
 
-    /// Evaluates it on a view.
+    /// Evaluates it, with its own values instead of the invocation's.
     ///
     /// # Errors
-    /// As [`Prepared::execute`].
-    pub fn execute(
-        &self,
-        view: &dyn GraphView,
-        execution: &Execution,
-    ) -> Result<Answer, QueryError> {
+    /// As [`Prepared::run`].
+    pub fn run<'a>(&'a self, invocation: Invocation<'a>) -> Result<Answer, QueryError> {
         let arguments = Arguments::Terms {
             values: &self.values,
             known: Some(&self.known),
         };
-        (self.prepared).answer(Invocation::new(arguments, view, execution))
+        self.prepared.run(invocation.with(arguments))
     }
 }

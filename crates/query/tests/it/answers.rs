@@ -7,8 +7,8 @@ use oxrdf::{GraphName, Literal, NamedNode, Quad, Term, vocab::xsd};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits, QueryUid, Tag, VirtualShard, term_hash};
 use somersault_query::{
-    Answer, Execution, GraphView, PlanCache, Prepared, QueryError, Remote, RemoteSolutions,
-    Solutions,
+    Answer, Execution, GraphView, Invocation, PlanCache, Prepared, QueryError, Remote,
+    RemoteSolutions, Solutions,
 };
 use std::sync::Arc;
 
@@ -31,7 +31,10 @@ fn execution() -> Execution {
 }
 
 fn solutions(view: &NaiveView, text: &str) -> Solutions {
-    match prepare(text).execute(view, &execution()).expect("answers") {
+    match prepare(text)
+        .run(Invocation::new(view, &execution()))
+        .expect("answers")
+    {
         Answer::Solutions(solutions) => solutions,
         _ => panic!("SELECT has solutions"),
     }
@@ -136,7 +139,10 @@ fn now_is_given_and_random_values_are_keyed() {
             query: QueryUid(query),
             ..execution()
         };
-        match prepared.execute(&view, &execution).expect("answers") {
+        match prepared
+            .run(Invocation::new(&view, &execution))
+            .expect("answers")
+        {
             Answer::Solutions(s) => s.rows(view.dictionary()).collect::<Vec<_>>(),
             _ => panic!("SELECT has solutions"),
         }
@@ -160,7 +166,10 @@ fn a_named_blank_node_is_one_node_per_row() {
 #[test]
 fn construct_makes_new_blank_nodes_for_each_solution() {
     let prepared = prepare("CONSTRUCT { _:x :of ?s ; :again _:x } WHERE { ?s :n ?n }");
-    let Answer::Graph(graph) = prepared.execute(&numbers(), &execution()).expect("answers") else {
+    let Answer::Graph(graph) = prepared
+        .run(Invocation::new(&numbers(), &execution()))
+        .expect("answers")
+    else {
         panic!("CONSTRUCT has a graph");
     };
     let subjects: std::collections::BTreeSet<String> =
@@ -197,7 +206,10 @@ fn a_description_follows_blank_nodes() {
     let view = NaiveView::stored(&quads);
     let describe = |text: &str| {
         let prepared = prepare(text);
-        match prepared.execute(&view, &execution()).expect("answers") {
+        match prepared
+            .run(Invocation::new(&view, &execution()))
+            .expect("answers")
+        {
             Answer::Graph(graph) => graph.len(),
             _ => panic!("DESCRIBE has a graph"),
         }
@@ -279,7 +291,7 @@ fn another_endpoint_is_asked_once_and_joined() {
             remote,
             ..execution()
         };
-        prepare(text).execute(&numbers(), &execution)
+        prepare(text).run(Invocation::new(&numbers(), &execution))
     };
     let far = || -> Option<Arc<dyn Remote>> { Some(Arc::new(Far)) };
     let count = |text: &str| match run(text, far()).expect("answers") {
@@ -391,7 +403,7 @@ fn a_predicate_that_is_its_own_end_is_found_behind_others() {
         assert!(!rows(&view, text)[0].contains("\"0\""), "{text}");
     }
     let Answer::Boolean(found) = prepare("ASK { ?s ?p ?p }")
-        .execute(&view, &execution())
+        .run(Invocation::new(&view, &execution()))
         .expect("answers")
     else {
         panic!("ASK says yes or no");
@@ -469,7 +481,9 @@ fn what_is_chosen_among_equals_does_not_hang_on_the_order_of_learning() {
     // A template's blank nodes are the same for the same row, whichever place it has.
     let graph = |view: &NaiveView| {
         let text = "CONSTRUCT { ?s :b [] } { ?s :n ?n }";
-        let Answer::Graph(triples) = prepare(text).execute(view, &execution()).expect("answers")
+        let Answer::Graph(triples) = prepare(text)
+            .run(Invocation::new(view, &execution()))
+            .expect("answers")
         else {
             panic!("CONSTRUCT makes a graph");
         };

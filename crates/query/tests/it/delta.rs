@@ -13,8 +13,8 @@ use somersault_model::{
     TimedTriple, TripleIds,
 };
 use somersault_query::{
-    Answer, Dataset, Execution, IncrementalQuery, Mode, NamedGraphs, PlanChoices, Prepared,
-    QueryError, RetainedRows, SnapshotView, Source,
+    Answer, Dataset, Execution, IncrementalQuery, Invocation, Mode, NamedGraphs, PlanChoices,
+    Prepared, QueryError, RetainedRows, SnapshotView, Source,
 };
 use somersault_store::{ShardBatch, ShardWriter, Slice, Store, ViewKey, WindowVersion};
 use std::sync::Arc;
@@ -329,8 +329,11 @@ pub(crate) fn play_within(
         execution.plan_choices = choices;
         let mut view = world.view(&scenario.shapes, &dataset);
         spoil(&maintained, &mut kept);
-        let ours = maintained.execute(&mut kept, &mut view, &execution);
-        let theirs = prepared.execute(&world.view(&scenario.shapes, &dataset), &execution);
+        let ours = maintained.run(&mut kept, &mut view, &execution);
+        let theirs = prepared.run(Invocation::new(
+            &world.view(&scenario.shapes, &dataset),
+            &execution,
+        ));
         let is_memory = |error: &QueryError| matches!(error, QueryError::Memory { .. });
         let (ours_refused, theirs_refused) = (ours.is_err(), theirs.is_err());
         prop_assert!(

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits, TermId};
 use somersault_query::{
-    Answer, Cells, Execution, Grouped, IncrementalQuery, Mode, PlanChoices, RetainedRows,
+    Answer, Cells, Execution, Grouped, IncrementalQuery, Invocation, Mode, PlanChoices,
+    RetainedRows,
 };
 
 /// Queries come or go, each with constants that are made of this.
@@ -71,7 +72,7 @@ fn play(
         let mut view = world.view(&scenario.shapes, &dataset);
         spoil(&maintained, &mut kept);
         let (answers, way) = maintained
-            .execute_cells(&cells, &mut kept, &mut view, &execution)
+            .run_cells(&cells, &mut kept, &mut view, &execution)
             .expect("no limit is near");
         match way {
             Mode::Incremental => by_delta += 1,
@@ -81,7 +82,7 @@ fn play(
         let mut all = 0;
         for cell in cells.numbers() {
             let alone = single
-                .execute_with_ids(cells.get(cell), &view, &execution)
+                .run(Invocation::new(&view, &execution).ids(cells.get(cell)))
                 .expect("no limit is near");
             let alone = rows(alone, world.dictionary());
             all += alone.len();

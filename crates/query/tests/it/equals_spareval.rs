@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use somersault_lang::{Parser, QueryForm};
 use somersault_model::{EventTime, Limits};
-use somersault_query::{Answer, Execution, GraphView, PlanChoices, Prepared};
+use somersault_query::{Answer, Execution, GraphView, Invocation, PlanChoices, Prepared};
 use spareval::{ExpressionTerm, QueryEvaluator, QueryResults};
 
 pub(crate) fn iri(name: &str) -> NamedNode {
@@ -379,7 +379,9 @@ pub(crate) fn native_by(
     prepared: &Prepared,
     execution: &Execution,
 ) -> Vec<Vec<String>> {
-    let answer = prepared.execute(view, execution).expect("no limit is near");
+    let answer = prepared
+        .run(Invocation::new(view, execution))
+        .expect("no limit is near");
     answer_rows(view, answer)
 }
 
@@ -466,7 +468,7 @@ proptest! {
             theirs.dedup();
         }
         prop_assert_eq!(ours, theirs, "\n{}\n{}", text,
-            prepared.explain(&view, &Execution::new(Limits::default(), EventTime(0)), false).expect("plans"));
+            prepared.explain(Invocation::new(&view, &Execution::new(Limits::default(), EventTime(0))), false).expect("plans"));
     }
 }
 

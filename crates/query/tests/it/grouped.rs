@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use somersault_lang::Parser;
 use somersault_lang::lift::lift;
 use somersault_model::{EventTime, Limits, TermId};
-use somersault_query::{Answer, Cells, Execution, GraphView, Grouped, PlanChoices, Prepared};
+use somersault_query::{
+    Answer, Cells, Execution, GraphView, Grouped, Invocation, PlanChoices, Prepared,
+};
 
 fn execution() -> Execution {
     Execution::new(Limits::default(), EventTime(0))
@@ -69,12 +71,12 @@ fn compare(data: &Data, text: &str, queries: usize, choices: PlanChoices) -> boo
         ..execution()
     };
     let answers = grouped
-        .execute(&cells, &view, &execution)
+        .run(&cells, &view, &execution)
         .expect("no limit is near");
     let mut all = 0;
     for cell in cells.numbers() {
         let alone = single
-            .execute_with_ids(cells.get(cell), &view, &execution)
+            .run(Invocation::new(&view, &execution).ids(cells.get(cell)))
             .expect("no limit is near");
         let rows = sorted(answer_rows(&view, alone));
         assert_eq!(answers.count(cell), rows.len(), "\n{text}");

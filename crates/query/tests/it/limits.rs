@@ -5,7 +5,7 @@ use crate::naive::NaiveView;
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
-use somersault_query::{Answer, Execution, Prepared, QueryError};
+use somersault_query::{Answer, Execution, Invocation, Prepared, QueryError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -24,7 +24,10 @@ fn view() -> NaiveView {
 fn error(text: &str, limits: Limits) -> QueryError {
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
     prepared
-        .execute(&view(), &Execution::new(limits, EventTime(0)))
+        .run(Invocation::new(
+            &view(),
+            &Execution::new(limits, EventTime(0)),
+        ))
         .expect_err("stops at a limit")
 }
 
@@ -54,7 +57,7 @@ fn the_branches_of_a_union_count_together() {
     );
     let rows = |text: &str| {
         let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
-        match prepared.execute(&view(), &execution)? {
+        match prepared.run(Invocation::new(&view(), &execution))? {
             Answer::Solutions(solutions) => Ok(solutions.len()),
             other => panic!("{other:?}"),
         }
@@ -108,7 +111,7 @@ fn whoever_cancels_a_query_stops_it() {
         cancel: Some(Arc::new(AtomicBool::new(true))),
         ..Execution::new(Limits::default(), EventTime(0))
     };
-    let result = prepared.execute(&view(), &execution);
+    let result = prepared.run(Invocation::new(&view(), &execution));
     assert!(matches!(result, Err(QueryError::Cancelled)));
 }
 
@@ -121,7 +124,10 @@ fn as_many_solutions_are_made_as_are_wanted() {
     let rows = |text: &str| {
         let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
         let execution = Execution::new(limits.clone(), EventTime(0));
-        match prepared.execute(&view(), &execution).expect("stays small") {
+        match prepared
+            .run(Invocation::new(&view(), &execution))
+            .expect("stays small")
+        {
             Answer::Solutions(solutions) => solutions.len(),
             Answer::Boolean(yes) => usize::from(yes),
             Answer::Graph(triples) => triples.len(),
@@ -166,7 +172,7 @@ fn whoever_asks_for_all_that_there_is_stops_at_the_limits() {
             cancel: Some(Arc::new(AtomicBool::new(cancel))),
             ..Execution::new(limits, EventTime(0))
         };
-        prepared.execute(&hub, &execution)
+        prepared.run(Invocation::new(&hub, &execution))
     };
     let all = "SELECT * { ?s ?p ?o }";
     let stopped = answer(all, false);
@@ -216,7 +222,10 @@ fn a_hundred_thousand_values_are_no_burden() {
     let values: String = (0..100_000).map(|n| format!("{n} ")).collect();
     let text = format!("SELECT (COUNT(*) AS ?n) {{ VALUES ?x {{ {values} }} }}");
     let prepared = Prepared::new(Parser::new().parse_query(&text).expect("a query"));
-    let answer = prepared.execute(&view(), &Execution::new(Limits::default(), EventTime(0)));
+    let answer = prepared.run(Invocation::new(
+        &view(),
+        &Execution::new(Limits::default(), EventTime(0)),
+    ));
     assert!(matches!(answer, Ok(Answer::Solutions(solutions)) if solutions.len() == 1));
 }
 
@@ -224,7 +233,10 @@ fn a_hundred_thousand_values_are_no_burden() {
 fn a_group_ends_where_its_number_ends() {
     let text = r#"ASK { FILTER(REPLACE("abc", "(b)", "$1x\\$\\\\$12") = "abx$\\b2c") }"#;
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
-    let answer = prepared.execute(&view(), &Execution::new(Limits::default(), EventTime(0)));
+    let answer = prepared.run(Invocation::new(
+        &view(),
+        &Execution::new(Limits::default(), EventTime(0)),
+    ));
     assert!(matches!(answer, Ok(Answer::Boolean(true))));
 }
 
@@ -254,7 +266,10 @@ fn copies_of_long_literals_count_as_memory() {
             ..Limits::default()
         };
         let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
-        prepared.execute(&long_view(), &Execution::new(limits, EventTime(0)))
+        prepared.run(Invocation::new(
+            &long_view(),
+            &Execution::new(limits, EventTime(0)),
+        ))
     };
     for text in [
         "SELECT (GROUP_CONCAT(?l) AS ?all) { ?s <http://x/same> ?l }",
@@ -281,7 +296,10 @@ fn lists_of_vertices_count_as_memory() {
             ..Limits::default()
         };
         let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
-        prepared.execute(&view(), &Execution::new(limits, EventTime(0)))
+        prepared.run(Invocation::new(
+            &view(),
+            &Execution::new(limits, EventTime(0)),
+        ))
     };
     // Sixty vertices of eight bytes are read, of which one is enough for the answer.
     let answer = limited("ASK { ?a <http://x/p> ?b }", 400);
@@ -302,7 +320,10 @@ fn texts_that_are_joined_may_not_be_too_long() {
         ..Limits::default()
     };
     // 3,600 strings are 360 MB.
-    let answer = prepared.execute(&long_view(), &Execution::new(limits, EventTime(0)));
+    let answer = prepared.run(Invocation::new(
+        &long_view(),
+        &Execution::new(limits, EventTime(0)),
+    ));
     assert!(matches!(answer, Err(QueryError::Memory { .. })));
 }
 
@@ -317,6 +338,6 @@ fn a_query_that_is_cancelled_while_it_is_planned_stops() {
         cancel: Some(Arc::new(AtomicBool::new(true))),
         ..Execution::new(Limits::default(), EventTime(0))
     };
-    let result = prepared.execute(&view(), &execution);
+    let result = prepared.run(Invocation::new(&view(), &execution));
     assert!(matches!(result, Err(QueryError::Cancelled)));
 }

@@ -10,7 +10,7 @@ use proptest::sample::select;
 use somersault_lang::{Parser, QueryForm};
 use somersault_model::{EventTime, Limits};
 use somersault_pool::Crew;
-use somersault_query::{Execution, Prepared, QueryError};
+use somersault_query::{Execution, Invocation, Prepared, QueryError};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,7 +105,7 @@ proptest! {
             limits: Limits { query_memory_bytes: 256 << 10, ..Limits::default() },
             ..Execution::new(Limits::default(), EventTime(0))
         };
-        match prepared.execute(&view, &small) {
+        match prepared.run(Invocation::new(&view, &small)) {
             Ok(_) => {}
             Err(QueryError::Memory { .. }) => return Ok(()),
             Err(error) => panic!("{error}"),
@@ -261,7 +261,7 @@ fn limits_hold_for_all_hands_together() {
         limits: memory,
         ..execution(16, Some(crew))
     };
-    let result = prepared.execute(&ring().view(), &limited);
+    let result = prepared.run(Invocation::new(&ring().view(), &limited));
     assert!(
         matches!(result, Err(QueryError::Memory { .. })),
         "{result:?}"

@@ -5,7 +5,7 @@
 use crate::naive::NaiveView;
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
-use somersault_query::{Answer, Execution, GraphView, Prepared};
+use somersault_query::{Answer, Execution, GraphView, Invocation, Prepared};
 
 const PREFIX: &str = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n";
 
@@ -17,7 +17,7 @@ fn value(expression: &str) -> String {
     let prepared = Prepared::new(parsed.unwrap_or_else(|error| panic!("{text}: {error}")));
     let view = NaiveView::with_windows(&[], &[]);
     let execution = Execution::new(Limits::default(), EventTime(0));
-    let Ok(Answer::Solutions(solutions)) = prepared.execute(&view, &execution) else {
+    let Ok(Answer::Solutions(solutions)) = prepared.run(Invocation::new(&view, &execution)) else {
         panic!("{text} has solutions");
     };
     let mut rows = solutions.rows(view.dictionary());

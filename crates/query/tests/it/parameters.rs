@@ -7,7 +7,7 @@ use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
 use proptest::prelude::*;
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
-use somersault_query::{Answer, Execution, PlanCache, Prepared, QueryError};
+use somersault_query::{Answer, Execution, Invocation, PlanCache, Prepared, QueryError};
 use std::time::Duration;
 
 fn iri(name: &str) -> NamedNode {
@@ -79,7 +79,7 @@ proptest! {
                 prop_assert!(parse(&text).is_err());
                 continue;
             };
-            let ours = cached.execute(&view, &execution()).expect("no limit is near");
+            let ours = cached.run(Invocation::new(&view, &execution())).expect("no limit is near");
             let plain = native(&view, &prepare(&text));
             prop_assert_eq!(sorted(answer_rows(&view, ours)), sorted(plain), "\n{}", text);
         }
@@ -114,7 +114,7 @@ proptest! {
                 continue;
             };
             let values = [value.clone()];
-            let ours = match prepared.execute_with(&values, &view, &execution()) {
+            let ours = match prepared.run(Invocation::new(&view, &execution()).terms(&values)) {
                 Err(QueryError::Parameters { .. }) if !value.is_named_node() => continue,
                 answer => answer.expect("no limit is near"),
             };
@@ -165,7 +165,9 @@ fn texts_of_one_shape_share_a_query() {
             .get_or_prepare(&text(name, number), None, parse)
             .expect("a query");
         assert_eq!(query.prepared().parameters(), 2);
-        let answer = query.execute(&view, &execution()).expect("answers");
+        let answer = query
+            .run(Invocation::new(&view, &execution()))
+            .expect("answers");
         rows.push(answer_rows(&view, answer).len());
     }
     assert_eq!(rows, [1, 1, 0, 0]);
@@ -199,7 +201,9 @@ fn texts_with_a_base_share_a_query_of_that_base() {
         let query = cache
             .get_or_prepare(&text, Some(base), |text| parse_from(Some(base), text))
             .expect("a query");
-        let answer = query.execute(&view, &execution()).expect("answers");
+        let answer = query
+            .run(Invocation::new(&view, &execution()))
+            .expect("answers");
         let rows = answer_rows(&view, answer);
         let plain = parse_from(Some(base), &text).expect("a query");
         assert_eq!(rows, native(&view, &Prepared::new(plain)), "{text}");
@@ -231,7 +235,7 @@ fn values_that_do_not_fit_are_refused() {
     let query = || parse("SELECT * { ?s ?p ?o }").expect("a query");
     let prepared = Prepared::with_parameters(query(), &["p", "?o"]).expect("both are free");
     let view = NaiveView::stored(&[]);
-    let run = |values: &[Term]| prepared.execute_with(values, &view, &execution());
+    let run = |values: &[Term]| prepared.run(Invocation::new(&view, &execution()).terms(values));
     assert!(run(&[iri("p").into(), Literal::from(1).into()]).is_ok());
     for values in [
         vec![],
@@ -270,19 +274,21 @@ fn what_is_not_light_gives_up_within_its_budget() {
         budget: Some(Duration::from_secs(3_600)),
         ..execution()
     };
-    let error = heavy.execute(&view, &tried).expect_err("360,000 rows");
+    let error = heavy
+        .run(Invocation::new(&view, &tried))
+        .expect_err("360,000 rows");
     assert!(matches!(error, QueryError::OverBudget), "{error}");
     assert!(!heavy.is_light(), "not tried again at once");
     let answer = heavy
-        .execute(&view, &execution())
+        .run(Invocation::new(&view, &execution()))
         .expect("no limit is near");
     assert!(matches!(answer, Answer::Solutions(rows) if rows.len() == 360_000));
     let light = prepare("SELECT * { <http://x/n1> ?p ?b }");
-    assert!(light.execute(&view, &tried).is_ok());
+    assert!(light.run(Invocation::new(&view, &tried)).is_ok());
     assert!(light.is_light());
     // It was answered, but took far longer than it might.
     for pause in [1, 3] {
-        assert!(light.execute(&view, &tried).is_ok());
+        assert!(light.run(Invocation::new(&view, &tried)).is_ok());
         light.note_in_place(false);
         assert!((0..pause).all(|_| !light.is_light()));
         assert!(light.is_light());

@@ -6,7 +6,7 @@ use oxrdf::{GraphName, Literal, NamedNode, Quad, Triple, vocab::rdf};
 use proptest::prelude::*;
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
-use somersault_query::{Execution, Prepared};
+use somersault_query::{Execution, Invocation, Prepared};
 use std::path::Path;
 
 fn iri(name: &str) -> NamedNode {
@@ -186,7 +186,7 @@ fn plan_on(view: &NaiveView, text: &str) -> String {
 fn explained(view: &NaiveView, text: &str, execution: &Execution) -> String {
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
     prepared
-        .explain(view, execution, false)
+        .explain(Invocation::new(view, execution), false)
         .expect("no limit is near")
         .to_string()
 }
@@ -254,7 +254,7 @@ fn analyze_shows_what_happened() {
     );
     let execution = Execution::new(Limits::default(), EventTime(0));
     let text = prepared
-        .explain(&data(), &execution, true)
+        .explain(Invocation::new(&data(), &execution), true)
         .expect("runs")
         .to_string();
     assert!(text.contains("rows 4 "), "{text}");

@@ -6,7 +6,7 @@ use oxrdf::{NamedNode, Quad};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
 use somersault_query::{
-    Answer, Dataset, Execution, GraphView, NamedGraphs, Prepared, SnapshotView, Source,
+    Answer, Dataset, Execution, GraphView, Invocation, NamedGraphs, Prepared, SnapshotView, Source,
 };
 
 fn iri(name: &str) -> NamedNode {
@@ -57,7 +57,7 @@ fn no_turn_loses_what_another_has_found() {
                 morsel_rows,
                 ..Execution::new(Limits::default(), EventTime(0))
             };
-            let answer = prepared.execute(&view as &dyn GraphView, &execution);
+            let answer = prepared.run(Invocation::new(&view as &dyn GraphView, &execution));
             let Answer::Solutions(solutions) = answer.expect("no limit is near") else {
                 panic!("SELECT has solutions");
             };

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use somersault_lang::{ContinuousQuery, Extent};
 use somersault_model::TermId;
 use somersault_query::{
-    Answer, Cells, Execution, GroupAnswer, Grouped, Grouping, IncrementalQuery, Mode, Prepared,
-    QueryError, RetainedRows, SnapshotView,
+    Answer, Cells, Execution, GroupAnswer, Grouped, Grouping, IncrementalQuery, Invocation, Mode,
+    Prepared, QueryError, RetainedRows, SnapshotView,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ impl Evaluable for SingleTarget<'_> {
     }
 
     fn whole(&self, view: &SnapshotView, execution: &Execution) -> Result<Answer, QueryError> {
-        self.0.execute_with_ids(self.1, view, execution)
+        self.0.run(Invocation::new(view, execution).ids(self.1))
     }
 
     fn evaluate_kept(
@@ -81,7 +81,7 @@ impl Evaluable for SingleTarget<'_> {
         view: &mut SnapshotView,
         execution: &Execution,
     ) -> Result<(Answer, Mode), QueryError> {
-        maintained.execute(kept, view, execution)
+        maintained.run(kept, view, execution)
     }
 }
 
@@ -100,7 +100,7 @@ impl Evaluable for GroupTarget<'_> {
     }
 
     fn whole(&self, view: &SnapshotView, execution: &Execution) -> Result<GroupAnswer, QueryError> {
-        self.0.execute(self.1, view, execution)
+        self.0.run(self.1, view, execution)
     }
 
     fn evaluate_kept(
@@ -110,7 +110,7 @@ impl Evaluable for GroupTarget<'_> {
         view: &mut SnapshotView,
         execution: &Execution,
     ) -> Result<(GroupAnswer, Mode), QueryError> {
-        maintained.execute_cells(self.1, kept, view, execution)
+        maintained.run_cells(self.1, kept, view, execution)
     }
 }
 

@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
 use somersault_lang::{ContinuousQuery, Overload, ParseError, Parser};
 use somersault_query::{
-    Answer as Evaluated, Cells, Dataset, Execution, GroupAnswer, Grouped, Prepared, QueryError,
-    SnapshotView,
+    Answer as Evaluated, Cells, Dataset, Execution, GroupAnswer, Grouped, Invocation, Prepared,
+    QueryError, SnapshotView,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,7 +91,7 @@ impl Evaluator {
                 let view = &*view;
                 let one = |cell: u32, execution: &Execution| {
                     single
-                        .execute_with_ids(cells.get(cell), view, execution)
+                        .run(Invocation::new(view, execution).ids(cells.get(cell)))
                         .map_err(firing::sentence)
                 };
                 each(cells, execution, continuous, &one, &mut outcome);
@@ -101,7 +101,8 @@ impl Evaluator {
                 let one = |cell: u32, execution: &Execution| {
                     let own = own.get(&cell).cloned();
                     let own = own.unwrap_or_else(|| Err("the query is not prepared".to_owned()))?;
-                    own.execute(view, execution).map_err(firing::sentence)
+                    own.run(Invocation::new(view, execution))
+                        .map_err(firing::sentence)
                 };
                 each(cells, execution, continuous, &one, &mut outcome);
             }
@@ -134,7 +135,8 @@ fn add_or_halve(
                     deadline: Some(until),
                     ..execution.clone()
                 };
-                let answer = single.execute_with_ids(cells.get(cell), view, &alone);
+                let alone = Invocation::new(view, &alone).ids(cells.get(cell));
+                let answer = single.run(alone);
                 outcome.add_one(cell, wrap(answer.map_err(firing::sentence), continuous));
                 return;
             }
@@ -146,7 +148,7 @@ fn add_or_halve(
             let (first, second) = numbers.split_at(numbers.len() / 2);
             for (half, until) in [(first, half_of_the_time(until)), (second, until)] {
                 let part = cells.part(half);
-                let answer = grouped.execute(&part, view, &until_half_of(until, execution));
+                let answer = grouped.run(&part, view, &until_half_of(until, execution));
                 add_or_halve(
                     answer,
                     (grouped, single),

@@ -12,7 +12,8 @@ use somersault_dictionary::Dictionary;
 use somersault_model::QueryUid;
 use somersault_pool::Class;
 use somersault_query::{
-    Answer as QueryAnswer, BoundQuery, Dataset, Execution, Prepared, QueryError, SnapshotView,
+    Answer as QueryAnswer, BoundQuery, Dataset, Execution, Invocation, Prepared, QueryError,
+    SnapshotView,
 };
 use somersault_store::Snapshot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -142,7 +143,7 @@ impl Engine {
         if Engine::may_run_here(query.prepared()) {
             let run = AssertUnwindSafe(|| {
                 self.execute_here(query.prepared(), options, |view, execution| {
-                    query.execute(view, execution).map(Arc::new)
+                    query.run(Invocation::new(view, execution)).map(Arc::new)
                 })
             });
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
@@ -222,7 +223,7 @@ impl Engine {
         let mut execution = self.one_shot_execution(options.timeout, options.result_rows);
         execution.deadline = heavy.asked.checked_add(time);
         let run = |view: &SnapshotView, execution: &Execution| {
-            query.execute(view, execution).map(Arc::new)
+            query.run(Invocation::new(view, execution)).map(Arc::new)
         };
         let executed =
             self.execute_on(snapshot, query.prepared(), options, started, execution, run);

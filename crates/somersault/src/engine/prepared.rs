@@ -4,7 +4,7 @@ use super::execute::{Executed, HeavyQuery, panicked};
 use super::{Engine, Light, QueryOptions, QueryResults};
 use crate::error::EngineError;
 use oxrdf::Term;
-use somersault_query::{Answer, BoundQuery, Prepared};
+use somersault_query::{Answer, BoundQuery, Invocation, Prepared, QueryError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -137,6 +137,23 @@ impl PreparedQuery {
         error
     }
 
+    /// Runs the query; the answer takes the place of an earlier one to which no other reference
+    /// exists, and its memory.
+    fn run(
+        &self,
+        invocation: Invocation<'_>,
+        earlier: Option<Arc<Answer>>,
+    ) -> Result<Arc<Answer>, QueryError> {
+        if let Some(mut answer) = earlier
+            && let Some(place) = Arc::get_mut(&mut answer)
+        {
+            let earlier = std::mem::replace(place, Answer::Boolean(false));
+            *place = self.prepared.run(invocation.reusing(earlier))?;
+            return Ok(answer);
+        }
+        self.prepared.run(invocation).map(Arc::new)
+    }
+
     /// Executes the query here; returns `None` if it is not light.
     fn try_here(
         &self,
@@ -150,7 +167,8 @@ impl PreparedQuery {
         }
         let run = AssertUnwindSafe(|| {
             engine.execute_here(&self.prepared, &self.options, |view, execution| {
-                (self.prepared).execute_reusing(values, view, execution, reuse)
+                let invocation = Invocation::new(view, execution).terms(values);
+                self.run(invocation, reuse)
             })
         });
         let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));

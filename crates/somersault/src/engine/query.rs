@@ -8,7 +8,9 @@ use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_lang::{DatasetClause, Update};
 use somersault_model::{EventTime, QueryUid, Sn};
-use somersault_query::{BoundQuery, Dataset, Prepared, SnapshotView, Using, evaluate_update};
+use somersault_query::{
+    BoundQuery, Dataset, Invocation, Prepared, SnapshotView, Using, evaluate_update,
+};
 use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
 use somersault_store::{Snapshot, WindowVersion};
 use somersault_stream::{QueryDeclaration, WindowDeclaration};
@@ -233,7 +235,7 @@ impl Engine {
         analyze: bool,
     ) -> Result<String, EngineError> {
         let execution = self.one_shot_execution(options.timeout, options.result_rows);
-        let explanation = prepared.explain(view, &execution, analyze)?;
+        let explanation = prepared.explain(Invocation::new(view, &execution), analyze)?;
         Ok(explanation.to_string())
     }
 

@@ -243,9 +243,9 @@ impl IncrementalQuery {
     /// of this execution, or nothing if it failed.
     ///
     /// # Errors
-    /// As [`Prepared::execute`]; [`QueryError::Memory`] also where the retained rows alone take too
+    /// As [`Prepared::run`]; [`QueryError::Memory`] also where the retained rows alone take too
     /// much memory; an evaluation that retains none may need few rows at a time.
-    pub fn execute(
+    pub fn run(
         &self,
         kept: &mut Option<RetainedRows>,
         view: &mut SnapshotView,
@@ -257,12 +257,12 @@ impl IncrementalQuery {
         })
     }
 
-    /// The answers of a query group, as [`IncrementalQuery::execute`]. The cells are those of the
+    /// The answers of a query group, as [`IncrementalQuery::run`]. The cells are those of the
     /// earlier executions, with members added and removed since.
     ///
     /// # Errors
-    /// As [`IncrementalQuery::execute`].
-    pub fn execute_cells(
+    /// As [`IncrementalQuery::run`].
+    pub fn run_cells(
         &self,
         cells: &Cells,
         kept: &mut Option<RetainedRows>,
@@ -309,8 +309,8 @@ impl IncrementalQuery {
         };
         view.set_fresh(None);
         let tables = OnceCell::new();
-        let invocation = Invocation::new(arguments, view, &execution);
-        let answer = self.above.run_over(
+        let invocation = Invocation::of(arguments, view, &execution);
+        let answer = self.above.evaluate_over(
             invocation,
             |run| {
                 let made = now.tables(&self.folds, &mut run.evaluation, &mut run.limiter)?;
@@ -366,7 +366,7 @@ impl IncrementalQuery {
     ) -> Result<RetainedRows, QueryError> {
         let mut all: Vec<CoreRows> = Vec::with_capacity(self.cores.len());
         for core in &self.cores {
-            let table = (core.whole).table(Invocation::new(arguments, view, execution))?;
+            let table = (core.whole).table(Invocation::of(arguments, view, execution))?;
             let looks = RowLookup {
                 core,
                 constants: &constants,
@@ -419,7 +419,7 @@ impl IncrementalQuery {
                     continue;
                 }
                 let found = core.variant(pattern);
-                let found = found.table(Invocation::new(arguments, view, execution))?;
+                let found = found.table(Invocation::of(arguments, view, execution))?;
                 if found.rows > 0 {
                     kept.rows[at].add(looks, pattern, found, &kept.windows);
                     fit(kept.bytes(), execution)?;
