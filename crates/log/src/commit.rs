@@ -15,7 +15,7 @@ use crate::segment::{
     self, HEADER_BYTES, Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, finish_record,
     segment_name, witness_frame,
 };
-use crate::wire::{EncodeError, Encoder};
+use crate::wire::{EncodeError, Encoder, PushBody};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,7 +89,7 @@ impl Shared {
         })
     }
 
-    pub(crate) fn append(&self, record: &Record) -> Result<Position, LogError> {
+    pub(crate) fn append<P: PushBody>(&self, record: &Record<P>) -> Result<Position, LogError> {
         let mut state = self.state.lock();
         while state.pending.len() > self.options.pending_bytes
             && state.failed.is_none()
@@ -116,7 +116,7 @@ impl Shared {
         if let Err(error) = encoded {
             // The group may have become empty; the committer skips such groups.
             pending.truncate(at);
-            return Err(LogError::unwritable(error));
+            return Err(error.into());
         }
         state.end = position;
         Ok(position)

@@ -4,7 +4,6 @@
 //! an IO failure that the disk did not carry out an operation.
 
 use crate::record::Position;
-use crate::wire::{EncodeError, MAX_NESTING};
 
 /// A refusal or failure of the log.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -160,18 +159,5 @@ impl LogError {
             self,
             LogError::DiskFull { .. } | LogError::Io { .. } | LogError::Gone { .. }
         )
-    }
-
-    pub(crate) fn unwritable(error: EncodeError) -> LogError {
-        LogError::Unwritable {
-            what: match error {
-                EncodeError::Nesting => format!(
-                    "a triple term is nested more than {MAX_NESTING} deep; name the inner ones with IRIs"
-                ),
-                EncodeError::Size => {
-                    "one record would be larger than 4 GiB; split it into smaller ones".to_owned()
-                }
-            },
-        }
     }
 }

@@ -11,7 +11,6 @@ mod disk;
 mod error;
 mod load;
 mod log;
-mod numbered;
 mod open;
 mod progress;
 mod proof;
@@ -23,10 +22,10 @@ pub use disk::{Access, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
 pub use error::LogError;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
 pub use log::{CommitMode, Log, LogOptions};
-pub use numbered::{Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad};
 pub use open::{Recovered, TornTail};
 pub use progress::OpenProgress;
 pub use record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
     PlanRecord, Position, PushRecord, Record, Replaced, Resolved, StreamStatement, UpdateRecord,
 };
+pub use wire::{EncodedStatements, PushBody, PushForm, StatementEncoder};

@@ -9,6 +9,7 @@ use crate::open::{self, Recovered};
 use crate::progress::OpenProgress;
 use crate::record::{LoadSegment, Position, Record};
 use crate::segment::{segment_name, segment_number};
+use crate::wire::PushBody;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -177,7 +178,7 @@ impl Log {
     /// # Errors
     /// The record is then not in the log: it cannot be written (the log goes on), or the log has
     /// failed or was closed.
-    pub fn append(&self, record: &Record) -> Result<Position, LogError> {
+    pub fn append<P: PushBody>(&self, record: &Record<P>) -> Result<Position, LogError> {
         if self.is_volatile() {
             self.shared.append_volatile()
         } else {
@@ -216,8 +217,8 @@ impl Log {
     }
 
     /// Calls `call` with the durable position after every group, and a last time when the log
-    /// fails. It runs on the thread that commits (for a volatile log, on the caller's), so it should
-    /// only wake another thread, and must not call `on_durable` or [`Log::commit`].
+    /// fails. It runs on the thread that commits (for a volatile log, on the caller's). So it
+    /// should only wake another thread, and must not call `on_durable` or [`Log::commit`].
     pub fn on_durable(&self, call: Box<dyn Fn(Position) + Send + Sync>) {
         self.shared.observe(call);
     }

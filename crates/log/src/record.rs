@@ -1,14 +1,11 @@
 //! Log records: one input of the engine each, in terms (S1, S2).
 //!
 //! Before changing anything here: these are the types that the other crates see. What lies on disk
-//! is written by [`crate::wire`], which has enums and versions of its own, so a field added here
-//! needs a place there. A record must hold all that its effect depends on (S6): whatever a setting,
+//! is written by `wire`, which has enums and versions of its own, so a field added here needs a
+//! place there. A record must hold all that its effect depends on (S6): whatever a setting,
 //! a clock or a parser option decided when the input was taken is written down, never looked up
 //! again at recovery.
 
-use crate::error::LogError;
-use crate::numbered::PushStatements;
-use crate::wire::{Encoder, decode};
 use oxrdf::{GraphName, Quad};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 
@@ -38,11 +35,13 @@ impl std::fmt::Display for Position {
 
 /// One input, in the order in which the engine took it (S1).
 ///
-/// `Txn` records (streaming transactions) have a number of their own reserved in the wire format.
+/// `P` is the form that the statements of a push have in memory; a log gives back
+/// [`StreamStatement`]s. `Txn` records (streaming transactions) have a number of their own reserved
+/// in the wire format.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Record {
+pub enum Record<P = Vec<StreamStatement>> {
     /// Statements of one stream, as one source sent them.
-    Push(PushRecord),
+    Push(PushRecord<P>),
     /// Streams whose time advances without statements: heartbeats, IDLE, merged sources (S4).
     Advance(AdvanceRecord),
     /// DDL and registrations, with what they resolved to (S5).
@@ -60,27 +59,25 @@ pub enum Record {
     Derived(DerivedRecord),
 }
 
-impl Record {
-    /// The record as it lies in a segment, without its frame: for tools and tests, the log itself
-    /// does not need it.
-    ///
-    /// # Errors
-    /// [`LogError::Unwritable`].
-    pub fn to_bytes(&self) -> Result<Vec<u8>, LogError> {
-        let mut bytes = Vec::new();
-        Encoder::default()
-            .encode(self, &mut bytes)
-            .map_err(LogError::unwritable)?;
-        Ok(bytes)
-    }
-
-    /// The record that [`Record::to_bytes`] made these bytes from.
-    ///
-    /// # Errors
-    /// [`LogError::Damaged`], for any other bytes that do not happen to be a record, and
-    /// [`LogError::Newer`] for what looks like one of a newer version.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Record, LogError> {
-        decode(bytes).map_err(|error| error.at("the record".to_owned(), 0, ""))
+impl<P> Record<P> {
+    /// The record with the statements of a push in another form.
+    pub fn map_statements<Q>(self, form: impl FnOnce(P) -> Q) -> Record<Q> {
+        match self {
+            Record::Push(push) => Record::Push(PushRecord {
+                stream: push.stream,
+                source: push.source,
+                seq: push.seq,
+                received_ms: push.received_ms,
+                statements: form(push.statements),
+            }),
+            Record::Advance(advance) => Record::Advance(advance),
+            Record::Command(command) => Record::Command(command),
+            Record::Load(load) => Record::Load(load),
+            Record::Update(update) => Record::Update(update),
+            Record::Plan(plan) => Record::Plan(plan),
+            Record::Delivered(delivered) => Record::Delivered(delivered),
+            Record::Derived(derived) => Record::Derived(derived),
+        }
     }
 }
 
@@ -95,7 +92,7 @@ pub struct StreamStatement {
 
 /// Statements pushed to one stream in one request: visible all together or not at all.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PushRecord {
+pub struct PushRecord<P = Vec<StreamStatement>> {
     /// The stream's IRI.
     pub stream: String,
     /// The sender; the empty string is the one anonymous source.
@@ -106,7 +103,7 @@ pub struct PushRecord {
     /// When it was received, in milliseconds since the Unix epoch.
     pub received_ms: i64,
     /// The statements in the order of arrival.
-    pub statements: PushStatements,
+    pub statements: P,
 }
 
 /// Streams that are complete through a time, all in one record and hence in one SN (S4).

@@ -14,8 +14,10 @@ mod statements;
 
 pub(crate) use decode::{Noted, decode, note};
 pub(crate) use encode::{EncodeError, Encoder};
-pub(crate) use statements::{EncodedStatements, StatementEncoder};
+pub use statements::{EncodedStatements, PushBody, PushForm, StatementEncoder};
 
+use crate::error::LogError;
+use crate::record::Record;
 use serde::{Deserialize, Serialize};
 
 /// Triple terms nested deeper than this are refused, so that no reader needs an unbounded stack.
@@ -35,6 +37,30 @@ const COMMAND_TAG: u32 = 2;
 /// version.
 const NEWEST_KIND: u32 = 10;
 const NEWEST_COMMAND: u32 = 8;
+
+impl<P: PushBody> Record<P> {
+    /// The record as it lies in a segment, without its frame: for tools and tests, the log itself
+    /// does not need it.
+    ///
+    /// # Errors
+    /// [`LogError::Unwritable`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>, LogError> {
+        let mut bytes = Vec::new();
+        Encoder::default().encode(self, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Record {
+    /// The record that [`Record::to_bytes`] made these bytes from.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], for any other bytes that do not happen to be a record, and
+    /// [`LogError::Newer`] for what looks like one of a newer version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Record, LogError> {
+        decode(bytes).map_err(|error| error.at("the record".to_owned(), 0, ""))
+    }
+}
 
 /// The discriminants are postcard's: the order counts. Whoever adds one says so above, and to
 /// `tests/fixtures`.

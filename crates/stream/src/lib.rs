@@ -24,6 +24,9 @@ pub use protocol::input::{
     Admission, Applied, Input, Push, PushHead, PushStatement, PushVerdict, ReadPush, Repeat, Taken,
 };
 pub use protocol::refusal::{Refusal, RefusalKind};
+pub use protocol::statements::{
+    Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad, Record,
+};
 pub use queries::MemberId;
 pub use streams::adaptor::{StreamTerms, Timing};
 pub use streams::ahead::StreamLimits;

@@ -147,7 +147,7 @@ fn delivered(query: u64, close: i64, sn: Option<u64>) -> DeliveredRecord {
 }
 
 fn derived(wire: WireDerived<'_>) -> Result<DerivedRecord, &'static str> {
-    let terms = Terms::new(&wire.terms)?;
+    let terms = TermList::new(&wire.terms)?;
     Ok(DerivedRecord {
         query: QueryUid(wire.query),
         close: EventTime(wire.close),
@@ -163,7 +163,7 @@ fn derived(wire: WireDerived<'_>) -> Result<DerivedRecord, &'static str> {
 }
 
 fn push(wire: WirePush<'_>) -> Result<PushRecord, &'static str> {
-    let terms = Terms::new(&wire.terms)?;
+    let terms = TermList::new(&wire.terms)?;
     let mut statements = Vec::with_capacity(wire.statements.len());
     let mut at = 0_i64;
     for statement in &wire.statements {
@@ -178,7 +178,7 @@ fn push(wire: WirePush<'_>) -> Result<PushRecord, &'static str> {
         source: wire.source.to_owned(),
         seq: wire.seq,
         received_ms: wire.received_ms,
-        statements: statements.into(),
+        statements,
     })
 }
 
@@ -206,7 +206,7 @@ fn load(wire: WireLoad<'_>) -> LoadRecord {
 }
 
 fn update(wire: WireUpdate<'_>, clears: &[u32]) -> Result<UpdateRecord, &'static str> {
-    let terms = Terms::new(&wire.terms)?;
+    let terms = TermList::new(&wire.terms)?;
     Ok(UpdateRecord {
         received_ms: wire.received_ms,
         clears: clears
@@ -307,11 +307,11 @@ const NO_TERM: &str = "it refers to a term that it does not hold";
 const WRONG_TERM: &str = "it has a term in a place where such a term cannot stand";
 
 /// The terms of one record, ready to be cloned into its statements.
-struct Terms(Vec<Term>);
+struct TermList(Vec<Term>);
 
-impl Terms {
-    fn new(wire: &[WireTerm<'_>]) -> Result<Terms, &'static str> {
-        let mut terms = Terms(Vec::with_capacity(wire.len()));
+impl TermList {
+    fn new(wire: &[WireTerm<'_>]) -> Result<TermList, &'static str> {
+        let mut terms = TermList(Vec::with_capacity(wire.len()));
         let mut nesting: Vec<u8> = Vec::new();
         for (at, term) in wire.iter().enumerate() {
             let term = match *term {

@@ -2,12 +2,13 @@
 //! per record: strings are borrowed from the record, and the table that finds repeated terms is
 //! kept from record to record.
 
+use super::statements::{EncodedStatements, PushBody, PushForm};
 use super::{
     MAX_NESTING, PUSH_TAG, WireAdvance, WireClearingUpdate, WireCommand, WireCommandRecord,
     WireDelivered, WireDeliveredAt, WireDerived, WireLoad, WirePlan, WirePush, WireQuad,
     WireRecord, WireResolved, WireStatement, WireTerm, WireUpdate,
 };
-use crate::numbered::{Numbered, PushStatements};
+use crate::error::LogError;
 use crate::record::{
     Command, CommandRecord, DeliveredRecord, DerivedRecord, PushRecord, Record, StreamStatement,
     UpdateRecord,
@@ -28,6 +29,20 @@ pub(crate) enum EncodeError {
     Size,
 }
 
+impl From<EncodeError> for LogError {
+    fn from(error: EncodeError) -> LogError {
+        let what = match error {
+            EncodeError::Nesting => format!(
+                "a triple term is nested more than {MAX_NESTING} deep; name the inner ones with IRIs"
+            ),
+            EncodeError::Size => {
+                "one record would be larger than 4 GiB; split it into smaller ones".to_owned()
+            }
+        };
+        LogError::Unwritable { what }
+    }
+}
+
 /// Encodes records; holds what can be reused between them.
 #[derive(Default)]
 pub(crate) struct Encoder {
@@ -37,11 +52,15 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// Appends the encoded record to `out`; after an error `out` may have grown.
-    pub(crate) fn encode(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    pub(crate) fn encode<P: PushBody>(
+        &mut self,
+        record: &Record<P>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
         let wire = match record {
-            Record::Push(push) => match &push.statements {
-                PushStatements::Terms(list) => WireRecord::Push(self.push(push, list)?),
-                PushStatements::Numbered(numbered) => return numbered_push(push, numbered, out),
+            Record::Push(push) => match push.statements.form() {
+                PushForm::Terms(list) => WireRecord::Push(self.push(push, list)?),
+                PushForm::Encoded(encoded) => return encoded_push(push, encoded, out),
             },
             Record::Advance(advance) => WireRecord::Advance(WireAdvance {
                 received_ms: advance.received_ms,
@@ -75,12 +94,12 @@ impl Encoder {
         postcard::serialize_with_flavor(&wire, Appender(out)).map_err(|_| EncodeError::Size)
     }
 
-    fn push<'a>(
+    fn push<'a, P>(
         &mut self,
-        push: &'a PushRecord,
+        push: &'a PushRecord<P>,
         list: &'a [StreamStatement],
     ) -> Result<WirePush<'a>, EncodeError> {
-        let mut terms = Terms::new(&mut self.index, list.len());
+        let mut terms = TermTable::new(&mut self.index, list.len());
         let mut statements = Vec::with_capacity(list.len());
         let mut before = 0_i64;
         for statement in list {
@@ -102,7 +121,7 @@ impl Encoder {
     }
 
     fn derived<'a>(&mut self, derived: &'a DerivedRecord) -> Result<WireDerived<'a>, EncodeError> {
-        let mut terms = Terms::new(&mut self.index, derived.statements.len());
+        let mut terms = TermTable::new(&mut self.index, derived.statements.len());
         let statements = derived
             .statements
             .iter()
@@ -120,7 +139,8 @@ impl Encoder {
     }
 
     fn update<'a>(&mut self, update: &'a UpdateRecord) -> Result<WireRecord<'a>, EncodeError> {
-        let mut terms = Terms::new(&mut self.index, update.deletes.len() + update.inserts.len());
+        let mut terms =
+            TermTable::new(&mut self.index, update.deletes.len() + update.inserts.len());
         let deletes = update
             .deletes
             .iter()
@@ -163,14 +183,11 @@ fn delivered_record(delivered: &DeliveredRecord) -> WireRecord<'_> {
 }
 
 /// A push whose statements were encoded when they were read.
-fn numbered_push(
-    push: &PushRecord,
-    numbered: &Numbered,
+fn encoded_push<P>(
+    push: &PushRecord<P>,
+    encoded: &EncodedStatements,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    let encoded = numbered
-        .encoded()
-        .expect("statements are read without being encoded only where the log keeps nothing");
     let head = (
         PUSH_TAG,
         push.stream.as_str(),
@@ -253,16 +270,16 @@ fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
 }
 
 /// The table of terms of one record while it is being made.
-struct Terms<'a, 'i> {
+struct TermTable<'a, 'i> {
     list: Vec<WireTerm<'a>>,
     index: &'i mut HashTable<u32>,
 }
 
-impl<'a, 'i> Terms<'a, 'i> {
-    fn new(index: &'i mut HashTable<u32>, statements: usize) -> Terms<'a, 'i> {
+impl<'a, 'i> TermTable<'a, 'i> {
+    fn new(index: &'i mut HashTable<u32>, statements: usize) -> TermTable<'a, 'i> {
         index.clear();
         // Streams of this kind have about one new subject or object per statement.
-        Terms {
+        TermTable {
             list: Vec::with_capacity(statements + 8),
             index,
         }

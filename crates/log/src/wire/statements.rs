@@ -1,19 +1,50 @@
 //! Encodes the statements of a push one by one as they are parsed, before the record that holds
 //! them is made.
 //!
-//! The one thing to know: the bytes are the two lists of a [`super::WirePush`], so that there is
-//! one format.
+//! Before changing anything here: the bytes are the two lists of a [`super::WirePush`], so there is
+//! one format. They follow from the terms. The marks of the terms, which a caller gives, only tell
+//! repeated terms apart and are not written.
 
 use super::encode::{Appender, EncodeError, wire_literal};
 use super::{MAX_NESTING, WireQuad, WireStatement, WireTerm};
+use crate::error::LogError;
+use crate::record::StreamStatement;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use somersault_model::{EventTime, QuadIds, TermId};
+use somersault_model::EventTime;
 
-/// Terms and statements as a record of a push holds them, without the lengths of the two lists.
+/// The statements of a push, in a form that a log can write.
+pub trait PushBody {
+    /// The form that is written.
+    fn form(&self) -> PushForm<'_>;
+}
+
+/// The forms of a push's statements that a log can write.
+#[derive(Clone, Copy, Debug)]
+pub enum PushForm<'p> {
+    /// As terms.
+    Terms(&'p [StreamStatement]),
+    /// Encoded before.
+    Encoded(&'p EncodedStatements),
+}
+
+impl PushBody for Vec<StreamStatement> {
+    fn form(&self) -> PushForm<'_> {
+        PushForm::Terms(self)
+    }
+}
+
+impl PushBody for EncodedStatements {
+    fn form(&self) -> PushForm<'_> {
+        PushForm::Encoded(self)
+    }
+}
+
+/// The statements of a push as bytes: the terms and the statements of its record, without the
+/// lengths of the two lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EncodedStatements {
+pub struct EncodedStatements {
     terms: Vec<u8>,
     term_count: u32,
     statements: Vec<u8>,
@@ -31,7 +62,8 @@ impl EncodedStatements {
     }
 
     /// The same statements, all at this time.
-    pub(crate) fn at_one_time(&self, at: EventTime) -> EncodedStatements {
+    #[must_use]
+    pub fn at_one_time(&self, at: EventTime) -> EncodedStatements {
         let mut statements = Vec::with_capacity(self.statements.len() + 8);
         let mut rest = &self.statements[..];
         let mut before = 0;
@@ -53,23 +85,26 @@ impl EncodedStatements {
     }
 }
 
+/// A number that stands for a term while statements are encoded: equal marks mean equal terms.
+type TermMark = u64;
+
 /// Encodes statements as they arrive: each new term goes into the table of terms, and the statement
 /// refers to it by its index.
 #[derive(Debug)]
-pub(crate) struct StatementEncoder {
+pub struct StatementEncoder {
     encoded: EncodedStatements,
-    /// The index of each id's term in the table of terms.
-    places: FxHashMap<TermId, u32>,
+    /// The index of each mark's term in the table of terms.
+    places: FxHashMap<TermMark, u32>,
     /// The datatypes so far; there are few.
     datatypes: FxHashMap<Box<str>, u32>,
     /// The subject and the predicate of the statement before.
-    recent: [(TermId, u32); 2],
+    recent: [Option<(TermMark, u32)>; 2],
     before: i64,
 }
 
 impl StatementEncoder {
     /// An encoder with capacity for `statements`.
-    pub(crate) fn new(statements: usize) -> StatementEncoder {
+    pub fn new(statements: usize) -> StatementEncoder {
         let mut places = FxHashMap::default();
         places.reserve(statements);
         StatementEncoder {
@@ -80,37 +115,47 @@ impl StatementEncoder {
             },
             places,
             datatypes: FxHashMap::default(),
-            recent: [(TermId::UNBOUND, 0); 2],
+            recent: [None; 2],
             before: 0,
         }
     }
 
-    pub(crate) fn finish(self) -> EncodedStatements {
+    /// The statements.
+    pub fn finish(self) -> EncodedStatements {
         self.encoded
     }
 
-    /// Appends a statement; equal ids mean equal terms.
-    pub(crate) fn add(
+    /// Appends a statement. `marks` are numbers for its subject, predicate, object and graph; equal
+    /// numbers mean equal terms.
+    ///
+    /// # Errors
+    /// [`LogError::Unwritable`]: no log could write it.
+    pub fn add(
         &mut self,
         at: EventTime,
         terms: QuadRef<'_>,
-        ids: QuadIds,
-    ) -> Result<(), EncodeError> {
+        marks: [u64; 4],
+    ) -> Result<(), LogError> {
+        let [subject, predicate, object, graph] = marks;
         let graph = match terms.graph_name {
             GraphNameRef::DefaultGraph => 0,
-            GraphNameRef::NamedNode(name) => self.named(ids.graph, name.into())? + 1,
-            GraphNameRef::BlankNode(name) => self.named(ids.graph, name.into())? + 1,
+            GraphNameRef::NamedNode(name) => self.marked(graph, name.into())? + 1,
+            GraphNameRef::BlankNode(name) => self.marked(graph, name.into())? + 1,
         };
+        let (subject_mark, predicate_mark) = (subject, predicate);
         let subject = match self.recent[0] {
-            (id, place) if id == ids.subject => place,
-            _ => self.named(ids.subject, terms.subject.into())?,
+            Some((mark, place)) if mark == subject => place,
+            _ => self.marked(subject, terms.subject.into())?,
         };
         let predicate = match self.recent[1] {
-            (id, place) if id == ids.predicate => place,
-            _ => self.named(ids.predicate, terms.predicate.into())?,
+            Some((mark, place)) if mark == predicate => place,
+            _ => self.marked(predicate, terms.predicate.into())?,
         };
-        self.recent = [(ids.subject, subject), (ids.predicate, predicate)];
-        let object = self.named(ids.object, terms.object)?;
+        self.recent = [
+            Some((subject_mark, subject)),
+            Some((predicate_mark, predicate)),
+        ];
+        let object = self.marked(object, terms.object)?;
         let statement = WireStatement {
             later_by: at.0.wrapping_sub(self.before),
             quad: WireQuad {
@@ -122,16 +167,17 @@ impl StatementEncoder {
         };
         self.before = at.0;
         self.encoded.count += 1;
-        append(&mut self.encoded.statements, &statement)
+        append(&mut self.encoded.statements, &statement)?;
+        Ok(())
     }
 
-    /// The index of a term in the table.
-    fn named(&mut self, id: TermId, term: TermRef<'_>) -> Result<u32, EncodeError> {
-        if let Some(place) = self.places.get(&id) {
+    /// The index in the table of the term with this mark.
+    fn marked(&mut self, mark: TermMark, term: TermRef<'_>) -> Result<u32, EncodeError> {
+        if let Some(place) = self.places.get(&mark) {
             return Ok(*place);
         }
         let place = self.term(term, 0)?;
-        self.places.insert(id, place);
+        self.places.insert(mark, place);
         Ok(place)
     }
 

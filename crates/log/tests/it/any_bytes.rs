@@ -1,12 +1,10 @@
 //! Any record comes back from its bytes, and any bytes are refused or read, never trusted.
 
-use crate::samples::{
-    every_kind, kinds_added_last, kinds_since_version_1, numbered, open, written,
-};
+use crate::samples::{encoded, every_kind, kinds_added_last, kinds_since_version_1, open, written};
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
-use somersault_log::{LoadSegment, PushRecord, PushStatements, Record, SimDisk, StreamStatement};
+use somersault_log::{LoadSegment, PushRecord, Record, SimDisk, StreamStatement};
 use somersault_model::EventTime;
 
 fn named() -> impl Strategy<Value = NamedNode> {
@@ -71,7 +69,7 @@ proptest! {
         seq in any::<Option<u64>>(),
         received_ms in any::<i64>(),
     ) {
-        let record = Record::Push(PushRecord { stream, source, seq, received_ms, statements: statements.into() });
+        let record = Record::Push(PushRecord { stream, source, seq, received_ms, statements });
         let bytes = record.to_bytes().unwrap();
         prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), record);
     }
@@ -80,16 +78,16 @@ proptest! {
     fn a_push_that_was_read_before_is_written_as_its_terms(
         statements in prop::collection::vec(statement(), 0..30), one_time in any::<Option<i64>>(),
     ) {
-        let numbered = numbered(&statements, one_time);
-        let push = |statements| PushRecord {
-            stream: "http://example.org/s".to_owned(), source: "a".to_owned(), seq: Some(7), received_ms: -1, statements,
-        };
-        let bytes = Record::Push(push(PushStatements::Numbered(numbered))).to_bytes().unwrap();
+        let push = Record::Push(PushRecord {
+            stream: "http://example.org/s".to_owned(), source: "a".to_owned(), seq: Some(7), received_ms: -1,
+            statements: encoded(&statements, one_time),
+        });
+        let bytes = push.to_bytes().unwrap();
         let timed = |statement: StreamStatement| StreamStatement {
             at: one_time.map_or(statement.at, EventTime), ..statement
         };
         let terms: Vec<_> = statements.into_iter().map(timed).collect();
-        prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), Record::Push(push(terms.into())));
+        prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), push.map_statements(|_| terms));
     }
 
     #[test]
@@ -147,8 +145,7 @@ fn a_repeated_term_is_written_once() {
                     at: EventTime(n),
                     quad: quad(n),
                 })
-                .collect::<Vec<_>>()
-                .into(),
+                .collect::<Vec<_>>(),
         })
     };
     let (some, more) = (

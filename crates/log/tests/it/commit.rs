@@ -283,7 +283,7 @@ fn the_newest_delivered_marks_are_known_before_the_first_record() {
     let disk = SimDisk::new();
     let (log, recovered) = open(&disk).unwrap();
     assert_eq!(recovered.delivered().count(), 0);
-    let mark = |query, close| {
+    let mark = |query, close| -> Record {
         Record::Delivered(DeliveredRecord {
             query: QueryUid(query),
             close: EventTime(close),

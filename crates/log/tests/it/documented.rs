@@ -70,8 +70,7 @@ fn push() -> Record {
         received_ms: 1_000,
         statements: statements
             .map(|(at, quad)| StreamStatement { at, quad })
-            .collect::<Vec<_>>()
-            .into(),
+            .collect(),
     })
 }
 

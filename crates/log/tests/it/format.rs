@@ -7,7 +7,7 @@
 
 use crate::samples::{
     every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, number_of,
-    push_read_before, reset_command, small,
+    push_of_all_terms, reset_command, small,
 };
 use somersault_log::{
     Command, CommandRecord, LoadSegment, Log, LogError, RealDisk, Record, SimDisk,
@@ -76,7 +76,7 @@ fn kinds_that_came_later_read_back() {
 fn what_was_added_to_version_1_reads_back() {
     let (_log, recovered) = Log::open(Arc::new(planted("v1-added")), small()).unwrap();
     let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
-    let [push, _] = push_read_before();
+    let push = push_of_all_terms();
     assert_eq!(read, [kinds_since_version_1(), vec![push]].concat());
     let (_log, recovered) = Log::open(Arc::new(planted("v1-replace")), small()).unwrap();
     let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();

@@ -6,12 +6,11 @@ use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
 };
 use somersault_log::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, Disk, LoadRecord,
-    LoadSegment, Log, LogError, LogOptions, Numbered, NumberedBuilder, PlanRecord, Position,
-    PushRecord, PushStatements, Record, Recovered, Replaced, Resolved, StreamStatement,
-    UpdateRecord,
+    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, Disk, EncodedStatements,
+    LoadRecord, LoadSegment, Log, LogError, LogOptions, PlanRecord, Position, PushRecord, Record,
+    Recovered, Replaced, Resolved, StatementEncoder, StreamStatement, UpdateRecord,
 };
-use somersault_model::{EventTime, QuadIds, QueryUid, Sn, StreamUid, TermId};
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +38,7 @@ pub fn push(number: u64) -> Record {
                 at: EventTime(number as i64),
                 quad: quad(&format!("s{number}"), Literal::from(n as i64)),
             })
-            .collect::<Vec<_>>()
-            .into(),
+            .collect(),
     })
 }
 
@@ -124,8 +122,7 @@ pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
             received_ms: i64::MAX,
             statements: statements
                 .map(|(at, quad)| StreamStatement { at, quad })
-                .collect::<Vec<_>>()
-                .into(),
+                .collect(),
         }),
         Record::Advance(AdvanceRecord {
             received_ms: 12,
@@ -163,54 +160,50 @@ pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
     records
 }
 
-/// The statements with ids as a dictionary might give them.
-pub fn numbered(statements: &[StreamStatement], one_time: Option<i64>) -> Numbered {
-    let mut ids: Vec<Term> = Vec::new();
-    let mut id = |term: Term| {
-        let at = ids.iter().position(|known| *known == term);
+/// The statements encoded before their record is made.
+pub fn encoded(statements: &[StreamStatement], one_time: Option<i64>) -> EncodedStatements {
+    let mut terms: Vec<Term> = Vec::new();
+    let mut mark = |term: Term| {
+        let at = terms.iter().position(|known| *known == term);
         let at = at.unwrap_or_else(|| {
-            ids.push(term);
-            ids.len() - 1
+            terms.push(term);
+            terms.len() - 1
         });
-        TermId::from_raw(at as u64 + 100)
+        at as u64 + 100
     };
-    let mut builder = NumberedBuilder::new(statements.len(), true);
+    let mut encoder = StatementEncoder::new(statements.len());
     for StreamStatement { at, quad } in statements {
-        let ids = QuadIds {
-            graph: match &quad.graph_name {
-                GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
-                GraphName::NamedNode(name) => id(name.clone().into()),
-                GraphName::BlankNode(name) => id(name.clone().into()),
+        let marks = [
+            mark(quad.subject.clone().into()),
+            mark(quad.predicate.clone().into()),
+            mark(quad.object.clone()),
+            match &quad.graph_name {
+                GraphName::DefaultGraph => 0,
+                GraphName::NamedNode(name) => mark(name.clone().into()),
+                GraphName::BlankNode(name) => mark(name.clone().into()),
             },
-            subject: id(quad.subject.clone().into()),
-            predicate: id(quad.predicate.clone().into()),
-            object: id(quad.object.clone()),
-        };
-        builder.add(*at, quad.as_ref(), ids).unwrap();
+        ];
+        encoder.add(*at, quad.as_ref(), marks).unwrap();
     }
-    let mut numbered = builder.finish();
-    if let Some(at) = one_time {
-        numbered.set_time(EventTime(at));
+    let encoded = encoder.finish();
+    match one_time {
+        Some(at) => encoded.at_one_time(EventTime(at)),
+        None => encoded,
     }
-    numbered
 }
 
-/// A push with every kind of term: as terms, and parsed and encoded before its record was made.
-pub fn push_read_before() -> [Record; 2] {
+/// A push with every kind of term.
+pub fn push_of_all_terms() -> Record {
     let times = [5, 5, 3, -1, 0, 1, 2, 7, 8, 9].map(EventTime);
     let statements = times.into_iter().zip(all_terms());
-    let statements: Vec<StreamStatement> = statements
-        .map(|(at, quad)| StreamStatement { at, quad })
-        .collect();
-    let encoded = PushStatements::Numbered(numbered(&statements, None));
-    [statements.into(), encoded].map(|statements| {
-        Record::Push(PushRecord {
-            stream: "http://example.org/s".to_owned(),
-            source: "a source".to_owned(),
-            seq: Some(u64::MAX),
-            received_ms: -1,
-            statements,
-        })
+    Record::Push(PushRecord {
+        stream: "http://example.org/s".to_owned(),
+        source: "a source".to_owned(),
+        seq: Some(u64::MAX),
+        received_ms: -1,
+        statements: statements
+            .map(|(at, quad)| StreamStatement { at, quad })
+            .collect(),
     })
 }
 

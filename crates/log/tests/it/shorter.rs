@@ -48,7 +48,8 @@ fn loaded() -> SimDisk {
         received_ms: 1,
         segment,
     };
-    log.append(&Record::Load(load)).unwrap();
+    let record: Record = Record::Load(load);
+    log.append(&record).unwrap();
     log.append(&push(1)).unwrap();
     log.close().unwrap();
     disk

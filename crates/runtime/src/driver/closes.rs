@@ -17,9 +17,9 @@ use super::sequencer::Sequencer;
 use super::stable::Waiter;
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
-use somersault_log::{PlanRecord, Position, Record};
+use somersault_log::{PlanRecord, Position};
 use somersault_model::QueryUid;
-use somersault_stream::{Input, Refusal};
+use somersault_stream::{Input, Record, Refusal};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 

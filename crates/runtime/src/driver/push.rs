@@ -11,9 +11,11 @@ use crate::error::RuntimeError;
 use crate::resolver::RECLAIMED_FOR_ONE;
 use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
 use somersault_dictionary::{Interner, Mentions};
-use somersault_log::{LogError, Numbered, NumberedBuilder};
+use somersault_log::LogError;
 use somersault_model::{EventTime, QuadIds, TermId};
-use somersault_stream::{Input, PushHead, ReadPush, StreamTerms, Timing};
+use somersault_stream::{
+    Input, Numbered, NumberedBuilder, PushHead, ReadPush, StreamTerms, Timing,
+};
 use std::collections::HashMap;
 
 /// The number of statements that are numbered together.

@@ -4,7 +4,8 @@
 
 use super::sequencer::Sequencer;
 use crate::error::RuntimeError;
-use somersault_log::{Record, Recovered};
+use somersault_log::Recovered;
+use somersault_stream::{PushStatements, Record};
 
 impl Sequencer {
     /// Applies all records of the log, then makes the cuts that the crash left undone.
@@ -17,6 +18,7 @@ impl Sequencer {
         }
         for entry in recovered {
             let (position, record) = entry?;
+            let record = record.map_statements(PushStatements::from);
             if matches!(record, Record::Load(_)) {
                 // The statements of one load are held at a time, as when they were loaded.
                 self.wait_until(|sequencer| sequencer.stability.unstable() == 0)?;

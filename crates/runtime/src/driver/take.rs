@@ -6,9 +6,9 @@ use super::requests::Outcome;
 use super::sequencer::Sequencer;
 use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
-use somersault_log::{Command, CommandRecord, Position, Record};
+use somersault_log::{Command, CommandRecord, Position};
 use somersault_model::Sn;
-use somersault_stream::{Admission, Applied, Input, Output, QueryChange, QueryEvent};
+use somersault_stream::{Admission, Applied, Input, Output, QueryChange, QueryEvent, Record};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -9,11 +9,12 @@ use crate::coordinator::Coordinator;
 use crate::protocol::firing::FiringKey;
 use crate::protocol::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
 use crate::protocol::refusal::Refusal;
+use crate::protocol::statements::PushStatements;
 use crate::queries::Queries;
 use crate::streams::Streams;
 use crate::streams::stream::Stream;
 use oxrdf::Quad;
-use somersault_log::{DerivedRecord, PushRecord, PushStatements, Record, StreamStatement};
+use somersault_log::{DerivedRecord, PushRecord, Record, StreamStatement};
 use somersault_model::EventTime;
 
 impl Coordinator {

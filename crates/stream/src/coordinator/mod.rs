@@ -13,6 +13,7 @@ use crate::output::{Output, QueryChange};
 use crate::protocol::declaration::{Resolve, ResolveError};
 use crate::protocol::firing::{Firing, FiringKey};
 use crate::protocol::input::{Applied, Input};
+use crate::protocol::statements::Record;
 use crate::queries::{MemberView, Queries, RetiringQuery};
 use crate::streams::Streams;
 use crate::streams::adaptor::{Interner, StreamTerms};
@@ -20,7 +21,7 @@ use crate::streams::ahead::StreamLimits;
 use crate::streams::clock::StreamClock;
 use crate::streams::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
-use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, Resolved, UpdateRecord};
+use somersault_log::{Command, CommandRecord, DeliveredRecord, Resolved, UpdateRecord};
 use somersault_model::{
     BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid, TermId,
 };

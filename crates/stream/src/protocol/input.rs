@@ -3,13 +3,14 @@
 //! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission
 //! makes of it is, and everything that the record's effect depends on must be in the record (S6).
 
+use super::statements::{Numbered, Record};
 use crate::protocol::declaration::QueryDeclaration;
 use crate::protocol::firing::FiringKey;
 use crate::protocol::refusal::Refusal;
 use oxrdf::{GraphName, Quad};
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
-use somersault_log::{LoadSegment, Numbered, Record};
+use somersault_log::LoadSegment;
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
 

@@ -5,3 +5,4 @@ pub(crate) mod firing;
 pub(crate) mod inject;
 pub(crate) mod input;
 pub(crate) mod refusal;
+pub(crate) mod statements;

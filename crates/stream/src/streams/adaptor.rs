@@ -4,12 +4,12 @@
 //! refuses) and in `apply` (which drops what LATE DROP drops). Both must reach the same verdict
 //! from the same state.
 
+use crate::protocol::statements::{PushStatements, PushedQuad};
 use oxrdf::{
     BlankNode, GraphNameRef, NamedOrBlankNode, NamedOrBlankNodeRef, QuadRef, Term, TermRef, Triple,
 };
 use rustc_hash::FxHashSet;
 use somersault_lang::Classification;
-use somersault_log::{PushStatements, PushedQuad};
 use somersault_model::{EventTime, Intern, Lease, Millis, QuadIds, StreamUid, Tag, TermId};
 use std::sync::Arc;
 
@@ -321,8 +321,8 @@ fn rename_node(scope: &str, label: &str) -> BlankNode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::statements::NumberedBuilder;
     use oxrdf::{GraphName, NamedNode, Quad};
-    use somersault_log::NumberedBuilder;
     use somersault_model::{Epoch, VirtualShard};
     use std::cell::RefCell;
 

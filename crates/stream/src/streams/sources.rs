@@ -8,6 +8,7 @@ use super::clock::StreamClock;
 use super::taken::{Sequence, TakenNumbers};
 use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
+use crate::protocol::statements::PushStatements;
 use somersault_log::PushRecord;
 use somersault_model::EventTime;
 use std::collections::BTreeMap;
@@ -25,7 +26,11 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Records that a source was heard of. Returns the scope of the push's blank nodes.
-    pub(super) fn note(&mut self, clock: &StreamClock, push: &PushRecord) -> String {
+    pub(super) fn note(
+        &mut self,
+        clock: &StreamClock,
+        push: &PushRecord<PushStatements>,
+    ) -> String {
         let source = clock.hear(&push.source, push.received_ms);
         self.pushes += 1;
         let uid = clock.uid().0;

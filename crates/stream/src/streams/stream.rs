@@ -13,6 +13,7 @@ use super::sources::Sources;
 use crate::closes::groups::GroupId;
 use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
+use crate::protocol::statements::PushStatements;
 use somersault_lang::{CreateStream, LatePolicy};
 use somersault_log::PushRecord;
 use somersault_model::{
@@ -239,7 +240,11 @@ impl Stream {
     /// Puts a push into batches. Late statements are dropped and counted (where LATE is REJECT,
     /// admission has refused them). With AMEND they go into their batch while it is open, and are
     /// returned otherwise.
-    pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {
+    pub(crate) fn push(
+        &mut self,
+        push: &PushRecord<PushStatements>,
+        intern: &dyn Intern,
+    ) -> Pushed {
         let mut pushed = Pushed::default();
         let late_before = self.late;
         let mut gate = self.clock.gate(&push.source);

@@ -2,8 +2,9 @@
 //! language.md.
 
 use crate::harness::{Driver, stream, was_logged, was_repeat, windows};
-use somersault_log::{LoadSegment, Record};
+use somersault_log::LoadSegment;
 use somersault_model::{EventTime, Intern, Millis, QuadIds, TermId};
+use somersault_stream::Record;
 use somersault_stream::{Output, QueryChange, QueryDeclaration, Repeat, Resolve, ResolveError};
 use std::sync::Arc;
 

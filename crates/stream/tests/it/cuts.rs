@@ -4,8 +4,9 @@
 use crate::harness::{Driver, number_of, predicate, statement, stream, windows};
 use oxrdf::NamedNode;
 use somersault_lang::Classification;
-use somersault_log::{DeliveredRecord, LoadRecord, LoadSegment, PlanRecord, Position, Record};
+use somersault_log::{DeliveredRecord, LoadRecord, LoadSegment, PlanRecord, Position};
 use somersault_model::{EventTime, Intern, QuadIds, Sn, TermId};
+use somersault_stream::Record;
 use somersault_stream::{Coordinator, Input, Output};
 use std::collections::BTreeSet;
 

@@ -3,8 +3,8 @@
 
 use crate::harness::{Driver, Seen, derived, over, statement, stream, was_repeat, windows};
 use somersault_lang::{Extent, LatePolicy};
-use somersault_log::Record;
 use somersault_model::{EventTime, Millis};
+use somersault_stream::Record;
 use somersault_stream::{Admission, Input, QueryDeclaration, RefusalKind, Repeat};
 use std::collections::{BTreeMap, BTreeSet};
 

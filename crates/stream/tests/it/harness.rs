@@ -10,11 +10,12 @@ use somersault_lang::{
     AheadLimit, Classification, CreateStream, DerivedStream, Extent, LatePolicy, Overload, Report,
     StreamOperator, TimeDomain,
 };
-use somersault_log::{PlanRecord, Position, Record};
+use somersault_log::{PlanRecord, Position};
 use somersault_model::{
     BatchNumber, EventTime, Millis, Operation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
     TripleIds,
 };
+use somersault_stream::Record;
 use somersault_stream::{
     Admission, BatchChange, Coordinator, Firing, Input, Output, Push, PushStatement, QueryChange,
     QueryDeclaration, QueryEvent, Refusal, Repeat, StreamLimits, WindowDeclaration,

@@ -8,11 +8,12 @@ use crate::harness::{Driver, World, derived, over, span, statement, stream, wind
 use crate::twin::{Late, Twin};
 use proptest::prelude::*;
 use somersault_lang::{Extent, LatePolicy};
-use somersault_log::{Position, PushedQuad, Record};
+use somersault_log::Position;
 use somersault_model::{EventTime, Millis, StreamUid};
 use somersault_stream::{
     Admission, Coordinator, Input, Output, QueryChange, QueryDeclaration, QueryEvent,
 };
+use somersault_stream::{PushedQuad, Record};
 
 const STREAMS: [&str; 3] = ["http://a/", "http://b/", "http://c/"];
 

@@ -2,8 +2,9 @@
 //! replay ends the same. That members of cohorts do as they would alone is in `cohorts`.
 
 use crate::harness::{Driver, derived, stream, was_repeat, windows};
-use somersault_log::{Command, Record};
+use somersault_log::Command;
 use somersault_model::{Millis, QueryUid};
+use somersault_stream::Record;
 use somersault_stream::{
     Admission, Output, QueryChange, QueryDeclaration, QueryEvent, Refusal, RefusalKind, Repeat,
 };

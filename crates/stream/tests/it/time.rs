@@ -2,8 +2,8 @@
 
 use crate::harness::{Driver, blank_statement, statement, stream, was_logged, was_repeat, windows};
 use somersault_lang::{LatePolicy, TimeDomain};
-use somersault_log::Record;
 use somersault_model::{EventTime, Millis};
+use somersault_stream::Record;
 use somersault_stream::{Admission, Input, Output, Push, PushStatement, Repeat};
 
 const A: &str = "http://a/";

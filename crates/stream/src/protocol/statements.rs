@@ -4,11 +4,14 @@
 //! Before changing anything here: the encoded bytes come from the statements' terms, and hold no
 //! id. Ids only tell repeated terms apart while the bytes are made, and stay in memory.
 
-use crate::error::LogError;
-use crate::record::StreamStatement;
-use crate::wire::{EncodedStatements, StatementEncoder};
 use oxrdf::{Quad, QuadRef, Term};
-use somersault_model::{EventTime, Lease, QuadIds};
+use somersault_log::{
+    EncodedStatements, LogError, PushBody, PushForm, StatementEncoder, StreamStatement,
+};
+use somersault_model::{EventTime, Lease, QuadIds, TermId};
+
+/// A record with the statements of a push in the form that this process has them in.
+pub type Record = somersault_log::Record<PushStatements>;
 
 /// The statements of a push, in order of arrival.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +94,18 @@ impl PushStatements {
     }
 }
 
+impl PushBody for PushStatements {
+    fn form(&self) -> PushForm<'_> {
+        match self {
+            PushStatements::Terms(statements) => PushForm::Terms(statements),
+            PushStatements::Numbered(numbered) => PushForm::Encoded(
+                (numbered.encoded.as_ref())
+                    .expect("only for a log that keeps nothing is a push not encoded"),
+            ),
+        }
+    }
+}
+
 impl From<Vec<StreamStatement>> for PushStatements {
     fn from(statements: Vec<StreamStatement>) -> PushStatements {
         PushStatements::Terms(statements)
@@ -111,10 +126,6 @@ impl Numbered {
         if let Some(encoded) = &mut self.encoded {
             *encoded = encoded.at_one_time(at);
         }
-    }
-
-    pub(crate) fn encoded(&self) -> Option<&EncodedStatements> {
-        self.encoded.as_ref()
     }
 }
 
@@ -159,7 +170,14 @@ impl NumberedBuilder {
         quad: QuadIds,
     ) -> Result<(), LogError> {
         if let Some(encoder) = &mut self.encoder {
-            encoder.add(at, terms, quad).map_err(LogError::unwritable)?;
+            let QuadIds {
+                graph,
+                subject,
+                predicate,
+                object,
+            } = quad;
+            let marks = [subject, predicate, object, graph].map(TermId::raw);
+            encoder.add(at, terms, marks)?;
         }
         self.numbered
             .statements
