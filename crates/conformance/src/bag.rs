@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// One solution: a term or nothing for each variable.
 pub type Row = Vec<Option<Term>>;
 
-/// How the literals of a column are compared.
+/// The comparison of the literals of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
     /// Term by term, as RDF does.

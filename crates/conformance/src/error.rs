@@ -1,5 +1,5 @@
-//! What stops a run before a test can be judged: unreadable files and broken suites. A test that
-//! merely fails is never one of these; it is a line of the report.
+//! Errors that stop a run before a test can be judged: unreadable files and broken suites. A
+//! failing test is never one of these; it is a line of the report.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub enum ConformanceError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file of the suite was read but does not say what it has to.
@@ -28,7 +28,7 @@ pub enum ConformanceError {
     Engine {
         /// The action that was requested.
         action: String,
-        /// What it answered.
+        /// Its answer.
         reason: String,
     },
     /// The child process of a kill run misbehaved.

@@ -35,8 +35,8 @@ enum Command {
         /// Only the suites whose name contains this.
         #[arg(long, default_value = "")]
         only: String,
-        /// What is tested; spareval answers queries only, over plain quads, and tells whose fault a
-        /// failure is.
+        /// The system under test; spareval answers queries only, over plain quads, and shows
+        /// whether a failure is the engine's
         #[arg(long, value_enum, default_value_t = System::Somersault)]
         engine: System,
     },
@@ -64,16 +64,16 @@ enum Command {
     RspChild,
 }
 
-/// How the engine under test is laid out.
+/// The layout of the engine under test.
 #[derive(Args)]
 struct Layout {
-    /// How many shards the store has.
+    /// Number of shards of the store
     #[arg(long, default_value_t = 2)]
     shards: u16,
-    /// What carries batches to the shards.
+    /// The fabric that carries batches to the shards
     #[arg(long, value_enum, default_value_t = Fabric::Timely)]
     fabric: Fabric,
-    /// What the simulated fabric and the kill points are drawn from.
+    /// The seed of the simulated fabric and of the kill points
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -92,12 +92,12 @@ struct RspArguments {
     suites: Vec<PathBuf>,
     #[command(flatten)]
     layout: Layout,
-    /// What is tested; spareval stands for the dull twin, which keeps the whole history and
-    /// computes every window anew.
+    /// The system under test; spareval stands for the dull twin, which keeps the whole history and
+    /// recomputes every window
     #[arg(long, value_enum, default_value_t = System::Somersault)]
     engine: System,
-    /// What the continuous queries are written in: rsp-ql and cqels-ql translate them; the report
-    /// names those that they have no words for.
+    /// The dialect of the continuous queries: rsp-ql and cqels-ql translate them, and the report
+    /// names those that they cannot express
     #[arg(long, value_enum, default_value_t = Dialect::CSparql)]
     dialect: Dialect,
     /// Have queries keep rows from close to close wherever that is possible, instead of where it is
@@ -107,7 +107,7 @@ struct RspArguments {
     /// Keep the engine's log in a new folder below this one.
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Kill the engine's process so many times (SIGKILL) and restart it.
+    /// Number of times to kill the engine's process (SIGKILL) and restart it
     #[arg(long, default_value_t = 0)]
     kill_points: usize,
 }
@@ -126,10 +126,10 @@ struct JenaArguments {
     /// Where Jena and the compiled Oracle.java are, as java has it.
     #[arg(long)]
     classpath: String,
-    /// How many queries are drawn.
+    /// Number of queries to draw
     #[arg(long, default_value_t = 1000)]
     queries: u64,
-    /// What queries and data are drawn from.
+    /// The seed of queries and data
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only expressions of the matrix that contain this, and no queries.

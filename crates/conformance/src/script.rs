@@ -29,7 +29,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const NS: &str = "http://example.org/cases/";
-/// How long a firing may take.
+/// The longest time that a firing may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A script that was read.
@@ -47,10 +47,10 @@ struct Block {
     lines: Vec<String>,
 }
 
-/// What a script runs on.
+/// The layout that a script runs on.
 #[derive(Debug, Clone, Copy)]
 pub struct ScriptOptions {
-    /// How many shards.
+    /// The number of shards.
     pub shards: u16,
     /// The seed of the simulated fabric; `None` is timely.
     pub simulated: Option<u64>,
@@ -133,7 +133,7 @@ impl Script {
     }
 }
 
-/// The engine of a script, and who reads its queries.
+/// The engine of a script, and the subscribers of its queries.
 struct Stage {
     engine: Engine,
     subscriptions: BTreeMap<String, Subscription>,
@@ -242,7 +242,7 @@ impl Stage {
         }
     }
 
-    /// Nothing more comes than was named.
+    /// Checks that no further firing arrives.
     fn has_ended(&self) -> Result<(), String> {
         self.engine
             .quiesce(PATIENCE)

@@ -37,7 +37,7 @@ impl fmt::Display for Case<'_> {
 
 struct Line {
     class: String,
-    /// Of expression, operands and answers.
+    /// Patterns of the expression, the operands and the answers.
     patterns: [String; 5],
     met: u64,
 }

@@ -143,7 +143,7 @@ impl QueryDraw {
             .join(" ")
     }
 
-    /// What stands between braces.
+    /// The contents of a pair of braces.
     fn group(&mut self, depth: usize) -> String {
         if depth == 0 {
             return self.patterns();

@@ -78,7 +78,7 @@ const OPERANDS: [Operand; 55] = [
     operand("unbound", ""),
 ];
 
-/// Of one operand.
+/// Expressions of one operand.
 const UNARY: [&str; 61] = [
     "!?a",
     "-?a",
@@ -143,7 +143,7 @@ const UNARY: [&str; 61] = [
     "SUBSTR(?a, 2)",
 ];
 
-/// Of two.
+/// Expressions of two operands.
 const BINARY: [&str; 43] = [
     "?a = ?b",
     "?a != ?b",

@@ -17,17 +17,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// How long one query may take.
+/// The time limit of one query.
 const QUERY_TIME: Duration = Duration::from_secs(20);
 
-/// What is compared.
+/// Settings of a comparison.
 #[derive(Debug, Clone)]
 pub struct JenaOptions {
     /// The class path of Jena and of `Oracle.class`.
     pub classpath: String,
-    /// How many queries are drawn.
+    /// The number of queries to draw.
     pub queries: u64,
-    /// What they are drawn from.
+    /// The seed that they are drawn from.
     pub seed: u64,
     /// Only expressions that contain this.
     pub only: String,

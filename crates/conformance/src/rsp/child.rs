@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// What the client asks of the child.
+/// A request of the client to the child.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum Request {
     Open(HostOptions),
@@ -52,7 +52,7 @@ enum Request {
     Close,
 }
 
-/// What the child answers.
+/// The child's answer.
 #[derive(Debug, Serialize, Deserialize)]
 enum Response {
     Done,
@@ -146,9 +146,9 @@ fn statements(
 /// When to kill.
 #[derive(Debug, Clone)]
 pub struct KillPlan {
-    /// How many times.
+    /// The number of kills.
     pub points: usize,
-    /// What the points are drawn from.
+    /// The seed that the points are drawn from.
     pub seed: u64,
     /// The program that has the `rsp-child` command.
     pub program: PathBuf,
@@ -208,7 +208,7 @@ impl ChildHost {
         Ok(host)
     }
 
-    /// How many times the child was killed.
+    /// The number of times that the child was killed.
     pub fn kills(&self) -> usize {
         self.kills
     }
@@ -337,7 +337,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing more can be done about a child that does not die while this one ends.
+        // A child that cannot be killed while this process ends is left to the system.
         let _ = self.kill();
     }
 }

@@ -8,10 +8,10 @@ mod writer;
 use somersault_lang::{ContinuousQuery, Dialect as Source, Extent, Parser};
 use writer::Writer;
 
-/// What the continuous queries of a suite are written in.
+/// The dialect in which the continuous queries of a suite are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Dialect {
-    /// As they stand, which in the public suites is C-SPARQL.
+    /// As the suite has them, which in the public suites is C-SPARQL.
     CSparql,
     /// `FROM NAMED WINDOW w ON s […]` and `WINDOW w { … }`.
     RspQl,
@@ -67,7 +67,7 @@ impl Dialect {
         }
     }
 
-    /// What stands before the braces that read a window.
+    /// The text before the braces that read a window.
     fn opening(self, query: &ContinuousQuery, number: usize) -> String {
         let window = &query.windows[number];
         match (self, window.extent) {
@@ -79,7 +79,7 @@ impl Dialect {
         }
     }
 
-    /// What stands among the dataset clauses for the windows of a query.
+    /// The dataset clauses for the windows of a query.
     fn clauses(self, query: &ContinuousQuery) -> String {
         if self != Dialect::RspQl {
             return String::new();

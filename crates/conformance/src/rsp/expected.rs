@@ -37,16 +37,16 @@ pub struct Judge {
     first_difference: Option<String>,
 }
 
-/// How a query did.
+/// The result of one query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryReport {
     /// The entry's name.
     pub name: String,
     /// The kind of comparison.
     pub kind: Kind,
-    /// How many were compared.
+    /// The number of firings that were compared.
     pub compared: usize,
-    /// How many of them differ.
+    /// The number of them that differ.
     pub differing: usize,
     /// The first difference in full.
     pub first_difference: Option<String>,

@@ -15,22 +15,22 @@ use somersault::{
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a run waits for the firings that are due.
+/// The time that a run waits for the firings that are due.
 const SETTLE: Duration = Duration::from_secs(600);
 
 /// Firings that may wait between two looks at them; a suite is looked at after each step.
 const CAPACITY: usize = 1 << 16;
 
-/// How the engine of a run is opened.
+/// The settings with which the engine of a run is opened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostOptions {
-    /// How many shards.
+    /// The number of shards.
     pub shards: u16,
     /// The seed of the simulated fabric; `None` is timely.
     pub simulated: Option<u64>,
     /// The folder that keeps the log.
     pub data: Option<PathBuf>,
-    /// What bare names are resolved against.
+    /// The namespace that bare names are resolved against.
     pub default_namespace: Option<String>,
     /// Rows are kept from close to close wherever that is possible.
     pub delta: bool,
@@ -49,7 +49,7 @@ pub struct Firing {
     pub answer: Given,
 }
 
-/// What the engine counted.
+/// The engine's counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Statements stored at the end.

@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use suite::Suite;
 
-/// How a suite is run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// How many shards.
+    /// The number of shards.
     pub shards: u16,
     /// The seed of the simulated fabric; `None` is timely.
     pub simulated: Option<u64>,
@@ -31,8 +31,8 @@ pub struct RunOptions {
     pub data: Option<PathBuf>,
     /// Run the dull twin in the engine's place.
     pub twin: bool,
-    /// What continuous queries are written in; those that cannot be are left out, and the report
-    /// says why.
+    /// The dialect of the continuous queries. Queries that cannot be written in it are left out,
+    /// and the report says why.
     pub dialect: Dialect,
     /// Have queries keep rows from close to close wherever that is possible, instead of where it is
     /// quicker.
@@ -55,7 +55,7 @@ impl Default for RunOptions {
     }
 }
 
-/// How a suite went.
+/// The result of a suite.
 #[derive(Debug)]
 pub struct SuiteReport {
     /// The suite's name.
@@ -66,11 +66,11 @@ pub struct SuiteReport {
     pub left_out: Vec<LeftOut>,
     /// Statements fed.
     pub statements: u64,
-    /// What the engine counted.
+    /// The engine's counters.
     pub counters: Counters,
-    /// How many times the engine was killed.
+    /// The number of times that the engine was killed.
     pub kills: usize,
-    /// From opening to the last answer.
+    /// The time from opening to the last answer.
     pub elapsed: Duration,
     /// Faults other than differing answers.
     pub faults: Vec<String>,
@@ -168,7 +168,8 @@ pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, Conforman
 
 /// The texts of a suite's queries, each with its judge.
 struct Queries {
-    /// What derives the streams of others; registered first, and judged by what those answer.
+    /// The queries that derive streams. They are registered first, and judged by the answers of the
+    /// queries that read those streams.
     deriving: Vec<String>,
     continuous: Vec<(String, Judge)>,
     one_shot: Vec<OneShot>,
@@ -225,7 +226,7 @@ impl Queries {
         })
     }
 
-    /// What makes a run worthless, whatever its answers are.
+    /// The faults that make a run worthless, whatever its answers.
     fn faults(&self) -> Vec<String> {
         let asks = !self.continuous.is_empty();
         match asks || self.left_out.is_empty() && !self.one_shot.is_empty() {
@@ -271,7 +272,7 @@ impl Queries {
 
     fn judge_firings(&mut self, firings: Vec<Firing>, faults: &mut Vec<String>) {
         for firing in firings {
-            // What derives a stream comes behind the others.
+            // Queries that derive streams come behind the others.
             let Some((_, judge)) = self.continuous.get_mut(firing.query) else {
                 continue;
             };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// One run as a `suite.json` describes it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Suite {
-    /// What the suite is called.
+    /// The suite's name.
     pub name: String,
     /// The time that closes are counted from.
     #[serde(default)]
@@ -18,7 +18,7 @@ pub struct Suite {
     pub batch_ms: i64,
     /// Statements from here on are not fed; every stream is advanced to here at the end.
     pub until_ms: i64,
-    /// What bare names are resolved against.
+    /// The namespace that bare names are resolved against.
     #[serde(default)]
     pub default_namespace: Option<String>,
     /// Files that are stored before anything streams.
@@ -166,7 +166,7 @@ impl StreamEntry {
     }
 }
 
-/// What the slices of one stream may take while a suite runs.
+/// The memory that the slices of one stream may take while a suite runs.
 const BUDGET_BYTES: u64 = 8 << 30;
 
 /// Opens a file and unpacks it if its name says that it is packed.

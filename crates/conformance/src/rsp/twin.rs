@@ -199,7 +199,7 @@ fn spans(window: &WindowClause, stream: &Stream) -> (i64, i64, i64) {
     }
 }
 
-/// How many statements of a stream lie before a time.
+/// The number of statements of a stream before a time.
 fn count_before(stream: &Stream, time_ms: i64) -> usize {
     stream.fed.partition_point(|(at_ms, _)| *at_ms < time_ms)
 }

@@ -149,7 +149,7 @@ fn read_into(
     Ok(())
 }
 
-/// What a syntax test parses.
+/// The language that a syntax test parses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// SPARQL Query.

@@ -20,7 +20,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use subject::Subject;
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// One per manifest, in the order of their paths.
@@ -30,7 +30,7 @@ pub struct Report {
     pub unmet: Vec<String>,
 }
 
-/// How one suite went.
+/// The result of one suite.
 #[derive(Debug, Default)]
 pub struct W3cReport {
     /// The folder below the root.
@@ -158,7 +158,7 @@ fn run_suite(
     report
 }
 
-/// What the tests are run on: the engine, and its server once a test needs it.
+/// The systems that the tests run on: the engine, and its server once a test needs it.
 struct SystemUnderTest<'a> {
     subject: &'a mut dyn Subject,
     endpoint: Option<Endpoint>,

@@ -1,6 +1,6 @@
-//! What a query gave or should have given, read from every way that the suites write it down:
+//! The outcome of a query, expected or actual, read from every form in which the suites write it:
 //! SPARQL results in XML, JSON, TSV and CSV, `rs:ResultSet` in RDF, and plain graphs. CSV is lossy,
-//! so both sides are compared as the text of their cells.
+//! so for it both sides are compared as the text of their cells.
 
 use super::manifest::{Description, Folder, format_of, vocabulary};
 use crate::bag::{self, Numbers, Row};
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 /// An answer.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Of ASK.
+    /// The answer of ASK.
     Boolean(bool),
-    /// Of SELECT.
+    /// The answer of SELECT.
     Solutions(Table),
-    /// Of CONSTRUCT and DESCRIBE.
+    /// The answer of CONSTRUCT and DESCRIBE.
     Graph(Box<Graph>),
 }
 
@@ -32,10 +32,10 @@ pub struct Table {
     pub ordered: bool,
 }
 
-/// How many times a row of a REDUCED query may come.
+/// The number of times that a row may occur, which differs for REDUCED.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cardinality {
-    /// As often as expected.
+    /// Exactly as often as expected.
     Strict,
     /// At least once and at most as often as expected.
     Lax,

@@ -65,8 +65,8 @@ impl Skips {
         self.tests.get(id).map(String::as_str)
     }
 
-    /// The tests of the list that were not met in a whole run: typing errors, or tests that are
-    /// gone.
+    /// The tests of the list that a whole run did not meet: typing errors, or tests that no longer
+    /// exist.
     pub fn unmet(&self, met: &std::collections::HashSet<String>) -> Vec<&str> {
         self.tests
             .keys()

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The time limit of one test; the suites are small, so a longer one counts as stuck.
 const TEST_TIME: Duration = Duration::from_secs(20);
 
-/// What the suites need of a SPARQL system.
+/// The operations that the suites need of a SPARQL system.
 pub trait Subject {
     /// Empties the store.
     fn clear(&mut self) -> Result<(), String>;

@@ -92,7 +92,7 @@ fn left_out(report: &SuiteReport) -> Vec<&str> {
     left_out.map(|query| query.name.as_str()).collect()
 }
 
-/// What each dialect has no words for, and nothing else, is left out.
+/// A run in a dialect leaves out exactly the queries that the dialect cannot express.
 #[test]
 fn answers_are_exact_in_each_dialect() {
     let suite = cases();

@@ -6,8 +6,8 @@ use super::writer::Writer;
 use somersault_lang::token::TokenKind;
 
 impl<'t> Writer<'t> {
-    /// What stands next in a group whose patterns read merged graphs, and is neither a group nor a
-    /// block.
+    /// Writes the next part of a group whose patterns read merged graphs, if it is neither a group
+    /// nor a block.
     pub(super) fn merged(&mut self) -> Result<(), String> {
         const PASSED: [&str; 6] = [".", "OPTIONAL", "UNION", "MINUS", "NOT", "EXISTS"];
         if PASSED.iter().any(|word| self.is_word(word)) {
@@ -27,7 +27,8 @@ impl<'t> Writer<'t> {
         Ok(())
     }
 
-    /// Up to the end of the brackets that come next: `(…)` or `name(…)`. They may hold no pattern.
+    /// Copies through the closing bracket of the next expression, `(…)` or `name(…)`, which may
+    /// hold no pattern.
     fn expression(&mut self) -> Result<(), String> {
         while self.at < self.tokens.len() && !self.is("(") {
             self.at += 1;

@@ -1,4 +1,4 @@
-//! What is written in each dialect, by hand, and that it is of that dialect and has the same
+//! Each query is written in each dialect by hand; the text is of that dialect and has the same
 //! windows.
 
 use super::*;
@@ -58,7 +58,7 @@ fn a_variable_is_the_name_of_each_window() {
     );
 }
 
-/// Whatever is said is of the dialect, and has the windows of the text.
+/// Every text is of its dialect, and has the windows of the original.
 #[test]
 fn what_is_said_is_of_the_dialect() {
     let texts = [
@@ -96,7 +96,7 @@ fn what_is_said_is_of_the_dialect() {
     }
 }
 
-/// What the texts of one of the other dialects say, in the other one.
+/// Texts of one of the other dialects, translated to the other one.
 #[test]
 fn windows_go_from_rsp_ql_to_cqels_ql_and_back() {
     let text = "REGISTER RSTREAM q AS SELECT ?x FROM NAMED WINDOW :v ON :s [RANGE 3s STEP 1s] FROM NAMED WINDOW :w ON :s [RANGE 1s STEP 1s] WHERE { WINDOW :v { ?x :p ?y } WINDOW :w { ?x :p ?y } }";

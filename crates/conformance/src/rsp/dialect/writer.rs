@@ -105,8 +105,8 @@ impl<'t> Writer<'t> {
         self.replace(kind.start, kind.end, written);
     }
 
-    /// FROM: a window's clause goes, and one of a stored graph stays. In the paper's dialect it
-    /// names the graph, too.
+    /// FROM: the clause of a window is left out, and that of a stored graph stays. In the paper's
+    /// dialect it also names the graph.
     fn clause(&mut self) -> Result<(), String> {
         let from = self.tokens[self.at].start;
         let mut source = 1 + usize::from(self.is_word_at(1, "NAMED"));
