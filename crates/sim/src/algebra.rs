@@ -35,14 +35,14 @@ pub type Bag = BTreeMap<Row, usize>;
 /// Graphs by number; `None` is the default graph.
 pub type Stored = BTreeMap<Option<u8>, BTreeSet<Triple>>;
 
-/// What a window holds: triples, each with the event time of the newest such statement.
+/// The content of a window: triples, each with the event time of the newest such statement.
 pub type Content = Vec<(Triple, i64)>;
 
 type Solution = BTreeMap<u8, Value>;
 /// A graph, with the variable that stands for it and its name.
 type Named = (Option<(u8, Value)>, Vec<Triple>);
 
-/// What a query sees at one close.
+/// The data that a query sees at one close.
 pub struct Seen<'a> {
     /// The query.
     pub query: &'a QueryModel,
@@ -270,8 +270,8 @@ impl Seen<'_> {
     }
 }
 
-/// What a quad of a template makes of a solution: the graph stands last, where there is one.
-/// Nothing, if a part has no value or one that cannot stand there.
+/// The quad that a template makes of a solution; the graph stands last, if there is one. `None` if
+/// a part has no value, or one that cannot stand there.
 fn filled(solution: &Solution, quad: (Slot, u8, Slot, TemplateGraph)) -> Option<Row> {
     let (subject, predicate, object, graph) = quad;
     let name = |value: Value| (!matches!(value, Value::Count(_))).then_some(value);
@@ -316,7 +316,7 @@ fn matches(graph: &[Triple], (subject, path, object): Pattern) -> Vec<Solution> 
     all
 }
 
-/// What a path connects: from where, by which predicate (for `Path::Var`), where to.
+/// The pairs that a path connects: start, predicate (for `Path::Var`), end.
 fn pairs(graph: &[Triple], path: Path) -> Vec<Triple> {
     let of = |wanted: u8| graph.iter().copied().filter(move |(_, p, _)| *p == wanted);
     match path {
@@ -409,7 +409,7 @@ fn row_of(solution: &Solution, variables: &[u8]) -> Row {
         .collect()
 }
 
-/// How often each row comes.
+/// The number of times that each row occurs.
 pub fn bag_of(rows: impl IntoIterator<Item = Row>) -> Bag {
     let mut bag = Bag::new();
     for row in rows {

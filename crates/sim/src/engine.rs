@@ -1,6 +1,6 @@
-//! The engine under test on a disk that crashes: opened, asked, restarted. Asking goes on until
-//! there is an answer or a refusal; what a planned crash interrupts is asked again after the
-//! restart, as a client would.
+//! The engine under test on a disk that crashes: it is opened, asked and restarted. A request is
+//! repeated until there is an answer or a refusal; a request that a planned crash interrupts is
+//! sent again after the restart, as a client would do.
 
 use somersault::{Clock, DeltaMode, Engine, EngineConfig, EngineError, FabricKind};
 use somersault_log::{CrashKeep, SimDisk};
@@ -15,7 +15,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 pub(crate) const ALL_FIRINGS: usize = 1 << 16;
 const FEW: usize = 16;
 
-/// What became of a request.
+/// The outcome of a request.
 pub(crate) enum Asked<T> {
     /// It was acknowledged.
     Done(T),

@@ -1,5 +1,4 @@
-//! What a registered query owes: its firings are read and compared with those that are due by the
-//! twin.
+//! Compares the firings of a registered query with those that the twin says are due.
 
 use crate::algebra::Bag;
 use crate::engine::ALL_FIRINGS;
@@ -71,7 +70,7 @@ impl Registered {
 
     /// Reads on from the newest firing that was read, at a new engine too.
     pub(crate) fn subscribe(&mut self, engine: &Engine) -> Result<(), String> {
-        // An engine that is gone has given out what it had answered.
+        // An engine that has been closed has delivered all of its answers.
         let came =
             std::iter::from_fn(|| self.subscription.as_ref().and_then(Subscription::try_recv));
         self.left.extend(came);
@@ -214,7 +213,7 @@ impl Registered {
     }
 }
 
-/// What differs between two bags.
+/// The difference between two bags.
 fn difference(expected: &Bag, found: &Bag) -> String {
     let mut lines = String::new();
     let rows: std::collections::BTreeSet<_> = expected.keys().chain(found.keys()).collect();

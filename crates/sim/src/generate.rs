@@ -1,5 +1,5 @@
-//! What a seed means: which streams there are and what happens, drawn at random and bent towards
-//! what goes wrong elsewhere: statements at t − R and at t, repeats within and across batches and
+//! Draws a scenario from a seed: its streams and steps, at random, but biased towards known
+//! mistakes of stream engines: statements at t − R and at t, repeats within and across batches and
 //! windows, late data, silent streams, two windows on one stream.
 
 use crate::draw::Draw;
@@ -9,13 +9,13 @@ use crate::model::{
 };
 use somersault_log::CrashKeep;
 
-/// How many nodes the triples are made of; few, so that patterns join.
+/// The number of nodes in the triples; few, so that patterns join.
 pub const NODES: u8 = 6;
-/// How many predicates.
+/// The number of predicates.
 pub const PREDICATES: u8 = 3;
-/// How many named graphs.
+/// The number of named graphs.
 pub const GRAPHS: u8 = 2;
-/// Queries that may be registered at once, beside those that derive streams.
+/// The number of queries that may be registered at once, without those that derive streams.
 pub(crate) const QUERIES: u8 = FIRST_DERIVED;
 /// Where event time begins.
 const START_MS: i64 = 10_000;
@@ -25,13 +25,13 @@ pub(crate) struct Generator {
     pub(crate) streams: Vec<StreamModel>,
     /// The queries that derive streams.
     pub(crate) deriving: Vec<QueryModel>,
-    /// How many queries have been drawn.
+    /// The number of queries drawn so far.
     pub(crate) drawn: usize,
-    /// How far each source of each stream is.
+    /// The newest time of each source of each stream.
     sources: Vec<Vec<i64>>,
     /// Recently pushed triples, to be repeated.
     lately: Vec<Triple>,
-    /// Whether all streams keep step, as in a replay, or each goes at its own pace.
+    /// Whether all streams advance together, as in a replay, or each at its own pace.
     together: bool,
     /// The streams that have stopped.
     silent: Vec<bool>,
@@ -122,7 +122,7 @@ impl Generator {
             }
             96 => return self.register_deriving(0),
             97 => {
-                // A stream stops, or goes on.
+                // A stream pauses or resumes.
                 let stream = self.draw_stream_number();
                 self.silent[stream] = !self.silent[stream];
                 return;
@@ -181,7 +181,7 @@ impl Generator {
             6
         };
         if self.draw.chance(often) && !times.is_empty() {
-            // Mostly too late, at times just not; what may be amended goes further back.
+            // Mostly too late, sometimes just in time; statements that may amend go back further.
             let far_ms = *self.draw.pick(&[120, 120, 1200]);
             let back_ms = i64::try_from(self.draw.below(far_ms)).unwrap_or(0);
             times[0] = from_ms - lateness_ms - back_ms;
@@ -202,7 +202,7 @@ impl Generator {
         }
     }
 
-    /// A time in a span, often where windows begin and end, or just beside.
+    /// A time in a span, often where windows begin and end, or next to it.
     fn draw_time(&mut self, from_ms: i64, span_ms: i64) -> i64 {
         let at_ms = from_ms + i64::try_from(self.draw.below(span_ms.unsigned_abs())).unwrap_or(0);
         let boundary_ms = at_ms.div_euclid(50) * 50;

@@ -19,13 +19,13 @@ struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds to run.
+    /// Number of seeds to run
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// How many of them at once; as many as there are cores where nothing is said.
+    /// Number of seeds to run at once; the number of cores by default
     #[arg(long)]
     threads: Option<usize>,
-    /// How many things happen in each.
+    /// Number of steps in each
     #[arg(long, default_value_t = 120)]
     steps: usize,
     /// Only these steps, by number, of the one seed.
@@ -36,7 +36,7 @@ struct Arguments {
     verbose: bool,
 }
 
-/// How often it says how far it is.
+/// The interval between reports of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 /// A seed that runs for longer is named then.
 const LONG: Duration = Duration::from_secs(30);

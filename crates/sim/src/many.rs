@@ -19,7 +19,7 @@ pub enum Event {
     Passed(u64, Summary),
     /// A seed has failed, and why: a [`Failure`] in words, or a panic.
     Failed(u64, String),
-    /// Some time has gone by without either.
+    /// Neither has happened for a while.
     Waiting,
 }
 
@@ -48,8 +48,8 @@ impl Running {
     }
 }
 
-/// Runs seeds on so many threads, and tells `on` of each as it ends, and at least so often. Returns
-/// the seeds that failed, ascending.
+/// Runs seeds on `threads` threads, and calls `on` when a seed ends, and otherwise at regular
+/// intervals. Returns the seeds that failed, ascending.
 pub fn run_many(
     seeds: Range<u64>,
     threads: usize,

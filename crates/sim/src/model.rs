@@ -19,24 +19,24 @@ pub type Triple = (u8, u8, u8);
 pub struct Statement {
     /// Its event time.
     pub at_ms: i64,
-    /// What it says.
+    /// The triple.
     pub triple: Triple,
     /// The graph that it is pushed with; windows ignore it.
     pub graph: Option<u8>,
 }
 
-/// What of a stream is absorbed into the stored graph.
+/// The statements of a stream that the stored graph absorbs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absorbs {
     /// TIMELESS: everything.
     Everything,
-    /// TIMING ALL: nothing.
+    /// TIMING ALL: none.
     Nothing,
     /// TIMING (…): everything but these predicates.
     AllBut(Vec<u8>),
 }
 
-/// What happens to a statement that is later than LATENESS allows.
+/// The treatment of a statement that is later than LATENESS allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
     /// The whole push is refused.
@@ -65,7 +65,7 @@ pub struct StreamModel {
     pub keep_ms: i64,
 }
 
-/// How a window is written.
+/// The extent of a window, as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// `RANGE r STEP s`, or `RANGE r TUMBLING`, in every dialect.
@@ -81,7 +81,7 @@ pub enum Extent {
     /// `ELEMENTS n STEP m`, `TRIPLES n`: the last `count` statements, closing after every `step`
     /// more.
     Statements {
-        /// How many it holds.
+        /// The number of statements that it holds.
         count: usize,
         /// After how many more it closes.
         step: usize,
@@ -93,11 +93,11 @@ pub enum Extent {
 pub struct WindowModel {
     /// The stream's number.
     pub stream: usize,
-    /// How it is written.
+    /// The extent, as it is written.
     pub extent: Extent,
     /// RANGE.
     pub range_ms: i64,
-    /// How long before its close it ends.
+    /// The time before its close at which it ends.
     pub until_ms: i64,
     /// STEP.
     pub step_ms: i64,
@@ -141,7 +141,7 @@ pub enum Slot {
     Var(u8),
 }
 
-/// What leads from the subject of a pattern to its object.
+/// The path from the subject of a pattern to its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
     /// `p`
@@ -166,7 +166,7 @@ pub type Pattern = (Slot, Path, Slot);
 pub struct Group {
     /// The elements that are joined, from left to right.
     pub elements: Vec<Element>,
-    /// What must hold of the result.
+    /// The conditions on the result.
     pub filters: Vec<Condition>,
 }
 
@@ -187,7 +187,7 @@ pub enum Element {
     Timestamp(u8, (Slot, u8, Slot)),
 }
 
-/// What a FILTER says.
+/// The condition of a FILTER.
 #[derive(Debug, Clone)]
 pub enum Condition {
     /// `a = b`
@@ -206,7 +206,7 @@ pub enum Condition {
     NotExists(Group),
 }
 
-/// What a query answers with.
+/// The form of a query's answer.
 #[derive(Debug, Clone)]
 pub enum Form {
     /// SELECT
@@ -233,7 +233,7 @@ pub enum Form {
     Construct(Vec<(Slot, u8, Slot, TemplateGraph)>),
 }
 
-/// Where a triple of a template goes.
+/// The destination of a triple of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateGraph {
     /// Into the default graph.
@@ -244,7 +244,7 @@ pub enum TemplateGraph {
     Var(u8),
 }
 
-/// What of its answers a query of RSP-QL gives.
+/// The part of its answers that a query of RSP-QL gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changes {
     /// ISTREAM: the rows that the firing before had not.
@@ -276,9 +276,9 @@ pub struct DerivedModel {
 pub struct QueryModel {
     /// The syntax that it is written in.
     pub dialect: Dialect,
-    /// What it answers with.
+    /// The form of its answers.
     pub form: Form,
-    /// What it gives of its answers; `None` is all of each.
+    /// The part of each answer that it gives; `None` is the whole.
     pub changes: Option<Changes>,
     /// Which of its firings it reports.
     pub report: Report,
@@ -354,7 +354,7 @@ pub enum Step {
 pub struct Scenario {
     /// The streams.
     pub streams: Vec<StreamModel>,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 

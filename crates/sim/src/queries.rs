@@ -50,7 +50,8 @@ pub(crate) fn draw_pattern_and_form(draw: &mut Draw, query: &mut QueryModel) {
     query.pattern = group;
 }
 
-/// What a query derives: triples of nodes, so that they can be statements.
+/// Draws the template of a query that derives a stream: triples of nodes, so that they can be
+/// statements.
 pub(crate) fn draw_template(draw: &mut Draw) -> Vec<(Slot, u8, Slot, TemplateGraph)> {
     (0..1 + draw.below(2))
         .map(|_| {

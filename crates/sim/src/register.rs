@@ -64,7 +64,7 @@ impl Generator {
         }
     }
 
-    /// What of its answers a query gives.
+    /// Draws the part of its answers that a query gives.
     fn draw_what_is_given(&mut self, query: &mut QueryModel) {
         if !self.keeps_all(query) {
             return;

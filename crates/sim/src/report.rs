@@ -15,13 +15,13 @@ pub struct Failure {
     pub step: usize,
     /// The failure.
     pub what: String,
-    /// What to run.
+    /// The command that runs the seed again.
     pub again: String,
-    /// What is done then.
+    /// The steps of that run.
     pub history: String,
 }
 
-/// What a seed did.
+/// The counts of a seed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Summary {
     /// Statements pushed.

@@ -15,7 +15,7 @@ use somersault::{Engine, EngineError, Push, PushReceipt, QueryOptions, UpdateOpt
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long everything that is due may take once it has healed.
+/// The time limit for everything that is due, once the scenario has healed.
 const SETTLE: Duration = Duration::from_secs(60);
 
 /// Runs a seed for `steps` steps; if it fails, looks for fewer steps that fail too.
@@ -313,7 +313,7 @@ impl Simulation {
         }
     }
 
-    /// The newest push of a source once more: a repeat, unless it was refused.
+    /// Sends the newest push of a source again: a repeat, unless it was refused.
     fn push_again(
         &mut self,
         stream: usize,
@@ -524,7 +524,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Of everything that was due, each was executed, passed in bulk, or skipped and counted.
+    /// Checks that everything that was due was executed, passed in bulk, or skipped and counted.
     fn count(&self, query: &Registered) -> Result<(), String> {
         if !self.subject.keeps_all() && self.subject.crashes > 0 {
             // Firings delivered before the last restart are neither executed again nor counted.

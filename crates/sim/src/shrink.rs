@@ -7,7 +7,7 @@ use crate::report::Fault;
 use crate::run::execute;
 use std::time::{Duration, Instant};
 
-/// How long is looked for.
+/// The time limit of shrinking.
 const TIME: Duration = Duration::from_secs(20);
 
 /// The fault of the fewest steps that were found, and those.

@@ -51,7 +51,7 @@ pub enum Plant {
     AllFromTheBeginning,
     /// Derived statements are visible one step too early.
     DerivedEarly,
-    /// What an answer derives comes into the stream as facts, and in no window.
+    /// Derived statements arrive in the stream as facts, and are in no window.
     DerivedUnseen,
     /// `f:timestamp` gives the oldest time.
     OldestTimestamp,
@@ -91,22 +91,22 @@ pub(crate) struct Query {
     closes: Vec<i64>,
     /// The firings that are due and have not come, in the order in which they will.
     pub(crate) due: VecDeque<Due>,
-    /// How many have ever become due.
+    /// The number of closes that have become due.
     pub(crate) made: u64,
-    /// Of a query that derives: those whose statements are not in its stream.
+    /// For a query that derives a stream: the closes whose statements are not in the stream.
     underived: VecDeque<Due>,
     /// The whole answer of the firing before; of REPORT ON CHANGE there may be none, or it may not
     /// be known.
     before: Before,
     /// When the batches began that were open at its registration, of each window.
     since: Vec<i64>,
-    /// From when on its windows must be complete, as KEEP promises.
+    /// The time from which on its windows must be complete, as KEEP promises.
     promised: i64,
     /// Whether KEEP of a stream is so short that windows may lack their beginning.
     short_keep: bool,
 }
 
-/// What a query answered before.
+/// The previous answer of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Before {
     Nothing,
@@ -124,13 +124,13 @@ pub(crate) struct Due {
     /// Whether the firing happened before, without the late statements.
     pub(crate) is_amended: bool,
     stored: Arc<Stored>,
-    /// What each stream had taken.
+    /// The statements that each stream had taken.
     taken: BTreeMap<usize, Arc<Vec<Statement>>>,
     /// Whether it may be passed in bulk.
     pub(crate) may_be_passed: bool,
 }
 
-/// What becomes of a push.
+/// The outcome of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Refused,
@@ -157,7 +157,7 @@ impl Twin {
         }
     }
 
-    /// What the stored graphs hold.
+    /// The contents of the stored graphs.
     pub fn stored(&self) -> &Stored {
         &self.stored
     }
@@ -178,7 +178,7 @@ impl Twin {
         number >= FIRST_DERIVED && windows.any(|window| window.stream == usize::from(number))
     }
 
-    /// What becomes of a push if it is sent now.
+    /// The outcome of a push if it is sent now.
     pub(crate) fn verdict(&self, stream: usize, source: u8, statements: &[Statement]) -> Verdict {
         let stream = &self.streams[&stream];
         let accepted = stream.sorted(source, statements).taken.len();
@@ -357,7 +357,7 @@ impl Twin {
         Ok(query.ok_or("nobody registered it")?.due.pop_front())
     }
 
-    /// From now on it is undefined which firings of the query are owed.
+    /// From now on it is undefined which firings of the query are due.
     pub(crate) fn forgive(&mut self, number: u8) {
         if let Some(query) = self.queries.get_mut(&number) {
             query.due.clear();

@@ -87,9 +87,9 @@ impl Twin {
         true
     }
 
-    /// What a query fires for next, and the streams that may be said to hold it up: of those that
-    /// have not reached that close, or have no time, the ones that are furthest behind. Nothing of
-    /// one whose closes hang on what will come.
+    /// The next close of a query, and the streams that may be reported as holding it up: of the
+    /// streams that have not reached that close, or have no time, the ones that are furthest
+    /// behind. `None` for a query whose closes depend on statements to come.
     pub(crate) fn waits_for(&self, number: u8) -> Option<(Option<i64>, Vec<usize>)> {
         let query = &self.queries[&number];
         if query.paused {

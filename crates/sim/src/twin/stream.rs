@@ -11,12 +11,12 @@ pub(super) struct Stream {
     pub(super) model: StreamModel,
     /// In order of arrival.
     pub(super) taken: Arc<Vec<Statement>>,
-    /// How far each source is.
+    /// The newest time of each source.
     sources: BTreeMap<u8, i64>,
     pub(super) complete_through: Option<i64>,
-    /// Nothing before this has been seen.
+    /// The stream's first time.
     pub(super) begin: Option<i64>,
-    /// What of `taken` is to be absorbed once its batch is over.
+    /// The part of `taken` that is absorbed once its batch is closed.
     waiting: Vec<Statement>,
     /// The batches that end at or before this have been shown.
     shown_through: Option<i64>,
@@ -28,7 +28,7 @@ pub(super) struct Stream {
 pub(super) struct Sorted {
     /// The statements taken, each with whether it was late.
     pub(super) taken: Vec<(Statement, bool)>,
-    /// How far the source is then.
+    /// The source's newest time after the push.
     own_ms: Option<i64>,
 }
 
@@ -46,7 +46,7 @@ impl Stream {
         }
     }
 
-    /// What of a push is in time, or not too late to amend.
+    /// The statements of a push that are in time, or not too late to amend.
     pub(super) fn sorted(&self, source: u8, statements: &[Statement]) -> Sorted {
         let mut own_ms = self.sources.get(&source).copied();
         let mut begin = self.begin;
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// How far it is by its statements alone, whatever it was advanced to.
+    /// The watermark that the statements alone give, without advances.
     pub(super) fn heard_through(&self) -> Option<i64> {
         let newest = self.taken.iter().map(|statement| statement.at_ms).max();
         newest.min(self.complete_through)
@@ -194,7 +194,7 @@ impl Stream {
         }
     }
 
-    /// From when on everything is kept, for a query that begins now.
+    /// The time from which on everything is kept for a query that is registered now.
     pub(super) fn kept_from(&self) -> Option<i64> {
         let keep_ms = match self.model.late {
             Late::Amend(within_ms) => self.model.keep_ms.max(within_ms),

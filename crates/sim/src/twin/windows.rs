@@ -1,4 +1,4 @@
-//! What a window shows at a firing: language.md, *What a window holds, and when*.
+//! The content of a window at a firing: language.md, *What a window holds, and when*.
 
 use super::{Due, Plant, Query, Twin};
 use crate::algebra::Content;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Twin {
-    /// What each window shows at a firing, of what is complete.
+    /// The content of each window at a firing, of the complete statements.
     pub(super) fn contents(&self, query: &Query, due: &Due, complete_from_ms: i64) -> Vec<Content> {
         let windows = query.model.windows.iter().zip(&query.since);
         let contents: Vec<Content> = windows
@@ -132,8 +132,8 @@ fn without_repeats(statements: &[Statement], span_ms: i64) -> Vec<Statement> {
 }
 
 impl WindowModel {
-    /// What it shows at a close of its query: of its own latest close then, `from ≤ event time <
-    /// to`; of ALL, what came since this.
+    /// The span that the window shows at a close of its query: that of its own latest close by
+    /// then, `from ≤ event time < to`; for ALL, everything since `since_ms`.
     pub(super) fn span(&self, origin_ms: i64, close_ms: i64, since_ms: i64) -> (i64, i64) {
         let own_ms = origin_ms + (close_ms - origin_ms).div_euclid(self.step_ms) * self.step_ms;
         let to_ms = own_ms - self.until_ms;
