@@ -1,7 +1,7 @@
 //! The way of a pushed tuple, alone: `cargo run --release -p somersault-bench --example absorb --
 //! [STAGE] [SECONDS] [FOLDER]`. A stretch of the social network's five streams is written as lines
-//! first, one push per stream and batch of 100 ms; the first half warms the engine up and the
-//! second is measured, as fast as it goes: `parse` (lines to statements, no more), `terms`
+//! first, one push per stream and batch of 100 ms. The first half warms the engine up and the
+//! second is measured, as fast as possible: `parse` (lines to statements, no more), `terms`
 //! (statements as terms to stable), `by-terms` (lines, each made terms by the library, to stable),
 //! `lines` (lines to stable). With a folder the log is kept there.
 

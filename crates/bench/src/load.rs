@@ -1,5 +1,5 @@
-//! How fast lubm-40 is loaded and how much memory it has resident afterwards: each engine in a
-//! process of its own, alternating.
+//! The speed of loading lubm-40 and the resident memory afterwards: each engine in a process of its
+//! own, alternating.
 
 use crate::figures::results::Results;
 use crate::harness::contender::Contender;
@@ -18,7 +18,7 @@ pub(crate) struct LoadOptions {
     /// Loads of this engine and of the peers in process; the quickest counts
     #[arg(long, default_value_t = 2)]
     rounds: usize,
-    /// The peers to be measured beside; `none` for none
+    /// The peers to compare with; `none` for none
     #[arg(long, value_delimiter = ',', default_values = peers::NAMES)]
     peers: Vec<String>,
     /// The folder that the figures are kept in
@@ -45,7 +45,7 @@ pub(crate) struct LoadRow {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) absent: Option<String>,
     pub(crate) triples: u64,
-    /// Of the quickest load.
+    /// The time of the quickest load.
     pub(crate) seconds: f64,
     /// A second after the load, the whole process.
     pub(crate) resident_bytes: u64,
@@ -137,7 +137,7 @@ pub(crate) fn run(options: &LoadOptions) -> Result<(), String> {
     }
 }
 
-/// One load in a new process; what goes wrong becomes the row's reason.
+/// One load in a new process; a failure becomes the row's reason.
 fn once<'p>(
     report: &mut LoadReport,
     party: &str,
@@ -148,7 +148,7 @@ fn once<'p>(
     let loaded = start().and_then(|(mut engine, data)| {
         let loaded = engine.load(data)?;
         row.version = engine.version().to_owned();
-        // What an allocator gives back at once is not held against it.
+        // An allocator gets the time to return memory.
         std::thread::sleep(Duration::from_secs(1));
         Ok((loaded, engine.resident_bytes()))
     });

@@ -19,8 +19,8 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// That of the `somersault` command (ADR 18), which counts what is live where a measurement asks
-/// for it.
+/// The allocator of the `somersault` command (ADR 18); it counts live bytes where a measurement
+/// asks for it.
 #[global_allocator]
 static ALLOCATOR: Heap = Heap::new();
 

@@ -97,7 +97,7 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     },
 ];
 
-/// What `--only` accepts.
+/// The names that `--only` accepts.
 pub(super) fn names() -> Vec<&'static str> {
     MEASUREMENTS
         .iter()

@@ -1,4 +1,4 @@
-//! What rounds of pairs say about one figure.
+//! The evidence of several rounds of pairs about one figure.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub(super) struct Comparison {
     pub(super) rounds: Vec<[f64; 2]>,
 }
 
-/// What the rounds together say.
+/// The finding of all rounds together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finding {
     /// Less than the base's by more than the tolerance in every round.
@@ -65,7 +65,7 @@ impl Comparison {
         median(&figures)
     }
 
-    /// What the rounds say where a difference of `tolerance` percent does not count.
+    /// The finding of the rounds, where a difference of `tolerance` percent does not count.
     pub(super) fn finding(&self, tolerance: f64) -> Finding {
         let [least, most] = self.range();
         if least > 1.0 + tolerance / 100.0 {

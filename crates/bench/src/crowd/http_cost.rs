@@ -14,15 +14,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many clients there are, each with one connection that is kept. Two are the crowd of the
-/// other figures.
+/// The numbers of clients, each with one kept connection. The other figures have a crowd of two.
 const CLIENTS: [usize; 3] = [1, 2, 8];
 
 /// Requests of each client before anything is counted.
 const WARMING: u64 = 1_000;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What requests cost the process of the server.
+/// The cost of requests for the server's process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HttpCost {
     pub(crate) clients: usize,
@@ -70,7 +69,7 @@ pub(crate) fn measure(
     Ok(costs)
 }
 
-/// The times of so many requests from each of so many clients at once.
+/// The times of requests from several clients at once.
 fn ask(
     server: &LinePeer,
     classes: &[Class],

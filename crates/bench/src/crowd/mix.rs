@@ -101,7 +101,7 @@ impl Class {
 #[derive(Debug, Clone)]
 pub(crate) struct Draw {
     state: u64,
-    /// Up to which share of `0..=1` each class goes.
+    /// The upper bound of each class in `0..=1`.
     shares: Vec<f64>,
 }
 
@@ -153,7 +153,8 @@ impl Draw {
         (class, constant as usize)
     }
 
-    /// Splitmix64: two multiplications a number, so that drawing is nothing beside a query.
+    /// Splitmix64: two multiplications a number, so that the cost of drawing disappears beside a
+    /// query.
     fn step(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.state;

@@ -1,6 +1,6 @@
-//! What the engine does for a crowd: light queries a second, what one costs the server, how a heavy
-//! one beside them is felt, and what a second thread is worth to a heavy one. On lubm-40, this
-//! engine alone.
+//! Crowds of queries: light queries a second, their cost for the server, the effect of a heavy
+//! query beside them, and the gain of a second thread for a heavy query. On lubm-40, this engine
+//! alone.
 
 mod http_cost;
 mod mix;
@@ -86,7 +86,7 @@ pub(crate) struct Scaling {
 const HEAVY: &str = "PREFIX ub: <http://swat.cse.lehigh.edu/onto/univ-bench.owl#> \
     SELECT (COUNT(*) AS ?n) { ?x ub:takesCourse ?c . ?t ub:teacherOf ?c . ?x ub:memberOf ?d . ?t ub:worksFor ?d }";
 
-/// What is measured on one core and on all, how many turns there are, and how many runs a turn.
+/// The queries that are measured on one core and on all, the number of turns, and the runs a turn.
 const SCALED: [&str; 2] = ["L2", "L7"];
 const SCALING_TURNS: usize = 5;
 const SCALING_RUNS: usize = 5;
@@ -289,7 +289,7 @@ fn print_crowd(what: &str, crowd: &Crowd) {
     );
 }
 
-/// One light client alone, then beside a client that asks the heavy query over and over.
+/// One light client alone, then beside a client that repeats the heavy query.
 fn beside(
     engine: &Engine,
     classes: &[Class],

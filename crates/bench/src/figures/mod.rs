@@ -1,4 +1,4 @@
-//! What a run leaves behind, and its tables for the terminal.
+//! The results of runs, and their tables for the terminal.
 
 pub(crate) mod results;
 pub(crate) mod table;

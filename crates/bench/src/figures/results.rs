@@ -1,5 +1,5 @@
-//! What a run leaves behind: one JSON file a workload under `bench/results`, which the tables and
-//! the check of targets are made of.
+//! The results of runs: one JSON file for each workload under `bench/results`, from which the
+//! tables and the check of targets are made.
 
 use crate::harness::contender::Figure;
 use crate::harness::machine::Machine;
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) workload: String,
-    /// What the data is, in words.
+    /// The data, in words.
     pub(crate) data: String,
     pub(crate) triples: u64,
     pub(crate) machine: Machine,
@@ -60,7 +60,7 @@ pub(crate) struct Cell {
     pub(crate) median_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) p99_us: Option<f64>,
-    /// How many times longer it takes than each figure of this engine; nothing for this engine
+    /// The factors by which it is slower than each figure of this engine; empty for this engine
     /// itself.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) ratios: Vec<Ratio>,
@@ -69,7 +69,7 @@ pub(crate) struct Cell {
     pub(crate) failure: Option<String>,
 }
 
-/// How many times longer a peer takes than one figure of this engine.
+/// The factor by which a peer is slower than one figure of this engine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ratio {
     pub(crate) to: Figure,
@@ -121,7 +121,7 @@ impl QueryReport {
 }
 
 impl Cell {
-    /// How many times longer it takes than this figure of ours.
+    /// The factor by which it is slower than this figure of ours.
     pub(crate) fn ratio(&self, to: Figure) -> Option<f64> {
         let ratio = self.ratios.iter().find(|ratio| ratio.to == to)?;
         Some(ratio.times)

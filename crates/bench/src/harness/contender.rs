@@ -36,7 +36,7 @@ impl fmt::Display for Figure {
 pub(crate) struct Burst {
     /// Rows of the answer; 1 for ASK.
     pub(crate) rows: u64,
-    /// What each execution took.
+    /// The time of each execution.
     pub(crate) times: Vec<Duration>,
 }
 
@@ -58,12 +58,12 @@ impl fmt::Display for NoTime {
     }
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Loaded {
     /// Distinct triples afterwards.
     pub(crate) triples: u64,
-    /// What it took; `None` where the data was there from an earlier run.
+    /// The time that it took; `None` if the data was there from an earlier run.
     pub(crate) took: Option<Duration>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) trait Contender: Send {
     /// Takes a file of N-Triples.
     fn load(&mut self, data: &Path) -> Result<Loaded, String>;
 
-    /// Asks the same query so many times in a row; each may take as long as `limit`.
+    /// Runs the same query several times in a row; each run may take as long as `limit`.
     fn run(
         &mut self,
         figure: Figure,

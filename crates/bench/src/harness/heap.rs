@@ -12,16 +12,16 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 unsafe extern "C" {
-    /// How many bytes a block has room for, those that were not asked for among them. mimalloc
-    /// always has it; its crate names it among its extended features alone.
+    /// The number of bytes that a block has space for, including those that were not asked for.
+    /// mimalloc always has this function; its crate names it among its extended features alone.
     fn mi_usable_size(block: *const c_void) -> usize;
 }
 
-/// See the module. It has its cache lines to itself: what lies beside it may be written all the
-/// time.
+/// The counting allocator. It has its cache lines to itself, since the values beside it may be
+/// written all the time.
 #[repr(align(128))]
 pub(crate) struct Heap {
-    /// How many count.
+    /// The number of active counts.
     counting: AtomicUsize,
     /// Bytes allocated while a count was active, less those freed: negative if older blocks were
     /// freed.
@@ -31,7 +31,7 @@ pub(crate) struct Heap {
 /// Counts until it is dropped.
 pub(crate) struct Count<'h> {
     heap: &'h Heap,
-    /// What there was when it began.
+    /// The live bytes when the count began.
     before: i64,
 }
 
@@ -64,8 +64,8 @@ impl Heap {
 
 impl Count<'_> {
     /// Bytes allocated since the count began, less those freed, by any thread; exact for everything
-    /// before this call. Of blocks older than the count only the freeing is seen: take differences
-    /// of live bytes, with nothing older freed between.
+    /// before this call. Blocks older than the count are subtracted when they are freed: take
+    /// differences of live bytes, with nothing older freed between.
     pub(crate) fn live_bytes(&self) -> i64 {
         self.heap.live.load(Ordering::Relaxed) - self.before
     }
@@ -77,7 +77,7 @@ impl Drop for Count<'_> {
     }
 }
 
-/// What a block takes; nothing where there was no memory for it.
+/// The size of a block; 0 if the allocation failed.
 ///
 /// # Safety
 /// It is null, or a block of mimalloc's that has not been freed.
@@ -89,7 +89,7 @@ unsafe fn taken(block: *const u8) -> i64 {
     unsafe { mi_usable_size(block.cast()) as i64 }
 }
 
-// SAFETY: every call goes to mimalloc as it came; counting touches no block.
+// SAFETY: every call is passed to mimalloc unchanged; counting touches no block.
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -145,7 +145,7 @@ unsafe impl GlobalAlloc for Heap {
 mod tests {
     use super::*;
 
-    /// Blocks of so many bytes each.
+    /// Blocks of this size.
     const LAYOUT: Layout = Layout::new::<[u64; 100]>();
 
     /// The address of a block, to be handed from thread to thread.
@@ -235,7 +235,7 @@ mod tests {
     fn the_process_allocates_from_it() {
         const BYTES: usize = 1 << 30;
         let count = crate::ALLOCATOR.count();
-        // No page of it is touched. What other tests do meanwhile is little beside it.
+        // None of its pages is touched. The allocations of other tests are small beside it.
         let held = std::hint::black_box(vec![0_u8; BYTES]);
         let live = count.live_bytes();
         drop(held);

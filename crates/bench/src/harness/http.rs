@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Time beyond the server's own limit, so that the server gives up first.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// How a query is put into a request.
+/// The form of a query in a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Style {
     /// The text is the body.
@@ -21,7 +21,7 @@ pub(crate) enum Style {
     Form { default_graph: String },
 }
 
-/// See the module.
+/// A client with one kept connection.
 pub(crate) struct Client {
     address: String,
     path: String,
@@ -67,7 +67,7 @@ impl Client {
         }
     }
 
-    /// Asks the same query so many times in a row.
+    /// Sends the same query several times in a row.
     pub(crate) fn run(
         &mut self,
         text: &str,
@@ -338,7 +338,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// How long an array is.
+/// The length of an array.
 struct Length;
 
 impl<'de> DeserializeSeed<'de> for Length {

@@ -1,4 +1,4 @@
-//! What a measurement was made on: figures without it mean nothing.
+//! The machine of a measurement: figures without it mean nothing.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

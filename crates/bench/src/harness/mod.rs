@@ -1,5 +1,5 @@
-//! What every measurement needs: the machine, cores, memory, requests, targets, and what an engine
-//! has to offer to be measured.
+//! The base of every measurement: the machine, cores, memory, requests, targets, and the interface
+//! of an engine that can be measured.
 
 pub(crate) mod affinity;
 pub(crate) mod contender;

@@ -23,14 +23,14 @@ pub(crate) struct OneshotOptions {
     /// Only these queries
     #[arg(long, value_delimiter = ',')]
     pub(crate) queries: Vec<String>,
-    /// The peers to be measured beside; `none` for none
+    /// The peers to compare with; `none` for none
     #[arg(long, value_delimiter = ',', default_values = peers::NAMES)]
     pub(crate) peers: Vec<String>,
     /// Only what is asked over HTTP, ours and theirs
     #[arg(long)]
     pub(crate) http: bool,
-    /// How large generated data is, in percent of what the targets ask; figures of less are not
-    /// kept
+    /// Size of the generated data, in percent of the size that the targets ask for; figures of less
+    /// are not kept
     #[arg(long, default_value_t = 100)]
     pub(crate) percent: u32,
     /// Milliseconds that the runs of one figure of one query may take together

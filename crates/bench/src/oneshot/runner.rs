@@ -10,14 +10,14 @@ use crate::harness::contender::{Burst, Contender, Figure, NoTime};
 use crate::parties::ours;
 use std::time::Duration;
 
-/// How much time a run of the bench has for each query.
+/// The time that a run of the bench has for each query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// What all runs of one cell together may take, as far as `least` allows.
+    /// The time limit of all runs of one cell together, as far as `least` allows.
     pub(crate) cell: Duration,
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// What one execution may take.
+    /// The time limit of one execution.
     pub(crate) limit: Duration,
 }
 
@@ -28,7 +28,7 @@ const BURSTS: usize = 8;
 const LONG_SHARE: u32 = 4;
 
 impl Pace {
-    /// How often a query that takes this long is run.
+    /// The number of runs of a query that takes this long.
     fn runs(&self, one: Duration) -> usize {
         if one * LONG_SHARE > self.limit {
             return 1;
@@ -44,7 +44,7 @@ impl Pace {
 pub(crate) struct Query {
     pub(crate) name: String,
     pub(crate) text: String,
-    /// How many rows it has, where that is known from elsewhere.
+    /// The number of its rows, if that is known from elsewhere.
     pub(crate) rows: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ const DATA: &str = "target/bench-data";
 
 const SEED: u64 = 1;
 
-/// How large generated data is.
+/// The size of generated data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     users: u32,
@@ -32,7 +32,7 @@ impl Size {
         bibliography: 250_000,
     };
 
-    /// So many percent of that.
+    /// This percentage of the full size.
     pub(crate) fn percent(percent: u32) -> Size {
         let share = |of: u64| of * u64::from(percent) / 100;
         let share_of_int = |of: u32| u32::try_from(share(of.into())).unwrap_or(u32::MAX);
@@ -53,7 +53,7 @@ impl Size {
 /// Data and the queries on it.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
-    /// What the data is, in words.
+    /// The data, in words.
     pub(crate) data: String,
     pub(crate) queries: Vec<Query>,
     source: Source,
@@ -80,7 +80,7 @@ pub(crate) const NAMES: [&str; 6] = [
     "lubm-1", "lubm-40", "sp2bench", "lsbench", "watdiv", "features",
 ];
 
-/// Twenty queries of our own on WatDiv's data: what SPARQL has beside joins.
+/// Twenty queries of our own on WatDiv's data: the parts of SPARQL beside joins.
 const FEATURES: [(&str, &str); 20] = [
     ("F01", include_str!("../../queries/F01.rq")),
     ("F02", include_str!("../../queries/F02.rq")),
@@ -246,7 +246,7 @@ pub(crate) fn test_data() -> PathBuf {
     std::env::var_os("SOMERSAULT_TESTDATA").map_or_else(|| "../shared/data".into(), PathBuf::from)
 }
 
-/// The compressed LUBM data of so many universities.
+/// The compressed LUBM data of a number of universities.
 pub(crate) fn lubm_file(name: &str) -> Result<PathBuf, String> {
     let packed = test_data().join(format!("lubm/{name}.nt.zst"));
     if packed.exists() {

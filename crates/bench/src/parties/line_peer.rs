@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// See the module.
+/// A peer that runs as a child process and speaks lines.
 pub(crate) struct LinePeer {
     name: &'static str,
     version: String,

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Its name in tables and in result files.
 pub(crate) const NAME: &str = "somersault";
 
-/// See the module.
+/// This engine, with a client of its server.
 pub(crate) struct Somersault {
     engine: Engine,
     client: Client,
@@ -44,7 +44,7 @@ impl Somersault {
 }
 
 impl Somersault {
-    /// From the text to the text of every term of the answer.
+    /// From the query's text to the text of every term of the answer.
     fn answer(
         &self,
         text: &str,
@@ -83,7 +83,7 @@ pub(crate) fn execute(
     })
 }
 
-/// What every measurement of one-shot queries runs with: everything in memory, one shard.
+/// The configuration of all measurements of one-shot queries: everything in memory, one shard.
 pub(crate) fn configuration() -> EngineConfig {
     EngineConfig {
         workers: 1,

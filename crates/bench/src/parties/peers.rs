@@ -15,7 +15,7 @@ pub(crate) const NAMES: [&str; 4] = ["pyoxigraph", "jena", "virtuoso", "qlever"]
 /// Where the scripts are.
 const SCRIPTS: &str = "bench/peers";
 
-/// What one statement of a load may take.
+/// The time limit of one statement of a load.
 const LOAD_LIMIT: Duration = Duration::from_secs(600);
 
 /// A peer that is ready to be started.
@@ -50,14 +50,14 @@ impl Installed {
         })
     }
 
-    /// What becomes the peer.
+    /// The command that starts the peer.
     pub(crate) fn start_command(&self) -> Command {
         let mut command = Command::new(self.scripts.join("start"));
         command.env("PEERS", &self.homes);
         command
     }
 
-    /// What runs a case of streams on the peer.
+    /// The command that runs a case of streams on the peer.
     pub(crate) fn streams_command(&self, case: &Path) -> Command {
         let mut command = Command::new(self.scripts.join("streams"));
         command.arg(case).env("PEERS", &self.homes);
@@ -108,7 +108,7 @@ fn database_of(data: &Path) -> Result<String, String> {
     Ok(format!("{name}-{size}"))
 }
 
-/// As seen from the folder that the bench was started in.
+/// The path as seen from the folder that the bench was started in.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, String> {
     std::path::absolute(path)
         .map_err(|error| format!("{} has no absolute form: {error}", path.display()))

@@ -19,7 +19,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// Says in a database folder that its load was finished, with the number of triples.
 const STAMP: &str = "loaded";
 
-/// See the module.
+/// A Virtuoso server with its database folder.
 pub(crate) struct Virtuoso {
     version: String,
     folder: PathBuf,
@@ -37,7 +37,7 @@ impl Virtuoso {
     ) -> Result<Virtuoso, String> {
         let folder = installed.home().join(database);
         if !folder.join(STAMP).exists() {
-            // What an interrupted load left behind is of no use.
+            // The leftovers of an interrupted load are of no use.
             let _ = fs::remove_dir_all(&folder);
         }
         let (sql_port, http_port) = (free_port()?, free_port()?);

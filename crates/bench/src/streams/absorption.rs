@@ -1,9 +1,9 @@
-//! How fast five streams are taken that come as text, and what a tuple costs from its text to
-//! stable, by thread. No queries run.
+//! The speed at which five streams are absorbed that come as text, and the cost of a tuple from its
+//! text to stable, by thread. No queries run.
 //!
-//! The text goes the way of a push over HTTP without HTTP: lines to ids, ids to the engine. Threads
-//! that push own streams; one more thread advances each batch, so that pushing goes on while a
-//! batch becomes stable.
+//! The text takes the way of a push over HTTP without HTTP: lines to ids, ids to the engine. Each
+//! pushing thread has its own streams; one more thread advances each batch, so that pushing goes on
+//! while a batch becomes stable.
 
 use super::figures::{Absorption, AbsorptionRun, PUSHING, Stolen};
 use super::stage::{BATCH_MS, Stage, Stretch, configuration, network, streams};
@@ -19,21 +19,21 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often each way is measured; the quickest counts.
+/// The number of measurements of each way; the quickest counts.
 const ROUNDS: usize = 2;
-/// How many batches the threads that push may be ahead of the one that advances.
+/// The number of batches by which the pushing threads may be ahead of the advancing thread.
 const AHEAD: usize = 2;
 /// Statements that one push may have.
 const LIMIT: u64 = 1_000_000;
 /// The most that is stored before; a log of more takes long to write and tells nothing else.
 const MOST_STORED: u64 = 10_000_000;
-/// How much of the streams is taken before anything is measured.
+/// The part of the streams that is absorbed before the measurement.
 const WARM_UP_MS: i64 = 1_000;
 
 /// A batch of all streams as text.
 struct Batch {
     end_ms: i64,
-    /// By the stream's index.
+    /// One text for each stream, by its index.
     texts: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ const WAYS: [Way; 5] = [
     },
 ];
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Absorption, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut figures = Absorption {
@@ -240,7 +240,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, Result<T, Failure>>) -> Result<T, Failur
     ended.unwrap_or_else(|_| Err("a thread of the bench panicked".into()))
 }
 
-/// Which streams each caller has: the largest first, to whoever has least.
+/// The streams of each caller: the largest first, to the caller with the least.
 fn owners(batches: &[Batch], callers: usize) -> Vec<Vec<usize>> {
     let bytes = |stream: usize| -> usize {
         let texts = batches.iter().map(|batch| batch.texts[stream].len());
@@ -312,7 +312,7 @@ fn print_run(run: &AbsorptionRun) {
     );
 }
 
-/// How these tuples were taken.
+/// The way in which these tuples were absorbed.
 pub(super) fn way_in_words(run: &AbsorptionRun) -> String {
     format!(
         "{} log, {} pushing, on {}",

@@ -7,7 +7,7 @@ use somersault::Answer;
 use somersault::answer_format::{AnswerRow, answer_rows};
 use std::fmt::Write as _;
 
-/// What stands between the digits of a number and the name of its datatype.
+/// The text between the digits of a number and the name of its datatype.
 const DATATYPE: &str = "\"^^<http://www.w3.org/2001/XMLSchema#";
 
 /// The hash of an answer's rows.
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(spelled("_:one"), spelled("_:other"));
     }
 
-    /// What `rows_hash` of `bench/peers/pyoxigraph/streams.py` says of the same rows.
+    /// `rows_hash` of `bench/peers/pyoxigraph/streams.py` gives this for the same rows.
     #[test]
     fn peers_make_the_same_hash() {
         let integer = "\"+042\"^^<http://www.w3.org/2001/XMLSchema#integer>";

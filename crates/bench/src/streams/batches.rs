@@ -19,7 +19,7 @@ const BATCHES_MS: [i64; 3] = [100, 10, 1];
 const MOST_STORED: u64 = 1_000_000;
 const QUERIES: [&str; 3] = ["L1", "L2", "L3"];
 
-/// What each interval comes to.
+/// The figures of each interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Batches {
     machine: Machine,
@@ -36,7 +36,7 @@ struct BatchPoint {
     queries: Vec<QueryFigures>,
 }
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Batches, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut figures = Batches {
@@ -124,7 +124,7 @@ pub(super) fn table(figures: &Batches, out: &mut String) {
     markdown::table(out, names, lines.map(line));
 }
 
-/// What the table is of.
+/// The heading of the table.
 pub(super) fn heading_of(figures: &Batches) -> (&'static str, &Machine, String) {
     let words = format!(
         "L1–L3 together, windows 1 s/100 ms, five streams at {} tuples/s in real time; the processor time is that of the whole process.",

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// See the module. Paths are absolute.
+/// A case for a peer. Paths are absolute.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Case {
     stored: Vec<CaseFile>,
@@ -56,7 +56,7 @@ impl Case {
         })
     }
 
-    /// How far it goes, and what one query may take.
+    /// The end of the case, and the time limit of one query.
     pub(super) fn until(&mut self, until_ms: i64, limit: Duration) {
         self.until_ms = until_ms;
         self.limit_ms = limit.as_millis() as u64;
@@ -163,7 +163,7 @@ pub(super) enum Said {
         query: String,
         close_ms: i64,
         rows: u64,
-        /// Of the rows, see [`super::bag`].
+        /// The hash of the rows, see [`super::bag`].
         hash: String,
         evaluation: Duration,
         windows: Duration,

@@ -10,12 +10,12 @@ use crate::harness::machine::Machine;
 use somersault::Engine;
 use somersault::replay::{Speed, Step, replay};
 
-/// How often the recording is played, each time into a new engine.
+/// The number of times that the recording is played, each time into a new engine.
 const LAPS: usize = 20;
 /// Every query's windows slide by this.
 const STEP_MS: i64 = 1_000;
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<CityBench, Failure> {
     let suite = Suite::read("suite.json")?;
     let stolen = Stolen::from_here();

@@ -16,9 +16,9 @@ use std::time::Duration;
 pub(crate) struct Stored {
     pub(crate) users: u32,
     pub(crate) triples: u64,
-    /// To make and to load it.
+    /// The time to make and to load it.
     pub(crate) seconds: f64,
-    /// What the engine has for it: the store and the terms.
+    /// The memory that the engine uses for it: the store and the terms.
     pub(crate) bytes: u64,
     /// The most that the process had resident until then.
     pub(crate) peak_bytes: u64,
@@ -60,12 +60,12 @@ pub(crate) struct Paper {
 pub(crate) struct Point {
     /// Where on the line: tuples a second, stored triples, or seconds of stream.
     pub(crate) at: u64,
-    /// How far event time was behind the clock at the end; 0 where it was not paced.
+    /// The distance of event time behind the clock at the end; 0 if it was not paced.
     pub(crate) behind_ms: u64,
     pub(crate) queries: Vec<QueryFigures>,
 }
 
-/// What should stay flat.
+/// The figures that should stay flat.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lines {
     pub(crate) machine: Machine,
@@ -86,7 +86,7 @@ fn whole() -> bool {
     true
 }
 
-/// How fast streams are taken, and what a tuple costs.
+/// The speed at which streams are absorbed, and the cost of a tuple.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Absorption {
     pub(crate) machine: Machine,
@@ -115,7 +115,7 @@ pub(crate) struct AbsorptionRun {
 }
 
 impl AbsorptionRun {
-    /// From the first push to the last tuple stable.
+    /// Measured from the first push until the last tuple is stable.
     pub(crate) fn tuples_per_second(&self) -> f64 {
         self.tuples as f64 / self.seconds
     }
@@ -184,7 +184,7 @@ pub(crate) struct CityBench {
     pub(crate) stolen_ms: u64,
 }
 
-/// What slices take.
+/// The memory of slices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Memory {
     pub(crate) machine: Machine,
@@ -192,7 +192,7 @@ pub(crate) struct Memory {
     pub(crate) streams: Vec<StreamMemory>,
 }
 
-/// What one stream's slices take.
+/// The memory of one stream's slices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StreamMemory {
     pub(crate) stream: String,
@@ -224,7 +224,7 @@ pub(crate) struct Peers {
 /// Some queries over the same statements, by this engine and by one peer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PeerCase {
-    /// What the data is, in words.
+    /// The data, in words.
     pub(crate) data: String,
     pub(crate) stored_triples: u64,
     pub(crate) peer: String,
@@ -248,7 +248,7 @@ pub(crate) struct PeerQuery {
     /// The peer's evaluation; `None` where it has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) theirs_p50_ms: Option<f64>,
-    /// What the peer spends besides, to bring its windows up to date.
+    /// The peer's additional time for keeping its windows current.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) theirs_window_p50_ms: Option<f64>,
     /// Why there is no figure, or in which closes the rows differ.
@@ -257,7 +257,7 @@ pub(crate) struct PeerQuery {
 }
 
 impl PeerQuery {
-    /// How many times longer the peer takes to evaluate.
+    /// The factor by which the peer is slower.
     pub(crate) fn times(&self) -> Option<f64> {
         Some(self.theirs_p50_ms? / self.ours_p50_ms)
     }

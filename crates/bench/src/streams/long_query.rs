@@ -1,11 +1,11 @@
-//! A one-shot query of half a minute beside five streams that are absorbed: it has to answer as at
-//! its start, and the streams have to go on as without it. What it has to answer is known because
-//! it was asked before, on the same snapshot, with the streams standing still.
+//! A one-shot query of half a minute beside five streams that are absorbed: its answer must be as
+//! at its start, and the streams must go on as without it. The right answer is known because the
+//! query ran before, on the same snapshot, while the streams stood still.
 //!
-//! Whether the streams go on is looked at twice. In real time, where the query has all the cores
-//! that there are: there a stream that is not slowed down keeps its pace, and what grows is how
-//! long a push takes. And as fast as it goes, with the query on a core that nothing else has: there
-//! a store that keeps an old snapshot takes as many tuples a second as one that does not.
+//! The streams are judged in two ways. In real time the query has all cores: a stream that is not
+//! slowed down keeps its pace, and only the time of a push grows. As fast as possible the query has
+//! a core to itself: a store that keeps an old snapshot absorbs as many tuples a second as one that
+//! does not.
 
 use super::figures::quantile_ms;
 use super::measure::{Firing, Reader, named};
@@ -33,21 +33,21 @@ const SCALABLE: Duration = Duration::from_millis(500);
 /// wanted one.
 const DEEPENED: usize = 4;
 const CLOSE: f64 = 0.9;
-/// By how much longer than without them the query may take while streams are absorbed; then the
-/// streams stand still until it ends.
+/// The factor by which the query may take longer while streams are absorbed; then the streams stand
+/// still until it ends.
 const LONGER: f64 = 2.0;
 const PROBE: &str = "L1";
-/// How much more of the streams is taken as fast as it goes than in real time, each time.
+/// The factor by which more of the streams is played as fast as possible than in real time, each
+/// time.
 const UNPACED_TIMES: i64 = 2;
-/// Beside the query, what takes so many times longer, or comes to so many times less, has not been
-/// slowed down.
+/// Within this factor, slower or less beside the query is not counted as slowed down.
 const NOT_SLOWED: f64 = 1.1;
 
 /// A query of some seconds beside the streams.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LongQuery {
     stored_triples: u64,
-    /// What it counted, and what it had to.
+    /// The count of the query, and the right one.
     answer: u64,
     expected: u64,
     /// Statements that became visible while it ran.
@@ -64,10 +64,10 @@ pub(super) struct LongQuery {
     unpaced: Option<Unpaced>,
 }
 
-/// Tuples a second as fast as it goes, the query on a core of its own.
+/// Tuples a second as fast as possible, the query on a core of its own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Unpaced {
-    /// Taken beside the query.
+    /// Tuples absorbed beside the query.
     tuples: u64,
     /// Before it and after it, since the store grows meanwhile.
     without: [f64; 2],
@@ -80,7 +80,7 @@ impl Unpaced {
     }
 }
 
-/// How the streams went.
+/// The figures of the streams.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct StreamPace {
     #[serde(skip)]
@@ -90,14 +90,14 @@ struct StreamPace {
     /// The time that a batch's pushes and its advance took.
     batch_p50_ms: f64,
     batch_p99_ms: f64,
-    /// Of the probe.
+    /// The delay of the probe.
     delay_p50_ms: f64,
     delay_p99_ms: f64,
 }
 
-/// A heavy query over what the streams are absorbed into: what else those like who like the posts
-/// of the first so many authors. A hash of the texts of each pair, and a hash of that, so many
-/// deep, makes it take time rather than memory.
+/// A heavy query over the graph that absorbs the streams: the other posts that the likers of the
+/// first `authors` authors' posts like. A hash of the texts of each pair, and a hash of that,
+/// `deep` times, makes it use time rather than memory.
 fn text(authors: u64, deep: u64) -> String {
     let texts = "CONCAT(STR(?post), STR(?other))".to_owned();
     let hash = (0..deep).fold(texts, |inner, _| format!("SHA512({inner})"));
@@ -113,7 +113,7 @@ fn text(authors: u64, deep: u64) -> String {
 /// A limit that it does not meet.
 const NO_LIMIT: Duration = Duration::from_secs(600);
 
-/// What a query counted.
+/// The count of a query.
 #[derive(Debug, Clone, Copy)]
 struct CountAnswer {
     answer: u64,
@@ -143,8 +143,8 @@ fn ask(
     })
 }
 
-/// Asks a query on another thread and plays meanwhile, from when it has its snapshot on; `play` is
-/// told whether it still runs.
+/// Runs a query on another thread and plays meanwhile, from the moment when it has its snapshot;
+/// `play` is told whether it still runs.
 fn beside<T>(
     engine: &Engine,
     text: &str,
@@ -173,7 +173,7 @@ fn beside<T>(
     })
 }
 
-/// The text of a query that takes about so long.
+/// The text of a query that takes about `wanted`.
 fn taking(engine: &Engine, users: u64, wanted: Duration) -> Result<String, Failure> {
     let took = |authors, deep| -> Result<f64, Failure> {
         let asked = ask(engine, &text(authors, deep), None)?;
@@ -203,7 +203,7 @@ fn taking(engine: &Engine, users: u64, wanted: Duration) -> Result<String, Failu
     Ok(text(users, deep))
 }
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn measure(
     network: &SocialNetwork,
     options: &StreamsOptions,
@@ -296,8 +296,8 @@ impl<'n> Scene<'n> {
         })
     }
 
-    /// As fast as it goes: so much of the streams without the query, beside it, and without it
-    /// again. What the query counts is not waited for.
+    /// As fast as possible: a stretch of the streams without the query, beside it, and without it
+    /// again. The query's answer is not waited for.
     fn unpaced(&mut self, duration_ms: i64) -> Result<Unpaced, Failure> {
         let before = self.stage.stretch(duration_ms, 1.0);
         let before = self.pace(before, false, &|| true)?;
@@ -321,8 +321,7 @@ impl<'n> Scene<'n> {
         })
     }
 
-    /// Plays a stretch as long as it is to go on, in real time or as fast as it goes, and says how
-    /// that went.
+    /// Plays a stretch in real time or as fast as possible, and returns its figures.
     fn pace(
         &self,
         stretch: Stretch,
@@ -536,7 +535,7 @@ mod tests {
             ("2.00 ×", Verdict::Short),
         ];
         assert_eq!(figures, expected);
-        // As files were written before this was measured.
+        // Files that were written before this was measured have no such member.
         let mut old = serde_json::to_value(&long).unwrap();
         old.as_object_mut().unwrap().remove("unpaced").unwrap();
         let old: LongQuery = serde_json::from_value(old).unwrap();

@@ -9,17 +9,17 @@ use somersault::{Answer, Engine, SubscribeOptions, Subscription, SubscriptionEve
 use somersault_generate::NamedQuery;
 use std::time::Duration;
 
-/// How long the windows fill before firings count.
+/// The time for which the windows fill before firings count.
 pub(super) const FILL_MS: i64 = 1_000;
-/// What answering everything that is due may take.
+/// The time limit for answering everything that is due.
 pub(super) const QUIESCE: Duration = Duration::from_secs(120);
 
-/// How a stretch is played.
+/// The way in which a stretch is played.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Play {
     /// Event time of the firings that count.
     pub(super) duration_ms: i64,
-    /// How many times the network's rate.
+    /// The multiple of the network's rate.
     pub(super) times: f64,
     pub(super) paced: bool,
 }
@@ -99,7 +99,7 @@ pub(super) struct Firing {
     pub(super) delay: Duration,
 }
 
-/// What some firings of one query come to.
+/// The figures of some firings of one query.
 pub(super) fn figures_of(
     name: &str,
     step_ms: i64,
@@ -132,10 +132,10 @@ pub(super) fn figures_of(
     })
 }
 
-/// What some queries came to that were measured together.
+/// The figures of queries that were measured together.
 pub(super) struct QueriesTogether {
     pub(super) queries: Vec<QueryFigures>,
-    /// How far event time was behind the clock at the end.
+    /// The distance of event time behind the clock at the end.
     pub(super) behind: Duration,
     /// Processor time of the whole process a tuple, the player's among it.
     pub(super) us_per_tuple: f64,

@@ -1,5 +1,5 @@
-//! What slices take: the streams run for some seconds, all of it within what they keep, and the
-//! engine is asked what that takes.
+//! The memory of slices: the streams run for some seconds, all of which they keep, and the engine
+//! is asked for the memory.
 
 use super::figures::{Memory, StreamMemory};
 use super::measure::Reader;
@@ -11,7 +11,7 @@ use somersault_generate::StreamKind;
 /// The streams keep a minute.
 const PLAYED_MS: i64 = 20_000;
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Memory, Failure> {
     let network = network(options.stored.min(1_000_000), options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
@@ -61,7 +61,7 @@ pub(super) fn run(options: &StreamsOptions) -> Result<Memory, Failure> {
     Ok(figures)
 }
 
-/// What a stream has taken, and what that takes.
+/// The statements that a stream has absorbed, and their memory.
 struct Taken {
     statements: u64,
     bytes: u64,

@@ -43,7 +43,7 @@ use std::process::Command;
 /// Why a part has no figures.
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// What can be measured alone.
+/// The parts that can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// L1–L6 and E1–E3, each alone and all together, at the paper's rate
@@ -68,7 +68,8 @@ enum Part {
     /// Many standing queries of the shapes L1–L3 with random constants, over batches of several
     /// lengths, and their registration
     Standing,
-    /// An hour of a timing stream of fresh IRIs, as fast as it goes, and what is resident meanwhile
+    /// An hour of a timing stream of fresh IRIs, as fast as possible, and the resident memory
+    /// meanwhile
     Terms,
     /// The same queries by pyoxigraph and by rsp-rs, their answers compared
     Peers,
@@ -94,24 +95,23 @@ pub(crate) struct StreamsOptions {
     /// Shards
     #[arg(long, default_value_t = 1)]
     workers: u16,
-    /// How far the line by stored triples goes: from 1 million to 10 and to 100
+    /// The length of the line by stored triples: from 1 million to 10 and to 100
     #[arg(long, default_value_t = 10_000_000)]
     largest: u64,
-    /// How old the streams of the line by age grow, in minutes
+    /// The ages of the streams in the line by age, in minutes
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 60])]
     minutes: Vec<i64>,
-    /// About how long the one-shot query takes that runs beside the streams, in seconds without
-    /// them
+    /// The approximate time of the one-shot query beside the streams, in seconds without them
     #[arg(long, default_value_t = 30)]
     heavy_seconds: u64,
-    /// How many standing queries are registered, one figure after the other
+    /// The numbers of standing queries, one figure after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 115_000, 1_000_000])]
     standing: Vec<u64>,
     /// The batches of the streams that standing queries are over, in milliseconds, one figure after
     /// the other; what is stored grows meanwhile
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100])]
     batches: Vec<i64>,
-    /// How much is stored for the peers, in percent of 10 million triples
+    /// The size of the data stored for the peers, in percent of 10 million triples
     #[arg(long, default_value_t = 100)]
     peer_percent: u32,
     /// Where what a part writes is kept while it runs
@@ -172,7 +172,7 @@ fn with_only(mut arguments: impl Iterator<Item = OsString>, part: &str) -> Vec<O
     kept
 }
 
-/// Measures one part here, and prints as it goes.
+/// Measures one part in this process, and prints the figures as they come.
 fn measured(part: Part, options: &StreamsOptions) -> Result<(), Failure> {
     let machine = Machine::read();
     println!(
@@ -211,14 +211,14 @@ fn keep(part: Part, options: &StreamsOptions, figures: &impl Serialize) -> Resul
     Ok(())
 }
 
-/// As it is written on the command line, and in the name of its file.
+/// The part's name on the command line, and in the name of its file.
 fn name(part: Part) -> String {
     format!("{part:?}").to_lowercase()
 }
 
 #[cfg(test)]
 impl StreamsOptions {
-    /// As small as it goes, for tests of what is counted and not of how long it takes.
+    /// The smallest setting, for tests of the counts and not of the times.
     fn smallest() -> StreamsOptions {
         StreamsOptions {
             only: Vec::new(),

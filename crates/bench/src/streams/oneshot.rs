@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 /// The most that is stored: more makes answers longer and tells nothing else.
 const MOST_STORED: u64 = 10_000_000;
-/// How long a turn is, and how many there are of each kind.
+/// The length of a turn, and the number of turns of each kind.
 const TURN_MS: i64 = 2_000;
 const TURNS: usize = 5;
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<OneShot, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
@@ -81,7 +81,7 @@ fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
     })
 }
 
-/// What one query has taken, and the rows of its last answer.
+/// The times of one query, and the rows of its last answer.
 #[derive(Debug, Clone, Default)]
 struct QueryTimes {
     rows: u64,

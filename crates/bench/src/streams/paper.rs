@@ -12,7 +12,7 @@ use crate::figures::results::geometric_mean;
 use crate::harness::machine::{Machine, resident_bytes};
 use somersault_generate::NamedQuery;
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Paper, Failure> {
     let network = network(options.stored, options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;

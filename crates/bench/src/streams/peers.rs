@@ -19,9 +19,9 @@ use somersault_generate::{Rates, STORED_GRAPH};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What one query of a peer may take over all its closes.
+/// The time limit of one query of a peer over all its closes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How much of the streams peers get.
+/// The length of the streams that peers get.
 const PLAYED_MS: i64 = 3_000;
 /// rsp-rs copies all that is stored at each evaluation: it gets a hundredth of what pyoxigraph
 /// gets, at a tenth of the rate.
@@ -30,7 +30,7 @@ const RSP_RS_RATE: u32 = 10;
 const RSP_RS: &str = "rsp-rs";
 const PYOXIGRAPH: &str = "pyoxigraph";
 
-/// How many closes with other rows are named.
+/// The number of closes with other rows that are named.
 const NAMED: usize = 5;
 
 /// One close of ours: how many rows, and the hash of them.
@@ -44,11 +44,11 @@ struct Ours {
     data: String,
     stored_triples: u64,
     case: Case,
-    /// By query, in order.
+    /// The firings by query, in order.
     firings: Vec<(String, Vec<Answered>)>,
 }
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Peers, Failure> {
     let mut peers = Peers {
         machine: Machine::read(),
@@ -75,7 +75,7 @@ pub(super) fn run(options: &StreamsOptions) -> Result<Peers, Failure> {
     Ok(peers)
 }
 
-/// Social network queries over so many percent of 10 million stored triples.
+/// Social network queries over this percentage of 10 million stored triples.
 fn social(
     options: &StreamsOptions,
     percent: u32,
@@ -177,7 +177,7 @@ struct Close {
     windows: Duration,
 }
 
-/// Has a peer run a case, and compares.
+/// Lets a peer run a case, and compares.
 fn beside(name: &'static str, ours: &Ours) -> Result<PeerCase, Failure> {
     let mut figures = PeerCase {
         data: ours.data.clone(),
@@ -345,7 +345,7 @@ mod tests {
         let same = compared("L1", &ours, &theirs, None).unwrap();
         assert_eq!((same.rows, same.closes, same.remark.clone()), (9, 3, None));
         assert_eq!(same.times(), Some(10.0));
-        // As many rows as ours, and other ones.
+        // The same number of rows as ours, and other rows.
         theirs.insert(100, close(101, 2, 10));
         let other = compared("L1", &ours, &theirs, None).unwrap();
         let remark = other.remark.unwrap();

@@ -1,5 +1,5 @@
-//! What should stay flat: group (I), L1–L3, as the streams go faster, as more is stored, and as the
-//! streams have run for longer.
+//! The figures that should stay flat: group (I), L1–L3, as the streams go faster, as more is
+//! stored, and as the streams have run for longer.
 
 use super::figures::{Lines, Point};
 use super::measure::{Play, heading, measure, named, print_figures};
@@ -14,25 +14,25 @@ use std::time::{Duration, Instant};
 const GROUP: [&str; 3] = ["L1", "L2", "L3"];
 /// Quarters of the paper's rate.
 const QUARTERS: [u32; 5] = [1, 2, 4, 8, 16];
-/// What is stored along the line by stored triples, as far as it goes.
+/// The sizes along the line by stored triples, as far as it goes.
 const STORED: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
-/// By how much slower the streams run while they grow old, so that what an hour of them leaves
-/// stored fits into memory.
+/// The factor by which the streams run slower while they age, so that an hour of them fits into
+/// memory.
 const AGEING: u32 = 20;
-/// What is stored before streams grow old: little, since what they leave comes to it.
+/// The triples stored before the streams age: few, since the streams leave that many themselves.
 const STORED_BEFORE: u64 = 1_000_000;
-/// How much event time is made at once of what is played without being measured.
+/// The event time that is generated at once for stretches that are played and not measured.
 const CHUNK_MS: i64 = 5_000;
 
 /// The longest that streams may take to grow old, beyond which what is measured is too slow to be
 /// waited for.
 const MOST_AGEING: Duration = Duration::from_secs(20 * 60);
-/// How often it is said how old they are.
+/// The interval between reports of the streams' age.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// Measures the three lines, and prints as it goes. `keep` is given what there is after each point,
-/// so that what has been measured outlives what a later point meets; only with the last point are
-/// they complete.
+/// Measures the three lines, and prints the figures as they come. `keep` receives the figures so
+/// far after each point, so that a failure at a later point loses none; they are complete only
+/// after the last point.
 pub(super) fn run(
     options: &StreamsOptions,
     keep: &dyn Fn(&Lines) -> Result<(), Failure>,
@@ -123,10 +123,10 @@ fn with_stored(options: &StreamsOptions, stored: u64) -> Result<Point, Failure> 
     Ok(point)
 }
 
-/// The streams run until they are so old, slowly in event time but as fast as they are taken by the
-/// clock; what is measured then is the streams at their full rate, in real time. So windows hold
-/// the same at each age, and what has come and gone by then is what comes and goes with time:
-/// batches, slices, windows and snapshots, each as many as at the full rate.
+/// The streams run until they have this age, slowly in event time but as fast as possible by the
+/// clock; then they are measured at their full rate, in real time. So windows hold the same at each
+/// age, and only the objects that come and go with time have accumulated: batches, slices, windows
+/// and snapshots, each as many as at the full rate.
 fn by_age(
     options: &StreamsOptions,
     each: &mut dyn FnMut(Point) -> Result<(), Failure>,
@@ -149,7 +149,7 @@ fn by_age(
     Ok(())
 }
 
-/// Plays the streams as fast as they are taken until they are so many minutes old.
+/// Plays the streams as fast as possible until they have this age in minutes.
 fn grow_old(stage: &mut Stage<'_>, minutes: i64, most: Duration) -> Result<(), Failure> {
     let start = Instant::now();
     let from_ms = stage.next_ms();

@@ -22,13 +22,13 @@ use std::time::Instant;
 /// The approximate bytes that are sent at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// See the module.
+/// The figures of registering many queries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Registration {
     pub(super) queries: u64,
-    /// By one call of the engine.
+    /// The time by one call of the engine.
     pub(super) seconds: Option<f64>,
-    /// Of the heap, see [`memory`].
+    /// Bytes of the heap, see [`memory`].
     pub(super) bytes_per_query: Option<f64>,
     /// Over HTTP, from the connection to the whole answer.
     pub(super) http_seconds: Option<f64>,
@@ -40,7 +40,7 @@ pub(super) struct Registration {
 struct Held {
     /// Live on the heap.
     heap: i64,
-    /// Of that the dictionary's part, which has the terms of constants.
+    /// The dictionary's part of these, which holds the terms of constants.
     dictionary: u64,
     /// Bytes of the store: its large arrays are mapped, and not on the heap.
     stored: u64,
@@ -59,11 +59,11 @@ impl Held {
     }
 }
 
-/// What a query takes of the heap where there are so many, the terms of its constants among it: of
-/// the second half of them, in an engine without data, since what the first ones need for all is
-/// there by then. Nothing lies beside the heap but arrays of what is stored, and nothing is. What
-/// resident memory has grown by is printed to compare: it comes by pages, and what registering took
-/// on its way is among it for as long as the allocator keeps it.
+/// The heap that a query takes among many, with the terms of its constants: measured on the second
+/// half of them, in an engine without data, because the first half allocates what all share.
+/// Outside the heap there are only arrays of stored statements, of which there are none. The growth
+/// of resident memory is printed for comparison: it counts pages, and includes memory that
+/// registering used temporarily, for as long as the allocator keeps that.
 pub(super) fn memory(network: &SocialNetwork, queries: u64) -> Result<f64, Failure> {
     let count = ALLOCATOR.count();
     let engine = Engine::open(EngineConfig::default())?;
@@ -90,8 +90,8 @@ pub(super) fn memory(network: &SocialNetwork, queries: u64) -> Result<f64, Failu
     Ok(bytes)
 }
 
-/// Registers queries and waits until they are where they stay: who asks for one finds all of its
-/// group in place. `probes` has one of each group.
+/// Registers queries and waits until their groups are complete, so that a look-up of any query
+/// finds its whole group. `probes` has one query of each group.
 fn settled(
     engine: &Engine,
     queries: impl Iterator<Item = NewQuery>,
@@ -106,7 +106,7 @@ fn settled(
     Ok(())
 }
 
-/// Registers so many queries in both ways, and prints what that took; none is left.
+/// Registers a number of queries in both ways, prints the times, and drops all of them.
 pub(super) fn measure(
     stage: &Stage<'_>,
     queries: u64,
@@ -190,7 +190,7 @@ pub(super) fn rows(figures: Option<&Registration>) -> [Row; 2] {
     ]
 }
 
-/// What it came to, in words.
+/// The result in words.
 pub(super) fn sentence(figures: &Registration) -> String {
     let (Some(seconds), Some(http), Some(bytes)) = (
         figures.seconds,

@@ -17,14 +17,14 @@ use somersault_generate::{STORED_GRAPH, SocialNetwork};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How many streams share the rate.
+/// The numbers of streams that share the rate.
 const STREAMS: [usize; 4] = [1, 5, 50, 300];
 const BATCH_MS: i64 = 100;
-/// How often the counters are looked at.
+/// The interval between looks at the counters.
 const LOOK: Duration = Duration::from_millis(3);
 /// The most that is stored.
 const MOST_STORED: u64 = 1_000_000;
-/// See the module.
+/// The figures of bounded snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Snapshots {
     machine: Machine,
@@ -34,18 +34,18 @@ pub(crate) struct Snapshots {
     stolen_ms: u64,
 }
 
-/// What so many streams keep.
+/// The snapshots that a number of streams retains.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Retained {
     streams: usize,
     tuples: u64,
-    /// Half of the looks found at most so many, and the most that was found.
+    /// The median and the maximum over all looks.
     sns_p50: u64,
     sns_most: u64,
     bytes_most: u64,
 }
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Snapshots, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let stolen = Stolen::from_here();
@@ -72,7 +72,7 @@ pub(super) fn run(options: &StreamsOptions) -> Result<Snapshots, Failure> {
     })
 }
 
-/// What the counters said whenever they were looked at.
+/// The counters, as each look found them.
 #[derive(Default)]
 pub(super) struct Looks {
     sns: Vec<u64>,
@@ -120,7 +120,7 @@ pub(super) fn looking<T>(
     })
 }
 
-/// The network's statements dealt out to so many streams, all of which are absorbed.
+/// The network's statements dealt out to a number of streams, all of which are absorbed.
 fn of_streams(
     network: &SocialNetwork,
     options: &StreamsOptions,
@@ -210,7 +210,7 @@ pub(super) fn table(figures: &Snapshots, out: &mut String) {
     long_query::table(&figures.long, out);
 }
 
-/// What the tables are of.
+/// The heading of the tables.
 pub(super) fn heading_of(figures: &Snapshots) -> (&'static str, &Machine, String) {
     let words = format!(
         "{} tuples/s in real time, dealt out to the streams, all of it absorbed. Host steal {} ms.",

@@ -1,6 +1,6 @@
-//! What every part begins with: an engine with a social network stored in it, its five streams
-//! declared, and statements to be played into them. Data is made as it is loaded, and a stretch of
-//! the streams before it is played: so neither is measured.
+//! The common setting of all parts: an engine with a social network stored in it, its five streams
+//! declared, and statements to be played into them. Data is generated while it is loaded, and a
+//! stretch of the streams before it is played, so the measurements contain neither.
 
 use super::Failure;
 use super::figures::Stored;
@@ -19,27 +19,27 @@ use std::time::Instant;
 /// The streams' batch, and how often they advance, where nothing else is measured.
 pub(super) const BATCH_MS: i64 = 100;
 
-/// What the network has for each user, half of it people and half of it their past.
+/// The number of triples for each user, half of them people and half of them their past.
 const TRIPLES_PER_USER: u64 = 104;
 /// Past at the paper's rate for each thousand users, in milliseconds.
 const PAST_MS_PER_THOUSAND_USERS: i64 = 450;
 /// Longer than anything is played.
 const STREAMS_MS: i64 = 48 * 3_600_000;
-/// What a stored triple may take while it is loaded, the most seen: ids in the order in which they
-/// came, and the image being built.
+/// The most memory seen for a stored triple while loading: ids in the order of their arrival, and
+/// the image being built.
 const BYTES_WHILE_LOADING: u64 = 110;
-/// What the slices of one stream may take: a minute of the quickest that is played.
+/// The budget for the slices of one stream: a minute of the fastest that is played.
 const BUDGET_BYTES: u64 = 8 << 30;
-/// How often loading says how far it is.
+/// The number of triples between two reports of progress.
 const SAY_EVERY: u64 = 5_000_000;
 
-/// A network that stores about so many triples, and whose streams run at this rate.
+/// A network that stores about this number of triples, and whose streams run at this rate.
 pub(super) fn network(stored: u64, rate: u32) -> SocialNetwork {
     let users = (stored / TRIPLES_PER_USER).max(100);
     network_of(u32::try_from(users).unwrap_or(u32::MAX), rate)
 }
 
-/// A network of so many users with their past, and whose streams run at this rate.
+/// A network of a number of users with their past, and whose streams run at this rate.
 pub(super) fn network_of(users: u32, rate: u32) -> SocialNetwork {
     let paper = i64::from(Rates::PAPER.total());
     let past_ms = i64::from(users) * PAST_MS_PER_THOUSAND_USERS / 1000;
@@ -61,7 +61,7 @@ pub(super) fn configuration(workers: u16) -> EngineConfig {
     }
 }
 
-/// See the module.
+/// An engine with a network, and the state of its streams.
 pub(super) struct Stage<'n> {
     pub(super) network: &'n SocialNetwork,
     pub(super) engine: Engine,
@@ -83,7 +83,7 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Statements and milliseconds after so many milliseconds of it go into a second one.
+    /// Moves the statements and milliseconds after the first `after_ms` into a second stretch.
     pub(super) fn split_off(&mut self, after_ms: i64) -> Stretch {
         let from_ms = (self.from_ms + after_ms).min(self.until_ms);
         let first = self
@@ -108,7 +108,7 @@ impl<'n> Stage<'n> {
         Stage::with_batches(network, config, BATCH_MS)
     }
 
-    /// The same with streams that have batches of so many milliseconds.
+    /// The same with streams that have batches of this length.
     pub(super) fn with_batches(
         network: &'n SocialNetwork,
         config: EngineConfig,
@@ -141,8 +141,8 @@ impl<'n> Stage<'n> {
         Ok(())
     }
 
-    /// From here on the streams' times go on with their statements, but for the end of a stretch:
-    /// so nothing but what is due, and the engine's setting, makes them visible.
+    /// From here on the streams' times advance with their statements alone, except at the end of a
+    /// stretch: so only due closes and the engine's setting make statements visible.
     pub(super) fn tell_time_by_statements(&mut self) {
         self.advances = false;
     }
@@ -152,7 +152,7 @@ impl<'n> Stage<'n> {
         self.batch_ms
     }
 
-    /// The next stretch of so much event time, with so many times the network's rate.
+    /// The next stretch of this event time, at a multiple of the network's rate.
     pub(super) fn stretch(&mut self, duration_ms: i64, times: f64) -> Stretch {
         let (taken_ms, next_ms) = (self.taken_ms, self.next_ms);
         self.taken_ms += (duration_ms as f64 * times) as i64;
@@ -180,7 +180,7 @@ impl<'n> Stage<'n> {
         self.next_ms
     }
 
-    /// Plays a stretch, in real time or as fast as it goes.
+    /// Plays a stretch, in real time or as fast as possible.
     pub(super) fn play(&self, stretch: Stretch, paced: bool) -> Result<LiveProgress, Failure> {
         self.play_while(stretch, paced, &mut |_| true)
     }

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 const WARM_UP_MS: i64 = 2_000;
 /// All windows close so often.
 pub(super) const STEP_MS: f64 = 100.0;
-/// What is wanted of L1–L3, and with L4–L6 mixed in: executions a second.
+/// The targets for L1–L3, and with L4–L6 mixed in: executions a second.
 const LIGHT: f64 = 1.08e6;
 const MIXED: f64 = 8e5;
 
-/// See the module.
+/// The figures of many standing queries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Standing {
@@ -47,7 +47,7 @@ pub(super) struct Stand {
     /// The batch of the streams.
     pub(super) batch_ms: i64,
     pub(super) executions_per_second: f64,
-    /// Of those that have rows, and the rows.
+    /// Executions with rows, and the rows.
     pub(super) nonempty_per_second: f64,
     pub(super) rows_per_second: f64,
     /// A group's firing for a close: its execution, and the processor time of query threads.
@@ -71,7 +71,7 @@ impl Stand {
     }
 }
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Standing, Failure> {
     let network = network(options.stored, options.rate);
     let mut batches = options.batches.iter().copied();
@@ -135,9 +135,8 @@ fn in_words(stand: &Stand) -> String {
     }
 }
 
-/// Of the stands that answer every close within its step and come to so many executions, the
-/// smallest; with the batch that answers soonest. Where none comes to as many, the one that comes
-/// to most.
+/// Of the crowds that answer every close within its step and reach `wanted` executions, the
+/// smallest; with the batch that answers soonest. If none reaches as many, the one with the most.
 fn at_rate(figures: &Standing, mixed: bool, wanted: f64) -> Option<&Stand> {
     let all = || (figures.of(mixed)).filter(|stand| stand.keeps_up());
     let reach = all().filter(|stand| stand.executions_per_second >= wanted);
@@ -249,7 +248,7 @@ pub(super) fn table(figures: &Standing, out: &mut String) {
     markdown::table(out, names, figures.stands.iter().map(line));
 }
 
-/// What the tables are of.
+/// The heading of the tables.
 pub(super) fn heading_of(figures: &Standing) -> (&'static str, &Machine, String) {
     let words = format!(
         "L1–L3 with random constants, windows 1 s/100 ms, five streams at {} tuples/s in real time over {} stored triples. For each hundred \

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Played before a crowd is measured.
 const WARM_UP_MS: i64 = 2_000;
-/// How many shapes those have that are always there; the first of each comes first.
+/// The number of shapes among the queries that are always there; the first query of each shape
+/// comes first.
 pub(super) const LIGHT_SHAPES: u64 = 3;
 /// The shapes that are mixed in, and how many queries of each for a hundred of the others.
 const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
@@ -31,7 +32,7 @@ pub(super) struct StandingQueries {
 }
 
 impl StandingQueries {
-    /// So many queries of L1–L3, or what is mixed in for so many, join.
+    /// Registers a number of queries of L1–L3, or the queries that are mixed in for that number.
     pub(super) fn register(
         &mut self,
         stage: &Stage<'_>,
@@ -67,7 +68,8 @@ impl StandingQueries {
     }
 }
 
-/// So many of L1–L3 with random constants, with their names; one of each shape comes first.
+/// A number of queries of L1–L3 with random constants, with their names; one of each shape comes
+/// first.
 pub(super) fn light(
     network: &SocialNetwork,
     queries: u64,
@@ -80,7 +82,7 @@ pub(super) fn light(
     named.take(queries as usize)
 }
 
-/// What is mixed in for so many others.
+/// The queries that are mixed in for a number of others.
 fn heavy(stage: &Stage<'_>, queries: u64) -> impl Iterator<Item = NewQuery> + use<> {
     let all = stage.network.continuous_queries().into_iter();
     let of_each = (queries * HEAVY_IN_A_HUNDRED / 100).max(1);
@@ -117,7 +119,7 @@ pub(super) fn drop_all(engine: &Engine, names: &[String]) -> Result<(), Failure>
     })
 }
 
-/// What the counters and the clocks say at one moment.
+/// The counters and clocks at one moment.
 struct Moment {
     counters: MetricsSnapshot,
     at: Instant,

@@ -1,10 +1,9 @@
-//! How often a snapshot is cut between closes (`serve --freshness-ms`), measured both ways: how old
-//! the newest statement is that a one-shot query sees, and what a tuple costs. First without
+//! The effect of cutting snapshots between closes more or less often (`serve --freshness-ms`): the
+//! age of the newest statement that a one-shot query sees, and the cost of a tuple. First without
 //! continuous queries, where nothing else cuts, then with L1–L3, whose closes cut as well.
 //!
-//! Batches are of 1 ms, so that they hold nothing back; and statements alone tell the streams'
-//! time, since a source that says how far it is is answered when that is visible, which takes a cut
-//! whatever the setting.
+//! Batches are of 1 ms, so that they delay nothing. Statements alone advance the streams: an
+//! advance is answered when it is visible, which takes a cut whatever the setting.
 
 use super::figures::{QueryFigures, quantile_ms};
 use super::measure::{Play, measure, named};
@@ -24,14 +23,15 @@ const STEPS_MS: [u64; 4] = [1, 10, 100, 1_000];
 const BATCH_MS: i64 = 1;
 /// The most that is stored: steps have nothing to do with it.
 const MOST_STORED: u64 = 1_000_000;
-/// How often it is looked what is visible; no divisor of a step, so that all parts of one are seen.
+/// The interval between looks at the visible time; no divisor of a step, so that all phases of a
+/// step are seen.
 const LOOK: Duration = Duration::from_micros(3_700);
-/// What may come on top of a step until a statement is visible: its batch, the injection, and a
-/// turn of the threads.
+/// The most that may be added to a step until a statement is visible: its batch, the injection, and
+/// a turn of the threads.
 const BESIDES_MS: f64 = 10.0;
 const QUERIES: [&str; 3] = ["L1", "L2", "L3"];
 
-/// What each step comes to.
+/// The figures of each step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Steps {
     machine: Machine,
@@ -42,7 +42,7 @@ pub(crate) struct Steps {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct StepPoint {
     step_ms: u64,
-    /// How old the newest visible statement is, without continuous queries.
+    /// The age of the newest visible statement, without continuous queries.
     age_p50_ms: f64,
     age_p99_ms: f64,
     /// Processor time of the whole process a tuple, without continuous queries.
@@ -52,7 +52,7 @@ struct StepPoint {
     queries: Vec<QueryFigures>,
 }
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Steps, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut figures = Steps {
@@ -109,7 +109,7 @@ fn point(
     })
 }
 
-/// How old what is visible was whenever it was looked at, ascending, and what a tuple cost.
+/// The age of the newest visible statement at each look, ascending, and the cost of a tuple.
 fn without_queries(
     stage: &mut Stage<'_>,
     options: &StreamsOptions,
@@ -131,7 +131,7 @@ fn without_queries(
         });
         let until_ms = stretch.until_ms;
         let progress = stage.play_while(stretch, true, &mut |progress| {
-            // From then on nothing more comes, and what is visible grows old.
+            // From then on no statement comes, and the age only grows.
             over.fetch_or(progress.at_ms >= until_ms, Ordering::Release);
             true
         });
@@ -146,8 +146,8 @@ fn without_queries(
     Ok((ages, us_per_tuple))
 }
 
-/// How far what a one-shot query would see now is behind the clock, on which the streams began at
-/// `start`.
+/// The distance between the newest time that a one-shot query would see now and the clock, on which
+/// the streams began at `start`.
 fn age(engine: &Engine, from_ms: i64, start: Instant) -> Option<Duration> {
     let streams = engine.streams();
     let visible = streams.iter().map(|stream| stream.stable_time_ms).min()??;
@@ -207,7 +207,7 @@ pub(super) fn table(figures: &Steps, out: &mut String) {
     markdown::table(out, names, figures.points.iter().map(line));
 }
 
-/// What the table is of.
+/// The heading of the table.
 pub(super) fn heading_of(figures: &Steps) -> (&'static str, &Machine, String) {
     let words = format!(
         "Five streams at {} tuples/s in real time, in batches of 1 ms, their times told by their statements alone; how old the newest statement is that one-shot queries see, and what a \

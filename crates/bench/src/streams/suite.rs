@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-/// See the module. Paths are as seen from `folder`.
+/// CityBench. Paths are as seen from `folder`.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Suite {
     #[serde(skip)]

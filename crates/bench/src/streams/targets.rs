@@ -9,7 +9,7 @@ use crate::figures::results::geometric_mean;
 use crate::figures::table;
 use crate::harness::target::{Row, Verdict, at_least, at_most};
 
-/// What L1–L6 took in the paper on one node, in milliseconds.
+/// The times of L1–L6 in the paper on one node, in milliseconds.
 pub(super) const PAPER_P50_MS: [(&str, f64); 6] = [
     ("L1", 0.13),
     ("L2", 0.10),
@@ -20,10 +20,11 @@ pub(super) const PAPER_P50_MS: [(&str, f64); 6] = [
 ];
 /// The geometric mean that is wanted of them; the paper's is 0.48 ms.
 pub(super) const PAPER_MEAN_MS: f64 = 0.20;
-/// How many triples the paper stores.
+/// The number of triples that the paper stores.
 pub(super) const PAPER_STORED: f64 = 118e6;
 
-/// The p99 of a query may be so many times its p50, or so many milliseconds where that is more.
+/// The p99 of a query may be this multiple of its p50, or this number of milliseconds if that is
+/// more.
 const TAIL_TIMES: f64 = 5.0;
 const TAIL_MS: f64 = 1.0;
 
@@ -345,7 +346,7 @@ mod tests {
         };
         let rate = verdict(&of(&partial), "quickest, rate");
         assert_eq!(rate.0, Verdict::NotMeasured, "a part of it is none either");
-        // As files were written before they said so.
+        // Files that were written before have no such member.
         let mut old = serde_json::to_value(&lines).unwrap();
         old.as_object_mut().unwrap().remove("complete").unwrap();
         assert_eq!(serde_json::from_value::<Lines>(old).unwrap(), lines);

@@ -22,7 +22,7 @@ const RATE: i64 = 10_000;
 const PLACES: i64 = 1_000;
 const BATCH_MS: i64 = 100;
 const HOUR_MS: i64 = 3_600_000;
-/// One sample each so much event time; of these every so many is printed.
+/// The event time between samples, of which one in [`PRINTED`] is printed.
 const SAMPLE_MS: i64 = 10_000;
 const PRINTED: usize = 30;
 /// Until then slices, terms and tables grow to what they are to be.
@@ -41,7 +41,7 @@ pub(crate) struct Terms {
     pub(crate) curve: Vec<Sample>,
 }
 
-/// How it stood at a time of the stream.
+/// The state at one time of the stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) at_ms: i64,
@@ -72,7 +72,7 @@ impl Terms {
     }
 }
 
-/// Measures, and prints as it goes.
+/// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Terms, Failure> {
     play(options, HOUR_MS)
 }
@@ -116,7 +116,8 @@ fn play(options: &StreamsOptions, until_ms: i64) -> Result<Terms, Failure> {
         engine.push_lines(STREAM, push)?;
         let at_ms = (batch + 1) * BATCH_MS;
         if at_ms % SAMPLE_MS == 0 {
-            // What is read is let go of: 64 answers are kept all the same, with the terms in them.
+            // The answer that was read is released: 64 answers are kept all the same, with their
+            // terms.
             figures.count(&reader)?;
             figures.curve.push(sample(&engine, at_ms));
             if figures.curve.len() % PRINTED == 1 {

@@ -21,7 +21,7 @@ const WORDS: [(&str, &str); 5] = [
 ];
 
 impl Spent {
-    /// What the threads that live now have spent so far. Threads that have ended are not counted.
+    /// The time that the living threads have spent so far. Threads that have ended are not counted.
     pub(super) fn now() -> Spent {
         let mut groups = BTreeMap::new();
         for task in tasks() {
@@ -45,7 +45,7 @@ fn in_words(group: &str) -> String {
     found.map_or_else(|| group.to_owned(), |(_, words)| (*words).to_owned())
 }
 
-/// What the calling thread has spent so far.
+/// The time that the calling thread has spent so far.
 pub(super) fn own_spent() -> Duration {
     let schedule = fs::read_to_string("/proc/thread-self/schedstat");
     let nanoseconds = schedule.ok().and_then(|schedule| spent_in(&schedule));

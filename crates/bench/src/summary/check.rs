@@ -13,7 +13,7 @@ use crate::streams::{self, StreamFigures};
 /// The peer that ratios on LUBM are to.
 const BASE: &str = "pyoxigraph";
 
-/// What each of L1–L7, engine alone, has to reach against the base.
+/// The factor that each of L1–L7, engine alone, has to reach against the base.
 const LUBM_TARGETS: [(&str, f64); 7] = [
     ("L1", 600.0),
     ("L2", 25.0),
