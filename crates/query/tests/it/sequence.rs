@@ -1,10 +1,10 @@
-//! What a query says of the order of its rows, for comparing answers: with LIMIT or OFFSET behind
+//! The order that a query fixes for its rows, for comparing answers: with LIMIT or OFFSET behind
 //! ORDER BY each row has its place, since the terms decide among equal ones; with ORDER BY alone
 //! equal rows may stand in any order.
 
 use somersault_lang::{Expression, OrderKey, Parser, Pattern, Query};
 
-/// See the module.
+/// The order that a query fixes for its rows.
 pub(crate) enum Sequence {
     /// Each row has its place.
     Total,

@@ -307,7 +307,7 @@ impl ShardWriter {
             Pass::new(generation, state, &horizon.retained, sn)
         };
         pass.fold_waiting(lists);
-        // Read after everything was replaced: see the file's head.
+        // The header says why this is read last.
         let next_pin = self.snapshots.horizon().next_pin;
         let (shard, state) = self.parts_mut();
         state.stamp(next_pin);

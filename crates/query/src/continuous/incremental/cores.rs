@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 /// The most cores that a UNION in a group is multiplied out into.
 const MOST_CORES: usize = 8;
 
-/// See the module.
+/// A part of a query whose rows are retained: the patterns it joins and the conditions on them.
 pub(super) struct Core {
     group: Group,
     /// What each pattern of the group reads.

@@ -13,7 +13,7 @@ use crate::algebra::varset::VarSet;
 use somersault_lang::{AggregateFunction, VarId};
 use std::sync::Arc;
 
-/// See the module.
+/// A grouping whose groups are retained: the cores it is over, its keys and its measures.
 pub(super) struct Fold {
     /// The numbers of the cores whose rows are grouped. The table of the groups has the number of
     /// the first.

@@ -18,7 +18,7 @@ use somersault_model::TermId;
 /// Rows added between two limit checks.
 const ROWS_PER_LOOK: usize = 1 << 12;
 
-/// See the module. Groups have numbers; the number of a group without rows is used again.
+/// The groups of one fold. Groups have numbers; the number of a group without rows is used again.
 pub(super) struct RetainedGroups {
     numbers: FxHashMap<Box<[TermId]>, u32>,
     free: Vec<u32>,

@@ -19,7 +19,7 @@ use somersault_store::PastWindow;
 /// The batch number of statements that never expire.
 const NEVER: BatchNumber = BatchNumber(i64::MAX);
 
-/// See the module.
+/// The retained rows of one core, by row number.
 #[derive(Default)]
 pub(super) struct CoreRows {
     pub(super) table: Table,

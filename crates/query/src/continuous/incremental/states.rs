@@ -22,7 +22,7 @@ pub(super) enum Function {
     Greatest,
 }
 
-/// See the module.
+/// The state of one aggregate in one group.
 pub(super) enum RunningAggregate {
     /// How many rows have a value.
     Count(i64),
