@@ -68,7 +68,7 @@ mod tests {
     use somersault_model::inline;
 
     #[test]
-    fn what_is_located_reads_as_what_is_looked_up() {
+    fn located_terms_read_like_looked_up_ones() {
         let dictionary = Dictionary::new();
         let mut ids = vec![TermId::UNBOUND, TermId::local(3), TermId::DEFAULT_GRAPH];
         ids.extend(inline::integer(7));

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_says_who_mentioned_a_term_last() {
+    fn a_mark_names_the_last_mention_of_a_term() {
         let mark = Mark::new(&lease(3, 7));
         assert_eq!(mark.mentioned(), Mentioned::ByOne(7));
         mark.mention(lease(3, 9).epoch());

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_holds_to_the_end() {
+    fn declarations_hold_to_the_end_of_the_script() {
         let script = "BASE <http://a/> PREFIX p: <x#> CREATE STREAM <s>;\n\
                       CREATE STREAM p:t; BASE <http://b/> PREFIX p: <y#> CREATE STREAM p:u;\n\
                       CREATE STREAM <v>";

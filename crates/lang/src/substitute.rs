@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_its_value_in_the_pattern_is_refused() {
+    fn variables_bound_by_the_pattern_are_refused() {
         for text in [
             "SELECT * { ?s ?p ?o BIND(?o AS ?x) }",
             "SELECT * { VALUES ?x { 1 } }",
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_endpoint_would_be_sent_is_told() {
+    fn variables_sent_to_other_endpoints_are_reported() {
         let text = "ASK { ?x <urn:p> ?y SERVICE ?e { ?y <urn:q> ?z } }";
         for (name, sent) in [("x", false), ("e", false), ("y", true), ("z", true)] {
             let found = substituted(text, name).expect("nothing is assigned");

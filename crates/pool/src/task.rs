@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_leaves_after_a_share_if_somebody_waits() {
+    fn a_helper_leaves_after_a_share_if_it_is_needed_elsewhere() {
         let helped = AtomicU64::new(0);
         let owner = std::thread::current().id();
         let count = |_| {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_finds_it_closed() {
+    fn a_late_helper_finds_the_task_closed() {
         let mut late = None;
         Task::run(3, &|_| (), |task| late = Some(Arc::clone(task)));
         assert!(!late.expect("was called").help(&|| false));

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_long_steps_back_and_is_replaced() {
+    fn a_long_running_thread_is_lowered_in_priority_and_replaced() {
         let (give, work) = unbounded();
         let (tell, told) = unbounded();
         let seats = seats(1, work, tell);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_shards_have_applied_is_merged_for_the_next_window_and_no_more() {
+    fn slices_applied_by_all_shards_are_merged_for_the_next_window_only() {
         let store = Store::new(SHARDS);
         let injectors = Injectors::new(&store).unwrap();
         let view = ViewKey {

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_pin_lasts_for_all_who_share_it() {
+    fn a_shared_pin_lasts_until_its_last_holder_drops_it() {
         let snapshots = Snapshots::new();
         snapshots.publish_stable(Sn(1));
         let first = snapshots.pin_shared(100);
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_pin_counts_for_nobody_and_goes_with_its_sn() {
+    fn a_kept_pin_has_no_reader_and_is_dropped_with_its_sn() {
         let snapshots = Snapshots::new();
         snapshots.publish_stable(Sn(1));
         drop(snapshots.pin_shared(100));
@@ -513,7 +513,7 @@ mod tests {
     /// A lane keeps the pin of a short query that is over. Its deadline passes, but nothing was
     /// read for too long: `expire` counts only pins with readers, as `pinned` does.
     #[test]
-    fn a_kept_pin_without_readers_goes_at_its_deadline_and_is_not_counted() {
+    fn a_kept_pin_without_readers_is_dropped_at_its_deadline_and_not_counted() {
         let snapshots = Snapshots::new();
         snapshots.publish_stable(Sn(1));
         drop(snapshots.pin_shared(100));

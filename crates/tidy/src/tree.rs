@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_use_is_left_out() {
+    fn files_used_by_tests_only_are_left_out() {
         let text = "fn kept() {}\n#[cfg(test)]\nmod tests { fn gone() {} }\n";
         let source = Source::parse("a.rs", "a.rs", text).unwrap();
         assert_eq!(source.file.items.len(), 1);

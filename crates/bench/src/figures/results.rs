@@ -225,7 +225,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_report_comes_back_from_its_file_as_it_was() {
+    fn a_report_reads_back_from_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let results = Results::within(folder.path());
         assert_eq!(results.read::<Report>("lubm-1").unwrap(), None);

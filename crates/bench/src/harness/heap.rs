@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_thread_allocates_and_another_frees_is_gone() {
+    fn memory_freed_by_another_thread_is_subtracted() {
         let heap = Heap::new();
         let count = heap.count();
         let blocks = std::thread::scope(|scope| {

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_has_a_cell_that_says_why() {
+    fn a_failing_engine_has_a_cell_with_the_reason() {
         let mut contenders = [
             Fake::boxed(ours::NAME, 10, Ok(5)),
             Fake::boxed("late", 10, Err(NoTime::OverTime)),

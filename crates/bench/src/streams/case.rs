@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_says_is_read_or_refused() {
+    fn a_peers_report_is_read_or_refused() {
         let close = Said::Close {
             query: "L1".to_owned(),
             close_ms: 100,

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_ends() {
+    fn an_overlong_run_ends() {
         let options = StreamsOptions::smallest();
         let network = network(options.stored, options.rate);
         let mut stage = Stage::open(&network, configuration(1)).unwrap();

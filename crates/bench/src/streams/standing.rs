@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_comes_to_nothing() {
+    fn crowds_with_late_closes_do_not_count() {
         let stand = |mixed| Stand {
             queries: 2_000_000,
             mixed,

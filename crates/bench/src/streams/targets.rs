@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tuple_costs_is_the_sum_of_its_parts() {
+    fn the_cost_of_a_tuple_is_the_sum_of_its_parts() {
         let of = |name: &str, us| (name.to_owned(), us);
         let run = AbsorptionRun {
             us_per_tuple: vec![

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_does_is_counted_for_its_group() {
+    fn a_threads_time_counts_for_its_group() {
         let before = Spent::now();
         let worker = std::thread::Builder::new().name("busy-7".to_owned());
         let (ready, is_ready) = std::sync::mpsc::channel();

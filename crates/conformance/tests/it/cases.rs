@@ -116,7 +116,7 @@ fn answers_are_exact_in_each_dialect() {
 }
 
 #[test]
-fn what_is_left_out_is_named_with_its_reason() {
+fn the_report_names_skipped_queries_with_the_reason() {
     let report = run(&cases(), &in_dialect(Dialect::RspQl));
     let said = report.to_string();
     assert!(

@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_taken_out_is_gone_and_all_else_is_found(
+        fn removed_slots_are_empty_and_all_others_are_found(
             steps in prop::collection::vec((prop_oneof![0..6u32, (u32::MAX - 3)..=u32::MAX, any::<u32>()], 1..12u32, any::<bool>()), 0..400),
         ) {
             let (mut table, mut twin) = (Slots::default(), BTreeSet::new());

@@ -238,7 +238,7 @@ proptest! {
 }
 
 #[test]
-fn a_stream_of_fresh_terms_takes_no_more_memory_as_it_goes_on() {
+fn a_stream_of_fresh_terms_does_not_grow_in_memory() {
     let dictionary = Dictionary::new();
     let stream = StreamUid(1);
     let (rounds, kept, each) = if cfg!(miri) {

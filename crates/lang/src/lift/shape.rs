@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_apart_has_no_shape() {
+    fn texts_that_cannot_share_a_cohort_have_no_shape() {
         for text in [
             "REGISTER STREAM s AS SELECT ?s FROM STREAM <urn:s> [RANGE 1s TUMBLING] WHERE { ?s ?p 5 }",
             "REGISTER QUERY q AS SELECT ISTREAM ?s FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE 1s STEP 1s] WHERE { WINDOW <urn:w> { ?s ?p 5 } }",

@@ -33,7 +33,7 @@ fn subjects_objects_and_what_filters_compare_with_are_lifted() {
 }
 
 #[test]
-fn what_plans_or_answers_hang_on_stays() {
+fn constants_that_plans_or_answers_depend_on_stay() {
     for text in [
         "SELECT * { ?s a <http://x/C> }",
         "SELECT * { ?s <http://x/p>+ ?o }",

@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn what_is_read_in_one_pass_is_what_each_line_says(text in document()) {
+    fn one_pass_reads_the_same_as_line_by_line(text in document()) {
         if let Some(read) = in_one_pass(&text) {
             prop_assert_eq!(Some(read), line_by_line(&text), "{}", String::from_utf8_lossy(&text));
         }
@@ -77,7 +77,7 @@ proptest! {
 
     /// Else everything could be left to the library, and the test above would see nothing.
     #[test]
-    fn what_is_right_and_has_no_triple_term_is_read(lines in prop::collection::vec((0..1_000_000_000_000i64, statement()), 0..6)) {
+    fn correct_lines_without_triple_terms_are_read(lines in prop::collection::vec((0..1_000_000_000_000i64, statement()), 0..6)) {
         let lines = lines.iter().filter(|(_, statement)| !statement.contains("<<"));
         let text: String = lines.map(|(at, statement)| format!("{at}\t{statement}\n")).collect();
         if let Some(expected) = line_by_line(text.as_bytes()) {

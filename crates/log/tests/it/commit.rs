@@ -230,7 +230,7 @@ fn nested(depth: usize) -> Record {
 }
 
 #[test]
-fn what_cannot_be_written_is_not_in_the_log() {
+fn an_unwritable_record_is_not_in_the_log() {
     let disk = SimDisk::new();
     let (log, _) = open(&disk).unwrap();
     log.append(&nested(64)).unwrap();

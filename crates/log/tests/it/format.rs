@@ -73,7 +73,7 @@ fn kinds_that_came_later_read_back() {
 }
 
 #[test]
-fn what_was_added_to_version_1_reads_back() {
+fn kinds_added_to_version_1_read_back() {
     let (_log, recovered) = Log::open(Arc::new(planted("v1-added")), small()).unwrap();
     let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
     let push = push_of_all_terms();

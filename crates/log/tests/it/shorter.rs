@@ -124,7 +124,7 @@ fn a_first_segment_cut_within_its_header_loses_no_load_file() {
 }
 
 #[test]
-fn what_opening_takes_out_of_the_way_it_keeps() {
+fn opening_keeps_the_files_that_it_sets_aside() {
     let disk = loaded();
     disk.plant("load-0000000007.nq.zst", vec![1, 2, 3]);
     disk.plant("log-0000000002.seg", vec![4; 9]);

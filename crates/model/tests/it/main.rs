@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 20_000 }))]
 
     #[test]
-    fn what_is_encoded_comes_back_to_the_letter(literal in literal()) {
+    fn decoding_gives_back_the_exact_spelling(literal in literal()) {
         if let Some(id) = inline::encode(literal.as_ref()) {
             prop_assert!(id.is_inline());
             prop_assert_eq!(inline::decode(id), Some(literal.clone()));

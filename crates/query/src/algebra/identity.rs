@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_literal_is_compared_by_value() {
+    fn possible_literals_are_compared_by_value() {
         for filter in ["?o = 1", "?o = ?p", "?s = ?unknown"] {
             let text =
                 format!("SELECT ?s {{ ?s <http://x/p> ?o . ?t <http://x/q> ?p FILTER({filter}) }}");

@@ -161,7 +161,7 @@ mod tests {
     use somersault_lang::VarId;
 
     #[test]
-    fn what_comes_from_elsewhere_does_not_pile_up() {
+    fn returned_buffers_do_not_pile_up() {
         let mut workspace = Workspace::new();
         for _ in 0..2 * KEPT_BUFFERS {
             workspace.give(Table::of([(VarId(0), vec![TermId::DEFAULT_GRAPH; 8])], 8));

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_together_is_what_appending_makes() {
+    fn assembled_tables_equal_appended_ones() {
         type Has = fn(usize, u32) -> bool;
         let has: [Has; 4] = [
             |_, variable| variable != 1,

@@ -479,7 +479,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_common_is_kept(
+        fn the_intersection_keeps_common_values(
             a in proptest::collection::btree_set(0u64..60, 0..30),
             b in proptest::collection::btree_set(0u64..600, 0..300),
         ) {

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays() {
+    fn used_plans_stay_in_the_cache() {
         let table = BoundedTable::new(3);
         for text in ["a", "b", "c"] {
             table.put(&key(text), Arc::new(text.to_owned()));

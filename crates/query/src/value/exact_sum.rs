@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_plain_addition_loses_is_kept() {
+    fn an_exact_sum_keeps_what_plain_addition_loses() {
         assert_eq!(sum(&[1e308, 1.0, -1e308]), 1.0);
         assert_eq!(sum(&[0.1; 10]), 1.0);
         assert_eq!(sum(&[1e308, 1e308]), f64::INFINITY);
@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_single_value_comes_back(bits in any::<u64>()) {
+        fn the_sum_of_a_single_value_is_that_value(bits in any::<u64>()) {
             let value = f64::from_bits(bits);
             if value.is_finite() {
                 prop_assert_eq!(sum(&[value]), value);

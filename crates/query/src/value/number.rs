@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_to_values() {
+    fn results_that_do_not_fit_are_left_to_values() {
         let decimal = |mantissa, scale| Number::Decimal(Small { mantissa, scale });
         let times = |a: Number, b: Number| a.arithmetic(Arithmetic::Multiply, b);
         assert!(matches!(

@@ -349,7 +349,7 @@ mod tests {
         /// A value that was added and taken back leaves no trace, neither in the sum nor in its
         /// type.
         #[test]
-        fn what_is_taken_back_was_never_there(
+        fn subtracting_a_value_undoes_adding_it(
             numbers in proptest::collection::vec((number(), any::<bool>()), 0..12),
         ) {
             let all: Vec<Value> = numbers.iter().map(|(value, _)| value.clone()).collect();

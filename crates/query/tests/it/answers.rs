@@ -412,7 +412,7 @@ fn a_predicate_that_is_its_own_end_is_found_behind_others() {
 }
 
 #[test]
-fn what_is_chosen_among_equals_does_not_hang_on_the_order_of_learning() {
+fn the_choice_among_equals_does_not_depend_on_the_order_of_ids() {
     // Of two names of one virtual shard the one that is learnt first has the lower id.
     let shard = |n: usize| VirtualShard::of_hash(term_hash(iri(&format!("s{n}")).as_ref().into()));
     let one = (1..).find(|n| shard(*n) == shard(0)).expect("names enough");

@@ -511,7 +511,7 @@ fn ex1_a_lost_row_is_noticed() {
 /// Queries whose answers would hang on how they are evaluated, or that read no window where rows
 /// could be kept.
 #[test]
-fn what_cannot_be_kept_says_why() {
+fn a_query_evaluated_as_a_whole_says_why() {
     let why = |text: &str| {
         let text = format!("PREFIX : <http://x/> {text}");
         let prepared = Prepared::new(Parser::new().parse_query(&text).expect("a query"));

@@ -291,7 +291,7 @@ fn groups_that_are_made_anew_say_why() {
 
 /// A window in which the least comes first and leaves first, and a sum overflows for a while.
 #[test]
-fn what_leaves_is_taken_back() {
+fn expired_rows_are_subtracted_from_groups() {
     let value = |n: i64| Triple::new(iri("a"), iri("p"), Literal::from(n));
     let came = [1, 5, i64::MAX, 4, -3, 7, 7, 7, 2];
     let mut scenario = Scenario {

@@ -105,7 +105,7 @@ fn an_answer_stops_at_the_limit_of_rows() {
 }
 
 #[test]
-fn whoever_cancels_a_query_stops_it() {
+fn cancelling_stops_a_query() {
     let prepared = Prepared::new(Parser::new().parse_query(CROSS).expect("a query"));
     let execution = Execution {
         cancel: Some(Arc::new(AtomicBool::new(true))),
@@ -160,7 +160,7 @@ fn hub() -> NaiveView {
 }
 
 #[test]
-fn whoever_asks_for_all_that_there_is_stops_at_the_limits() {
+fn a_query_for_everything_stops_at_the_limits() {
     let hub = hub();
     let answer = |text: &str, cancel: bool| {
         let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));

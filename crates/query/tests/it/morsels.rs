@@ -225,7 +225,7 @@ impl Crew for Awaited {
 }
 
 #[test]
-fn a_share_ends_after_the_part_that_somebody_waits_for() {
+fn a_share_ends_after_the_part_that_is_waited_for() {
     let text = "SELECT * { ?a <http://x/p> ?b . ?b <http://x/p> ?c . ?c <http://x/q> ?d }";
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
     let view = ring().view();

@@ -260,7 +260,7 @@ fn values_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn what_is_not_light_gives_up_within_its_budget() {
+fn a_heavy_query_stops_within_the_light_budget() {
     let quads: Vec<Quad> = (0..600)
         .map(|n| {
             let name = format!("n{n}");

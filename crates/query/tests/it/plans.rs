@@ -161,7 +161,7 @@ fn rows_without_an_edge_that_is_needed_later_are_dropped_early() {
 /// Of all organisations few are departments, but of those right below a university all are. Pairs
 /// of patterns do not tell that, only rows that go through both do.
 #[test]
-fn what_three_patterns_do_together_is_told_by_rows_that_are_followed() {
+fn sampled_rows_show_the_joint_selectivity_of_three_patterns() {
     let text = "SELECT ?y ?z {
         ?y a <http://x/University> . ?z <http://x/subOrganizationOf> ?y .
         ?z a <http://x/Department> .

@@ -225,7 +225,7 @@ impl Remote for Cancelling {
 }
 
 #[test]
-fn whoever_cancels_an_update_stops_its_writes() {
+fn cancelling_stops_the_writes_of_an_update() {
     for silent in ["", "SILENT"] {
         let flag = Arc::new(AtomicBool::new(false));
         let remote = Arc::new(Cancelling(Arc::clone(&flag)));
@@ -239,7 +239,7 @@ fn whoever_cancels_an_update_stops_its_writes() {
 }
 
 #[test]
-fn what_an_update_writes_counts_as_its_memory() {
+fn the_writes_of_an_update_count_as_its_memory() {
     let data = many(4000);
     let statements: String = (0..4000).map(|n| format!(":a{n} :p :b{n} .")).collect();
     let long = "x".repeat(10_000);
@@ -280,7 +280,7 @@ fn a_where_clause_has_the_memory_that_earlier_operations_left() {
 }
 
 #[test]
-fn what_is_cleared_last_goes_beside_what_was_written_before() {
+fn clearing_last_removes_earlier_writes_too() {
     let data = [
         quad("a", "p", "b", None),
         quad("a", "p", "c", Some("g")),

@@ -74,7 +74,7 @@ fn one_event_for_each_firing() {
 }
 
 #[test]
-fn a_client_that_comes_back_misses_nothing() {
+fn a_reconnecting_client_misses_nothing() {
     let (server, path) = started(TestServer::start());
     seconds(&server, &path, 0, 5);
     let mut events = server.events(RESULTS, &[]);
@@ -157,7 +157,7 @@ fn an_amended_close_is_answered_again_and_has_an_id_of_its_own() {
 }
 
 #[test]
-fn what_is_no_longer_kept_is_said() {
+fn a_gap_reports_firings_that_are_no_longer_kept() {
     let mut config = engine_config();
     config.kept_firings = 3;
     let (server, path) = started(TestServer::with(config, ServerConfig::default()));
@@ -459,7 +459,7 @@ fn long_events_are_whole() {
 }
 
 #[test]
-fn what_a_subscription_refuses() {
+fn a_subscription_refuses_wrong_parameters() {
     let mut config = ServerConfig::default();
     config.subscribers = 1;
     let (server, _path) = started(TestServer::with(engine_config(), config));

@@ -232,7 +232,7 @@ fn quads_are_loaded_into_the_graphs_that_they_name() {
 }
 
 #[test]
-fn what_the_graph_store_refuses() {
+fn the_graph_store_refuses_wrong_requests() {
     let server = TestServer::start();
     put(
         &server,

@@ -101,7 +101,7 @@ fn one_takes_the_place_of_another() {
 }
 
 #[test]
-fn what_registration_refuses() {
+fn registration_refuses_wrong_requests() {
     let server = TestServer::start();
     server.stream("s", "");
     let put = |text: &str| server.put("/queries/q", text);

@@ -245,7 +245,7 @@ type Case<'a> = (
 );
 
 #[test]
-fn what_the_protocol_refuses() {
+fn the_protocol_refuses_wrong_requests() {
     let server = TestServer::start();
     let ask = encode("ASK {}");
     let cases: &[Case<'_>] = &[

@@ -350,7 +350,7 @@ fn time_that_goes_backwards_is_refused_with_the_statement() {
 }
 
 #[test]
-fn what_pushes_refuse() {
+fn pushes_refuse_wrong_requests() {
     let server = TestServer::start();
     let path = server.stream("s", "");
     let unknown = format!("/streams/{}", encode("http://e/nobody"));

@@ -134,7 +134,7 @@ fn the_slowest_source_of_the_slowest_stream_says_what_is_due() {
 }
 
 #[test]
-fn what_comes_late_is_seen_by_the_firings_that_should_have_seen_it() {
+fn late_statements_reach_the_firings_that_should_have_seen_them() {
     let mut twin = Twin::new(&[stream(0, Late::Amend(1000))], None);
     twin.register(0, &query(vec![window(0, 1000, 500)]));
     twin.push(0, 0, &[statement(900, 1, 7)]);
@@ -236,7 +236,7 @@ fn all_begins_with_the_batch_that_is_open_at_the_registration() {
 }
 
 #[test]
-fn what_is_derived_is_seen_one_step_later() {
+fn derived_statements_are_seen_one_step_later() {
     let mut twin = Twin::new(&[stream(0, Late::Reject)], None);
     let mut deriving = query(vec![window(0, 500, 500)]);
     deriving.derives = Some(DerivedModel {

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_worth_it_is_tried_ever_more_rarely() {
+    fn the_slower_way_is_tried_ever_more_rarely() {
         let mut pace = Pace::default();
         let kept = play(&mut pace, 10_000, (400, 800));
         let tried = kept.iter().filter(|kept| **kept).count();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_skips_has_the_newest_wait() {
+    fn on_overload_skip_queues_only_the_newest() {
         let spare = SharedSlots::of_threads(8);
         let share = FiringSlots::new(true);
         assert_eq!(share.enter(1, &spare), Admission::Now(1));

@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_meanwhile_takes_no_firing_from_a_paused_member_that_is_still_under_way() {
+    fn skipping_closes_keeps_the_running_firings_of_a_paused_member() {
         let mut ledger = MemberLedger::default();
         ledger.begin(2, EventTime(0));
         for slot in 0..2 {

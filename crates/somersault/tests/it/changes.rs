@@ -51,7 +51,7 @@ fn feed(engine: &Engine, inputs: &[(i64, &[&str])]) {
 }
 
 #[test]
-fn what_came_and_what_went_add_up_to_the_answers() {
+fn insertions_less_deletions_add_up_to_the_answers() {
     let engine = engine();
     set_up(&engine);
     advance(&engine, 0);

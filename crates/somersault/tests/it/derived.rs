@@ -141,7 +141,7 @@ fn the_statements_of_a_firing_are_numbered_in_the_order_of_their_text() {
 }
 
 #[test]
-fn what_a_derivation_refuses() {
+fn derivations_that_cannot_work_are_refused() {
     let engine = engine();
     stream(&engine, "s", "").unwrap();
     let refused = |result: Result<(), EngineError>, parts: &[&str]| {
@@ -265,7 +265,7 @@ fn amend(engine: &Engine, room: &str) {
 }
 
 #[test]
-fn who_comes_back_is_told_of_amended_firings_that_are_gone() {
+fn a_reconnecting_subscriber_is_told_of_missed_amended_firings() {
     let engine = amended_once(2);
     step(&engine, 5000).unwrap();
     engine.quiesce(Duration::from_secs(60)).unwrap();
@@ -286,7 +286,7 @@ fn who_comes_back_is_told_of_amended_firings_that_are_gone() {
 }
 
 #[test]
-fn who_comes_anew_may_begin_behind_an_amended_firing() {
+fn a_new_subscriber_may_begin_after_an_amended_firing() {
     let engine = amended_once(64);
     let options = SubscribeOptions {
         from_now: true,
@@ -403,7 +403,7 @@ fn uninterrupted() -> Outcome {
 }
 
 #[test]
-fn what_late_statements_amend_reaches_the_last_query() {
+fn an_amendment_reaches_the_last_query_of_a_chain() {
     let (firings, stored, _) = uninterrupted();
     let [warm, _, last] = &firings[..] else {
         panic!("three queries")
@@ -568,7 +568,7 @@ fn a_query_that_may_skip_answers_the_newest_close_and_says_what_it_skipped() {
 }
 
 #[test]
-fn a_firing_that_is_given_up_when_the_engine_goes_derives_after_the_restart() {
+fn a_firing_abandoned_at_shutdown_derives_after_the_restart() {
     let disk = SimDisk::new();
     let open = |disk: &SimDisk| Engine::open_on(config(), Arc::new(disk.clone())).unwrap();
     let engine = open(&disk);

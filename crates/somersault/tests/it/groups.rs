@@ -306,7 +306,7 @@ fn a_group_is_executed_once_and_says_so() {
 /// A group's rows are kept once for all; they go with its last member, and until somebody resumes
 /// where one is paused.
 #[test]
-fn a_group_keeps_its_rows_until_nobody_needs_them() {
+fn a_cohort_keeps_its_rows_as_long_as_a_member_needs_them() {
     let engine = with_stream(EngineConfig {
         delta: DeltaMode::Always,
         ..config()

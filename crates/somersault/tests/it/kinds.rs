@@ -158,7 +158,7 @@ fn at(close: i64, ordinal: u32, rows: &[&str]) -> (i64, u32, Vec<String>) {
 }
 
 #[test]
-fn a_window_of_statements_closes_with_every_so_many_more() {
+fn a_window_of_statements_closes_at_every_step() {
     let each = "SELECT ?x FROM STREAM :s [RANGE TRIPLES 2] WHERE { ?x :p ?o }";
     let mixed = "SELECT ?x (COUNT(?y) AS ?n) WHERE { STREAM :s [TRIPLES 1] { ?x :p ?o } STREAM :s [RANGE 2s SLIDE 2s] { ?y :p ?z } } GROUP BY ?x";
     let engine = set_up(

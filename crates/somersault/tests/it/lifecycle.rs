@@ -54,7 +54,7 @@ fn wait_until(holds: impl Fn() -> bool) {
 /// who wait for the endpoint are more than the threads for queries, and each has more closes due
 /// than all threads there are.
 #[test]
-fn a_slow_query_delays_nobody() {
+fn a_slow_query_delays_no_other() {
     let slow = Slow::open(config());
     let engine = &slow.engine;
     let s = stream(engine, "");
@@ -249,7 +249,7 @@ impl Visitor {
 /// members come and go by other threads meanwhile. Nothing fires in between, so that nobody has
 /// been put in place when the query goes.
 #[test]
-fn who_listens_to_a_query_that_was_resumed_hears_its_end() {
+fn a_subscriber_of_a_resumed_query_gets_its_end() {
     let engine = engine();
     stream(&engine, "TIMELESS");
     for name in ["q", "other"] {
@@ -322,7 +322,7 @@ fn come_and_go(delta: DeltaMode) {
 /// What has expired while a firing still read it is freed when that is done: nobody pushes, reads
 /// or advances then.
 #[test]
-fn what_has_expired_goes_by_itself() {
+fn expired_slices_are_released_without_further_input() {
     let slow = Slow::open(config());
     let engine = &slow.engine;
     let s = stream(engine, "KEEP 1s");

@@ -97,7 +97,7 @@ fn a_number_is_taken_once() {
 }
 
 #[test]
-fn what_is_wrong_is_named_and_nothing_is_taken() {
+fn a_wrong_line_is_named_and_nothing_is_taken() {
     let engine = with_stream("");
     let right = format!("1\t<{NS}a> <{NS}p> <{NS}b> .\n");
     let deep = format!(

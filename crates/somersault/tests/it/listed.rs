@@ -102,7 +102,7 @@ impl DiskFile for SlowFile {
 }
 
 #[test]
-fn what_is_not_durable_is_not_listed() {
+fn streams_and_queries_are_listed_once_they_are_durable() {
     let gate = Gate::default();
     let disk = SlowDisk {
         disk: SimDisk::new(),
@@ -148,7 +148,7 @@ fn deepest() -> Term {
 }
 
 #[test]
-fn a_derived_stream_goes_on_where_an_answer_cannot_be_logged() {
+fn a_derived_stream_continues_after_an_answer_that_cannot_be_logged() {
     let engine = Engine::open_on(config(), Arc::new(SimDisk::new())).unwrap();
     let stream = format!("CREATE STREAM <{NS}s> BATCH 1s IDLE NEVER");
     engine.create_stream(None, &stream).unwrap();

@@ -71,7 +71,7 @@ fn every_way_in_stores_the_same() {
 /// A large load replaces what there was by an image of all. What it replaced goes when nobody reads
 /// it any more, though nothing is written after it.
 #[test]
-fn what_a_load_replaces_is_freed_without_further_writes() {
+fn memory_replaced_by_a_load_is_freed_without_further_writes() {
     // Enough for an image, in one chunk of lines.
     let mut text = String::new();
     for n in 0..30_000 {
@@ -243,7 +243,7 @@ fn a_large_document_that_does_not_parse_leaves_its_graph_alone() {
 }
 
 #[test]
-fn what_large_documents_made_of_a_graph_is_there_after_a_restart() {
+fn a_graph_loaded_from_large_documents_survives_a_restart() {
     let disk = SimDisk::new();
     let engine = Engine::open_on(EngineConfig::default(), Arc::new(disk.clone())).unwrap();
     for text in [document(), other_document()] {

@@ -97,7 +97,7 @@ fn a_stream_of_fresh_terms_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_is_absorbed_loaded_or_updated_later_stays() {
+fn terms_absorbed_loaded_or_updated_later_stay() {
     let engine = engine();
     stream(&engine, "s", "");
     stream(&engine, "facts", "TIMING ( <http://example.org/at> )");
@@ -163,7 +163,7 @@ fn istream_compares_answers_whose_terms_are_in_no_window_any_more() {
 }
 
 #[test]
-fn what_is_derived_goes_as_well() {
+fn terms_of_derived_statements_are_reclaimed_too() {
     let engine = engine();
     stream(&engine, "s", "");
     let text = format!(

@@ -110,7 +110,7 @@ fn an_answer_that_somebody_holds_is_not_written_over() {
 }
 
 #[test]
-fn what_is_not_light_is_handed_over() {
+fn a_heavy_query_is_deferred() {
     let engine = crowd(100, EngineConfig::default());
     let cross = "SELECT (COUNT(*) AS ?n) { ?a <http://x/age> ?b . ?c <http://x/age> ?d . ?e a ?f }";
     let Light::Heavy(heavy) = engine.query_light(cross, &options()).expect("starts") else {

@@ -101,7 +101,7 @@ fn each_close_is_answered_by_one_of_the_two() {
 }
 
 #[test]
-fn what_the_last_but_one_had_answered_is_missed_too() {
+fn replacing_twice_reports_firings_of_both_predecessors() {
     for alone in [false, true] {
         let engine = engine();
         with_stream(&engine);
@@ -123,7 +123,7 @@ fn what_the_last_but_one_had_answered_is_missed_too() {
 }
 
 #[test]
-fn who_subscribes_while_one_takes_the_place_of_another_hears_the_end() {
+fn subscribing_during_a_replacement_gives_the_end() {
     for alone in [false, true] {
         let engine = engine();
         with_stream(&engine);
@@ -181,7 +181,7 @@ fn closes_that_are_under_way_are_answered_first() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn a_refused_replacement_changes_nothing() {
     let engine = engine();
     with_stream(&engine);
     engine.register(Some("q"), &text(1, false)).unwrap();

@@ -209,7 +209,7 @@ fn heard_after(engine: &Engine, name: &str, after_ms: i64) -> (bool, Vec<i64>) {
 }
 
 #[test]
-fn who_comes_back_after_a_restart_is_told_of_firings_that_are_gone() {
+fn a_subscriber_reconnecting_after_a_restart_is_told_of_missed_firings() {
     let disk = SimDisk::new();
     let mut settings = config();
     settings.kept_firings = 3;

@@ -38,7 +38,7 @@ fn subscribe(engine: &Engine, backlog: &Backlog, when_slow: WhenSlow) -> Subscri
 }
 
 #[test]
-fn what_waits_counts_once_and_is_free_when_it_is_read() {
+fn a_waiting_firing_counts_once_and_is_freed_when_read() {
     let engine = started();
     let backlog = Backlog::new(u64::MAX, u64::MAX);
     let readers = [(); 3].map(|()| subscribe(&engine, &backlog, WhenSlow::End));

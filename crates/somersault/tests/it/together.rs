@@ -112,7 +112,7 @@ fn closes_that_are_passed_after_a_pause_are_not_those_of_the_paused() {
 }
 
 #[test]
-fn what_others_fired_while_it_was_paused_it_has_not_missed() {
+fn firings_of_others_during_a_pause_are_not_missed() {
     let few = EngineConfig {
         kept_firings: 2,
         ..config()
@@ -226,7 +226,7 @@ fn an_amended_firing_is_not_counted_for_those_that_have_joined_since() {
 }
 
 #[test]
-fn who_listens_from_now_on_to_a_query_in_anothers_place_has_missed_nothing() {
+fn subscribing_from_now_to_a_replacement_misses_nothing() {
     both(&config(), "", |engine, alone| {
         let slow = likes(alone, "c").replace("STEP 1s", "STEP 5s");
         engine.register(Some("slow"), &slow).unwrap();
@@ -281,7 +281,7 @@ fn heavy(what: &str) -> String {
 /// Nobody who asks about a query, or listens to it, waits for the firing of its group that is being
 /// executed.
 #[test]
-fn a_slow_firing_holds_up_nobody_who_asks_about_its_group() {
+fn a_slow_firing_delays_no_question_about_its_cohort() {
     let engine = Engine::open(EngineConfig {
         limits: Limits {
             firing_time: LONG,
@@ -322,7 +322,7 @@ fn a_slow_firing_holds_up_nobody_who_asks_about_its_group() {
 
 /// Others of its group stay, so that nobody is told that the group has gone.
 #[test]
-fn who_subscribes_while_a_query_is_dropped_hears_its_end() {
+fn subscribing_while_a_query_is_dropped_gives_its_end() {
     let engine = engine();
     stream(&engine, "");
     engine.register(Some("other"), &likes(false, "b")).unwrap();
@@ -516,7 +516,7 @@ proptest! {
     })]
 
     #[test]
-    fn who_comes_back_is_told_of_what_is_missing_and_of_nothing_else(
+    fn a_reconnecting_subscriber_is_told_of_exactly_the_missed_firings(
         steps in proptest::collection::vec(step(), 1..50),
     ) {
         let told = [false, true].map(|alone| {

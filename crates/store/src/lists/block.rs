@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_what_was_put_in_until_the_last_reference_goes() {
+    fn a_block_keeps_its_content_until_the_last_reference_is_dropped() {
         let ids: Vec<_> = (1..100).map(TermId::from_raw).collect();
         let block = Block::new(7, &ids);
         let other = block.clone();

@@ -172,7 +172,7 @@ fn windows_of_a_number_of_statements_keep_the_runs_that_cover_them() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many statements")]
-fn what_is_merged_ahead_leaves_a_window_few_runs() {
+fn merging_ahead_leaves_a_window_few_runs() {
     let statements = many(200, 500);
     let store = Store::new(1);
     let mut batches = statements.chunk_by(|a, b| a.at.0 / INTERVAL.0 == b.at.0 / INTERVAL.0);

@@ -443,7 +443,7 @@ fn a_shard_has_one_writer_and_snapshots_stay_as_they_were() {
 }
 
 #[test]
-fn what_was_replaced_is_freed_when_the_pins_go() {
+fn replaced_memory_is_freed_when_its_pins_are_dropped() {
     let store = Store::new(1);
     let mut writers = writers(&store);
     let change = |round: u64| -> Vec<Mutation> {

@@ -215,7 +215,7 @@ fn large_windows_equal_their_statements() {
 /// Whoever has had the same earlier version shares what came since, and others get what came since
 /// theirs, whoever asks first.
 #[test]
-fn what_came_since_an_earlier_version_is_of_that_version() {
+fn changes_since_a_version_refer_to_that_version() {
     let statements = many(12, 3);
     let since = |of: i64| twin(&statements, BatchNumber(of), BatchNumber(12));
     for first in [11, 5] {
@@ -242,7 +242,7 @@ fn what_came_since_an_earlier_version_is_of_that_version() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many statements")]
-fn what_windows_have_passed_takes_no_memory() {
+fn slices_that_all_windows_have_passed_are_freed() {
     let statements = many(40, 6_000);
     let store = Store::new(1);
     fill(store.slices(), &statements);
@@ -307,7 +307,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
 
     #[test]
-    fn who_reads_below_an_amendment_sees_what_was_before(
+    fn readers_below_an_amendment_see_the_earlier_batch(
         mut statements in prop::collection::vec(statement(), 0..100),
         late in prop::collection::vec(prop::collection::vec(statement(), 1..5), 1..5),
         floor in 0u64..7,

@@ -122,7 +122,7 @@ fn a_failed_or_empty_firing_moves_the_stream_and_a_repeat_does_nothing() {
 }
 
 #[test]
-fn what_is_absorbed_is_a_fact() {
+fn absorbed_derived_statements_are_facts() {
     let mut driver = Driver::with_streams(&[A]);
     driver.derives = "fact";
     driver.register(D, deriving(D, &[(A, 20, 20)])).unwrap();
@@ -260,7 +260,7 @@ fn a_late_fact_is_absorbed_even_if_the_budget_has_let_go_of_its_slice() {
 }
 
 #[test]
-fn what_a_stream_feeds_slows_its_source_down() {
+fn a_full_derived_stream_slows_its_source_down() {
     let mut driver = Driver::with_streams(&[A, "http://other/"]);
     let mut small = deriving(D, &[(A, 10, 10)]);
     if let Some(derived) = &mut small.derives {

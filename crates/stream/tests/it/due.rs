@@ -132,7 +132,7 @@ fn the_clock_goes_on_in_steps() {
 }
 
 #[test]
-fn what_comes_between_two_slices_has_its_place_before_the_closes_that_are_left() {
+fn inputs_between_two_slices_precede_the_remaining_closes() {
     let mut driver = limited(u64::MAX);
     driver
         .register("wide", windows(&[(A, 10_000, 10)]))

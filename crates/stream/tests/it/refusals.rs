@@ -21,7 +21,7 @@ fn refused(result: Result<Admission, Refusal>, kind: RefusalKind, says: &[&str])
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn unknown_streams_and_queries_are_not_found() {
     let mut driver = Driver::with_streams(&[A]);
     refused(
         driver.push(B, &[(1, 1)]),
@@ -239,7 +239,7 @@ fn changes_of_answers_that_may_be_amended_are_not_yet() {
 }
 
 #[test]
-fn what_may_skip_closes_does_not_read_what_is_amended() {
+fn skipping_over_amended_streams_is_refused() {
     let mut driver = Driver::with_streams(&["http://b/"]);
     let mut amended = stream(A);
     amended.late_policy = LatePolicy::Amend {
@@ -261,7 +261,7 @@ fn what_may_skip_closes_does_not_read_what_is_amended() {
 /// Which firings were skipped is not in the log, so that after a restart nobody knew with which one
 /// to compare the next.
 #[test]
-fn what_may_skip_closes_compares_none() {
+fn skipping_with_a_comparison_is_refused() {
     let mut driver = Driver::with_streams(&[A]);
     let skips = || QueryDeclaration {
         overload: Overload::Skip,
@@ -303,7 +303,7 @@ fn an_update_that_another_cut_overtook_is_evaluated_again() {
 }
 
 #[test]
-fn a_full_budget_slows_the_source_and_names_who_holds_it() {
+fn a_full_budget_slows_the_source_and_names_the_holders() {
     let mut driver = Driver::new();
     let mut small = stream(A);
     // Room for a hundred statements.

@@ -31,7 +31,7 @@ fn deriving(iri: &str, of: &[(&str, i64, i64)]) -> QueryDeclaration {
 }
 
 #[test]
-fn what_was_due_is_the_old_ones_and_what_comes_the_new_ones() {
+fn the_old_query_has_the_due_closes_and_the_new_one_the_later_ones() {
     let mut driver = Driver::with_streams(&[A]);
     driver.register("q", windows(&[(A, 40, 20)])).unwrap();
     let old = uid(&driver, "q");
@@ -194,7 +194,7 @@ fn one_whose_streams_are_behind_is_refused() {
 }
 
 #[test]
-fn a_derived_stream_ends_with_the_old_one_and_begins_anew() {
+fn a_derived_stream_ends_with_the_old_query_and_begins_again() {
     let mut driver = Driver::with_streams(&[A]);
     driver.register(D, deriving(D, &[(A, 20, 20)])).unwrap();
     driver.push(A, &[(1, 1), (25, 2)]).unwrap();
@@ -222,7 +222,7 @@ fn a_derived_stream_ends_with_the_old_one_and_begins_anew() {
 }
 
 #[test]
-fn a_stream_that_goes_takes_the_last_firings_with_it() {
+fn a_dropped_stream_discards_the_last_firings() {
     let mut driver = Driver::with_streams(&[A, B]);
     driver.register("q", windows(&[(A, 20, 20)])).unwrap();
     driver.push(A, &[(1, 1)]).unwrap();

@@ -185,7 +185,7 @@ fn idle_streams_go_on_at_the_clocks_pace() {
 }
 
 #[test]
-fn what_the_clock_has_made_late_is_told_apart() {
+fn statements_made_late_by_the_clock_are_told_apart() {
     let mut driver = Driver::new();
     let mut idle = stream(A);
     idle.idle = Some(Millis(5_000));
@@ -234,7 +234,7 @@ fn ticks_that_change_nothing_log_nothing() {
 }
 
 #[test]
-fn a_silent_source_beside_a_busy_one_goes_on_by_the_clock() {
+fn a_silent_source_beside_a_busy_one_advances_by_the_clock() {
     let mut driver = Driver::new();
     let mut idle = stream(A);
     idle.idle = Some(Millis(1_000));

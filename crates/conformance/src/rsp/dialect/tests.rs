@@ -31,7 +31,7 @@ fn windows_are_written_the_other_way() {
 }
 
 #[test]
-fn what_is_merged_is_read_from_each_graph() {
+fn merged_patterns_read_each_graph() {
     let text = "SELECT ?x FROM STREAM :s [RANGE 1s TUMBLING] FROM :g { ?x :p 'a b'@en ; :q ?y . FILTER(?y > 1) OPTIONAL { ?y a :c } }";
     let read = |triple: &str| {
         format!(
@@ -60,7 +60,7 @@ fn a_variable_is_the_name_of_each_window() {
 
 /// Every text is of its dialect, and has the windows of the original.
 #[test]
-fn what_is_said_is_of_the_dialect() {
+fn every_translation_is_of_its_dialect() {
     let texts = [
         "REGISTER QUERY q COMPUTED EVERY 2s AS ASK FROM NAMED STREAM :s [RANGE 1s STEP 1s] FROM NAMED STREAM :t [RANGE TRIPLES 5 STEP 1] WHERE { GRAPH :s { ?x :p ?y } GRAPH :t { ?x :p ?y } }",
         "REGISTER STREAM :d AS CONSTRUCT { ?x :p ?y . GRAPH :h { ?x :p ?y } } FROM STREAM :s [RANGE 1s STEP 1s] STARTING AT 500 WHERE { ?x :p ?y }",
@@ -114,7 +114,7 @@ fn windows_go_from_rsp_ql_to_cqels_ql_and_back() {
 }
 
 #[test]
-fn what_cannot_be_said_has_its_reason() {
+fn an_untranslatable_query_has_a_reason() {
     let named = "FROM NAMED STREAM :s [RANGE 1s STEP 1s]";
     let merged = "FROM STREAM :s [RANGE 1s STEP 1s]";
     for (dialect, text, reason) in [

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_over_and_over_is_due_once() {
+    fn repeated_requests_for_a_merge_are_due_once() {
         let key = |step| ViewKey {
             range: LEAST_BATCHES,
             until: 0,
