@@ -6,13 +6,13 @@
 //! lock, and never after a failure. A failed write or sync is never tried again, because the
 //! contents of the disk are then unknown.
 
-use crate::disk::{Disk, DiskFile, DiskLock};
+use crate::disk::{Disk, DiskFile, DiskLock, place};
 use crate::error::LogError;
-use crate::log::LogOptions;
+use crate::options::LogOptions;
 use crate::proof::Proof;
 use crate::record::{Position, Record};
 use crate::segment::{
-    self, HEADER_BYTES, Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, finish_record,
+    HEADER_BYTES, Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, create_segment, finish_record,
     segment_name, witness_frame,
 };
 use crate::wire::{EncodeError, Encoder, PushBody};
@@ -493,30 +493,6 @@ impl Committer {
             error,
         )
     }
-}
-
-/// Makes a segment with its header, durable in content and name.
-pub(crate) fn create_segment(
-    disk: &dyn Disk,
-    number: u64,
-    first: Position,
-) -> Result<Box<dyn DiskFile>, LogError> {
-    let name = segment_name(number);
-    let failed = |action| {
-        let file = place(disk, &name);
-        move |error| LogError::io(action, &file, &error)
-    };
-    let mut file = disk.create(&name).map_err(failed("create"))?;
-    file.append(&segment::header(number, first))
-        .map_err(failed("write"))?;
-    file.sync().map_err(failed("sync"))?;
-    disk.sync_folder().map_err(failed("sync the folder of"))?;
-    Ok(file)
-}
-
-/// A file of the data folder as messages name it.
-pub(crate) fn place(disk: &dyn Disk, name: &str) -> String {
-    format!("{}/{name}", disk.describe())
 }
 
 /// Ends the commits when the log's thread ends, in order or by a panic.

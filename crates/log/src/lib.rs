@@ -5,6 +5,9 @@
 //! any instant, on the simulated disk of the tests, either keeps a record whole or loses it whole,
 //! and never loses an acknowledged one. The log knows terms, never ids, and no clock: times come in
 //! with the records.
+//!
+//! Rooms, lowest first: record, error, progress, disk, options, wire, segment, proof, load, open,
+//! commit, log.
 
 mod commit;
 mod disk;
@@ -12,6 +15,7 @@ mod error;
 mod load;
 mod log;
 mod open;
+mod options;
 mod progress;
 mod proof;
 mod record;
@@ -21,8 +25,9 @@ mod wire;
 pub use disk::{Access, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
 pub use error::LogError;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
-pub use log::{CommitMode, Log, LogOptions};
+pub use log::Log;
 pub use open::{Recovered, TornTail};
+pub use options::{CommitMode, LogOptions};
 pub use progress::OpenProgress;
 pub use record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,

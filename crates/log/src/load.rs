@@ -5,8 +5,7 @@
 //! appended. Opening renames finished ones that no record names, and removes unfinished ones, which
 //! no record can name. The SHA-256 is verified before the first statement is handed out.
 
-use crate::commit::place;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, place};
 use crate::error::LogError;
 use crate::progress::{Counted, OpenProgress};
 use crate::record::LoadSegment;

@@ -6,6 +6,7 @@ use crate::disk::{Access, Disk, DiskLock};
 use crate::error::LogError;
 use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
 use crate::open::{self, Recovered};
+use crate::options::{CommitMode, LogOptions};
 use crate::progress::OpenProgress;
 use crate::record::{LoadSegment, Position, Record};
 use crate::segment::{segment_name, segment_number};
@@ -14,52 +15,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// The threads on which a log writes and syncs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CommitMode {
-    /// On a thread of its own.
-    #[default]
-    Thread,
-    /// On the threads of its callers, group by group: [`Log::commit`]. Calls that wait commit
-    /// instead. So a single thread can decide when each group becomes durable.
-    Callers,
-}
-
-/// Settings of a log.
-#[derive(Clone, Debug)]
-pub struct LogOptions {
-    /// The threads on which it writes and syncs.
-    pub commits: CommitMode,
-    /// A new segment file is begun when the newest has reached this length.
-    pub segment_bytes: u64,
-    /// `append` waits while more bytes than these have not been written yet.
-    pub pending_bytes: usize,
-    /// After this time without records, a witness is written behind the last group, by which damage
-    /// to that group can later be told from an incomplete write.
-    pub idle_witness: Duration,
-    /// After this number of groups, the proof file is written.
-    pub proof_groups: u32,
-    /// After this time without records, the proof file is written if it is behind.
-    pub idle_proof: Duration,
-    /// Told how far opening is, and then how far its records and load segments have been read.
-    pub progress: Arc<OpenProgress>,
-}
-
-impl Default for LogOptions {
-    fn default() -> LogOptions {
-        LogOptions {
-            commits: CommitMode::Thread,
-            segment_bytes: 64 << 20,
-            pending_bytes: 64 << 20,
-            idle_witness: Duration::from_millis(5),
-            proof_groups: 256,
-            idle_proof: Duration::from_secs(1),
-            progress: Arc::default(),
-        }
-    }
-}
 
 /// One process's log. Dropping it closes it.
 pub struct Log {

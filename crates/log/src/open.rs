@@ -5,21 +5,19 @@
 //! never deleted, unless it is provably nothing: an unfinished load segment, which no record can
 //! name, or an unfinished copy of a segment. A log that is only read changes nothing at all.
 
-use crate::commit::{create_segment, place};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, place, read_file};
 use crate::error::LogError;
 use crate::load::{ORPHAN, is_load_file, is_unfinished, load_number};
 use crate::progress::OpenProgress;
 use crate::proof::{PROOF_FILE, Proof};
 use crate::record::{DeliveredRecord, Position, Record};
 use crate::segment::{
-    Extent, Frame, HEADER_BYTES, Header, frame_at, read_extent, read_header, segment_name,
-    segment_number,
+    Extent, Frame, HEADER_BYTES, Header, create_segment, frame_at, read_extent, read_header,
+    segment_name, segment_number,
 };
 use crate::wire::decode;
 use somersault_model::QueryUid;
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::io::Read;
 use std::sync::Arc;
 
 /// The ending that opening gives to a segment whose creation was not finished, and to the bytes
@@ -493,14 +491,6 @@ fn bytes_to_read(disk: &dyn Disk, names: &[String]) -> Result<u64, LogError> {
             .map_err(|error| LogError::io("look at", &place(disk, name), &error))
     });
     lengths.sum()
-}
-
-pub(crate) fn read_file(disk: &dyn Disk, name: &str, length: u64) -> Result<Vec<u8>, LogError> {
-    let mut bytes = Vec::new();
-    disk.read(name)
-        .and_then(|reader| reader.take(length).read_to_end(&mut bytes))
-        .map_err(|error| LogError::io("read", &place(disk, name), &error))?;
-    Ok(bytes)
 }
 
 /// The records of an opened log, in order; reads one segment at a time. Ends after an error.

@@ -16,8 +16,7 @@
 //! the place of the one before, so a crash leaves one of the two whole. A proof that does not read
 //! back is therefore damage. Logs of before this file have none, and open without it.
 
-use crate::commit::place;
-use crate::disk::Disk;
+use crate::disk::{Disk, place, read_file};
 use crate::error::LogError;
 use crate::record::Position;
 use crate::segment::{u32_at, u64_at};
@@ -46,7 +45,7 @@ impl Proof {
         if !names.iter().any(|name| name == PROOF_FILE) {
             return Ok(None);
         }
-        let bytes = crate::open::read_file(disk, PROOF_FILE, u64::MAX)?;
+        let bytes = read_file(disk, PROOF_FILE, u64::MAX)?;
         let file = place(disk, PROOF_FILE);
         if bytes.len() >= 12 && bytes[..8] == MAGIC && u32_at(&bytes, 8) > VERSION {
             let what = format!("it has version {}", u32_at(&bytes, 8));

@@ -17,6 +17,7 @@
 //! loss of whole frames from its end. The proof file (`proof.rs`) bounds both. docs/adr/0006 has
 //! the reasons.
 
+use crate::disk::{Disk, DiskFile, place};
 use crate::error::LogError;
 use crate::record::{DeliveredRecord, Position};
 use crate::wire::{Noted, note};
@@ -92,6 +93,25 @@ pub(crate) fn header(number: u64, first: Position) -> [u8; HEADER_BYTES] {
     let crc = crc32c::crc32c(&bytes[..28]);
     bytes[28..].copy_from_slice(&crc.to_le_bytes());
     bytes
+}
+
+/// Makes a segment with its header, durable in content and name.
+pub(crate) fn create_segment(
+    disk: &dyn Disk,
+    number: u64,
+    first: Position,
+) -> Result<Box<dyn DiskFile>, LogError> {
+    let name = segment_name(number);
+    let failed = |action| {
+        let file = place(disk, &name);
+        move |error| LogError::io(action, &file, &error)
+    };
+    let mut file = disk.create(&name).map_err(failed("create"))?;
+    file.append(&header(number, first))
+        .map_err(failed("write"))?;
+    file.sync().map_err(failed("sync"))?;
+    disk.sync_folder().map_err(failed("sync the folder of"))?;
+    Ok(file)
 }
 
 /// The result of reading a segment's header.

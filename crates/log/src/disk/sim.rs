@@ -35,12 +35,12 @@ pub enum CrashKeep {
 /// can.
 #[derive(Clone, Default)]
 pub struct SimDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Machine>>,
     generation: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct Machine {
     /// The names that the running process sees.
     names: BTreeMap<String, u64>,
     /// The names that a crash leaves.
@@ -152,7 +152,7 @@ impl SimDisk {
         }
     }
 
-    fn running(&self) -> io::Result<MutexGuard<'_, State>> {
+    fn running(&self) -> io::Result<MutexGuard<'_, Machine>> {
         let state = self.state.lock();
         if state.generation == self.generation {
             Ok(state)
@@ -204,7 +204,7 @@ impl SimDisk {
     }
 }
 
-impl State {
+impl Machine {
     fn new_file(&mut self) -> u64 {
         self.next_file += 1;
         self.files.insert(self.next_file, Content::default());
@@ -439,7 +439,7 @@ impl Disk for SimDisk {
 }
 
 struct SimLock {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Machine>>,
     generation: u64,
     access: Access,
 }
@@ -458,13 +458,13 @@ impl Drop for SimLock {
 }
 
 struct SimFile {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Machine>>,
     file: u64,
     generation: u64,
 }
 
 impl SimFile {
-    fn with<T>(&self, act: impl FnOnce(&mut State, u64) -> io::Result<T>) -> io::Result<T> {
+    fn with<T>(&self, act: impl FnOnce(&mut Machine, u64) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.state.lock();
         if state.generation == self.generation {
             act(&mut state, self.file)

@@ -53,8 +53,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 
 /// Names that stand for several types of a crate.
 pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
-    ("log", "State"),
-    ("log", "Terms"),
     ("runtime", "Shared"),
     ("pool", "ThreadNumber"),
     ("server", "Operation"),
@@ -72,5 +70,4 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
 ];
 
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.
-pub(crate) const WITHOUT_RANKS: &[&str] =
-    &["log", "model", "server", "sim", "somersault", "stream"];
+pub(crate) const WITHOUT_RANKS: &[&str] = &["model", "server", "sim", "somersault", "stream"];
