@@ -61,6 +61,12 @@ impl From<std::io::Error> for CliError {
     }
 }
 
+impl From<somersault::AnswerError> for CliError {
+    fn from(error: somersault::AnswerError) -> Self {
+        somersault::EngineError::from(error).into()
+    }
+}
+
 impl From<somersault::EngineError> for CliError {
     fn from(error: somersault::EngineError) -> Self {
         match &error {

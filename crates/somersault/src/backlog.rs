@@ -4,10 +4,10 @@
 //! firing that waits for several of them exists once, and counts once in the total; it counts whole
 //! for each of them.
 
-use crate::answer::Answer;
 use crate::subscription::FiringResult;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use somersault_results::Answer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -21,7 +21,6 @@ pub use execute::{HeavyQuery, Light};
 pub use listing::QueryPage;
 pub use prepared::PreparedQuery;
 
-use crate::answer::Answer;
 use crate::config::{Clock, EngineConfig, FabricKind};
 use crate::continuous::ContinuousQueries;
 use crate::error::EngineError;
@@ -34,6 +33,7 @@ use somersault_log::{Disk, Log, LogOptions, OpenProgress, RealDisk, Recovered};
 use somersault_model::{Millis, Sn};
 use somersault_pool::QueryPool;
 use somersault_query::PlanCache;
+use somersault_results::Answer;
 use somersault_runtime::{
     Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied,
     RuntimeError, SimFabric, SystemClock, TimelyFabric,

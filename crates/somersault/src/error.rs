@@ -5,6 +5,7 @@ use oxrdfio::RdfParseError;
 use somersault_lang::ParseError;
 use somersault_log::LogError;
 use somersault_query::QueryError;
+use somersault_results::AnswerError;
 use somersault_runtime::RuntimeError;
 use somersault_stream::{Refusal, RefusalKind};
 use std::path::PathBuf;
@@ -159,6 +160,20 @@ impl From<QueryError> for EngineError {
             _ => return EngineError::Evaluation(message),
         };
         EngineError::Limit { which, message }
+    }
+}
+
+impl From<AnswerError> for EngineError {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::CannotHold(message) => EngineError::Invalid(message),
+            AnswerError::NotSupported(message) => EngineError::NotSupported(message),
+            AnswerError::Io(source) => EngineError::Io {
+                context: "the answer could not be written".to_owned(),
+                source,
+            },
+            other => EngineError::Internal(other.to_string()),
+        }
     }
 }
 

@@ -21,8 +21,6 @@
 //! # }
 //! ```
 
-mod answer;
-pub mod answer_format;
 mod backlog;
 mod blank;
 mod config;
@@ -37,7 +35,6 @@ mod push;
 pub mod replay;
 mod subscription;
 
-pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
 pub use backlog::Backlog;
 pub use config::{Clock, DeltaMode, EngineConfig, FabricKind};
 pub use engine::{
@@ -57,6 +54,10 @@ pub use somersault_lines::TimedLines;
 pub use somersault_log::OpenProgress;
 pub use somersault_model::Limits;
 pub use somersault_query::{Remote, RemoteSolutions};
+pub use somersault_results::{
+    Answer, AnswerError, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples,
+    answer_format,
+};
 
 /// The disk under an engine with a data directory, for tests that tear, fill and crash it.
 pub mod disk {

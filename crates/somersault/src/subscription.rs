@@ -1,11 +1,11 @@
 //! Subscriptions: the kept firings of a query, then the live ones, in close order.
 //! A subscriber that is too slow is told how many firings it lost; nothing is skipped silently.
 
-use crate::answer::Answer;
 use crate::backlog::Backlog;
 use crate::metrics::Took;
 use parking_lot::{Condvar, Mutex};
 use somersault_model::{QueryUid, Sn};
+use somersault_results::Answer;
 use somersault_stream::{Firing, FiringKey};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::routes::queries::micros;
 use axum::body::Bytes;
 use oxrdfio::RdfFormat;
 use serde_json::json;
-use somersault::{Answer, AnswerKind, AnswerWriter, EngineError, FiringResult, QueryResultsFormat};
+use somersault::{Answer, AnswerError, AnswerKind, AnswerWriter, FiringResult, QueryResultsFormat};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -337,7 +337,7 @@ impl EventWriter {
 }
 
 impl Written {
-    fn of(answer: &Answer) -> Result<Written, EngineError> {
+    fn of(answer: &Answer) -> Result<Written, AnswerError> {
         Ok(match answer.kind() {
             AnswerKind::Graph => Written::Graph(answer.graph_writer(RdfFormat::NTriples)?),
             AnswerKind::Dataset => Written::Graph(answer.graph_writer(RdfFormat::NQuads)?),

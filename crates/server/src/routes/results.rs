@@ -12,7 +12,7 @@ use axum::response::Response;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use oxrdfio::RdfFormat;
-use somersault::{Answer, AnswerKind, AnswerWriter, EngineError, QueryResults, QueryResultsFormat};
+use somersault::{Answer, AnswerError, AnswerKind, AnswerWriter, QueryResults, QueryResultsFormat};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Format {
 
     /// Returns the 406 for an answer that the format cannot express. Writing to memory fails for no
     /// other reason.
-    fn cannot_hold(self, error: &EngineError) -> ApiError {
+    fn cannot_hold(self, error: &AnswerError) -> ApiError {
         let (given, available) = match self {
             Format::Results(offer) => (offer.media_type, names(RESULT_OFFERS)),
             Format::Graph(offer) => (offer.media_type, names(RDF_OFFERS)),
@@ -90,14 +90,14 @@ impl Format {
         .detail("available", available)
     }
 
-    fn writer(self, answer: &Answer) -> Result<AnswerWriter, EngineError> {
+    fn writer(self, answer: &Answer) -> Result<AnswerWriter, AnswerError> {
         match self {
             Format::Results(offer) => answer.results_writer(offer.format),
             Format::Graph(offer) => answer.graph_writer(offer.format),
         }
     }
 
-    fn try_all(self, answer: &Answer) -> Result<(), EngineError> {
+    fn try_all(self, answer: &Answer) -> Result<(), AnswerError> {
         match self {
             Format::Results(offer) => answer.write_results(offer.format, io::sink()),
             Format::Graph(offer) => answer.write_graph(offer.format, io::sink()),

@@ -9,7 +9,6 @@ use super::firing;
 use super::outcome::Outcome;
 use super::stages::Stages;
 use super::{ContinuousQueries, continuous_dataset};
-use crate::answer::Answer;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
@@ -18,6 +17,7 @@ use somersault_query::{
     Answer as Evaluated, Cells, Dataset, Execution, GroupAnswer, Grouped, Invocation, Prepared,
     QueryError, SnapshotView,
 };
+use somersault_results::Answer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;

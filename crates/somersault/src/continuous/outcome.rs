@@ -1,10 +1,10 @@
 //! The outcome of a cohort's firing: the answers of all cells, kept in one piece where they were
 //! evaluated together.
 
-use crate::answer::Answer;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
 use somersault_query::{Answer as Evaluated, GroupAnswer, QueryError};
+use somersault_results::Answer;
 use std::sync::Arc;
 
 /// The answers of all cells for one firing.

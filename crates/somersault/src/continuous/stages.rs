@@ -14,7 +14,6 @@ mod reporting;
 pub(super) use comparison::Comparison;
 
 use super::hub::CohortResult;
-use crate::answer::Answer;
 use crate::subscription::{FiringId, FiringResult};
 use changes::Changes;
 use oxrdf::{GraphName, Quad};
@@ -23,6 +22,7 @@ use reporting::Reporting;
 use somersault_dictionary::Dictionary;
 use somersault_lang::{ContinuousQuery, Report};
 use somersault_query::Template;
+use somersault_results::Answer;
 use somersault_runtime::Derives;
 use somersault_stream::FiringKey;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -150,10 +150,10 @@ impl Compared {
 mod tests {
     use super::super::resequencer::Resequencer;
     use super::*;
-    use crate::answer::Answer;
     use somersault_lang::StreamOperator;
     use somersault_model::{EventTime, QueryUid, TermId};
     use somersault_query::{Answer as Inner, Solutions};
+    use somersault_results::Answer;
     use std::sync::Arc;
     use std::time::Duration;
 

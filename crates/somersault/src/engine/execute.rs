@@ -5,7 +5,6 @@
 //! two.
 
 use super::{Engine, QueryOptions, QueryResults};
-use crate::answer::Answer;
 use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::bounded;
 use somersault_dictionary::Dictionary;
@@ -15,6 +14,7 @@ use somersault_query::{
     Answer as QueryAnswer, BoundQuery, Dataset, Execution, Invocation, Prepared, QueryError,
     SnapshotView,
 };
+use somersault_results::Answer;
 use somersault_store::Snapshot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

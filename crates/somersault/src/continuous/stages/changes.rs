@@ -3,11 +3,11 @@
 //! (`Firing::repeated`).
 
 use super::Comparison;
-use crate::answer::Answer;
 use crate::subscription::FiringResult;
 use somersault_lang::StreamOperator;
 use somersault_model::{EventTime, QueryUid};
 use somersault_query::{Answer as Inner, Bounds, Solutions, Template};
+use somersault_results::Answer;
 use std::sync::Arc;
 
 /// Turns whole answers into their changes.

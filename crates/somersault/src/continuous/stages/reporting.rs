@@ -3,10 +3,10 @@
 //! are executed again after a restart (`Firing::repeated`).
 
 use super::Comparison;
-use crate::answer::Answer;
 use crate::subscription::FiringResult;
 use somersault_lang::Report;
 use somersault_query::{Answer as Inner, Bounds};
+use somersault_results::Answer;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;

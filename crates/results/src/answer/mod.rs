@@ -1,20 +1,17 @@
-//! Answers as the user sees them: ids are decoded only while rows are read or written, so an unread
-//! answer costs no strings. Decoding needs the dictionary and no snapshot (S9).
+//! Answers as the user sees them.
+//!
+//! The one thing to know before changing it: ids are decoded only while rows are read or written,
+//! so an unread answer costs no strings. Decoding needs the dictionary and no snapshot (S9).
 
 mod cursor;
-mod delimited;
-mod escape;
-mod json;
-mod terms;
 #[cfg(test)]
 mod tests;
 mod writer;
-mod xml;
 
 pub use cursor::{Cell, CellKind, Cursor, Row};
 pub use writer::AnswerWriter;
 
-use crate::error::EngineError;
+use crate::error::AnswerError;
 use oxrdf::{Quad, Term, Triple};
 use oxrdfio::RdfFormat;
 use somersault_dictionary::Dictionary;
@@ -54,32 +51,42 @@ pub enum AnswerKind {
     Dataset,
 }
 
+/// For the crates that make answers; not part of the engine's API.
+#[doc(hidden)]
 impl Answer {
-    pub(crate) fn new(inner: impl Into<Arc<Inner>>, dictionary: Arc<Dictionary>) -> Answer {
+    /// Returns the answer of a query whose ids this dictionary decodes.
+    pub fn new(inner: impl Into<Arc<Inner>>, dictionary: Arc<Dictionary>) -> Answer {
         Answer {
             inner: inner.into(),
             dictionary,
         }
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
+    /// Returns the answer in ids.
+    pub fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
 
     /// Takes out the answer itself if there is no other holder; an answer without rows is left.
-    pub(crate) fn reclaim(&mut self) -> Option<Arc<Inner>> {
+    pub fn reclaim(&mut self) -> Option<Arc<Inner>> {
         Arc::get_mut(&mut self.inner)?;
         Some(std::mem::replace(&mut self.inner, Arc::clone(&NO_ANSWER)))
     }
 
     /// Becomes another answer; keeps its reference to the dictionary if that is the same.
-    pub(crate) fn replace(&mut self, inner: Arc<Inner>, dictionary: &Arc<Dictionary>) {
+    pub fn replace(&mut self, inner: Arc<Inner>, dictionary: &Arc<Dictionary>) {
         self.inner = inner;
         if !Arc::ptr_eq(&self.dictionary, dictionary) {
             self.dictionary = Arc::clone(dictionary);
         }
     }
 
+    pub(crate) fn dictionary(&self) -> &Dictionary {
+        &self.dictionary
+    }
+}
+
+impl Answer {
     /// Returns its shape.
     pub fn kind(&self) -> AnswerKind {
         match *self.inner {
@@ -161,47 +168,47 @@ impl Answer {
     /// Returns a writer of solutions or the boolean in a SPARQL result format, a piece at a time.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is a graph, or if the format cannot hold the name of a
+    /// [`AnswerError::CannotHold`] if this is a graph, or if the format cannot hold the name of a
     /// column.
-    pub fn results_writer(&self, format: QueryResultsFormat) -> Result<AnswerWriter, EngineError> {
+    pub fn results_writer(&self, format: QueryResultsFormat) -> Result<AnswerWriter, AnswerError> {
         AnswerWriter::of_results(self, format)
     }
 
     /// Returns a writer of a graph or dataset in an RDF syntax, a piece at a time.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is neither, or a dataset in a syntax for a single graph.
-    pub fn graph_writer(&self, format: RdfFormat) -> Result<AnswerWriter, EngineError> {
+    /// [`AnswerError::CannotHold`] if this is neither, or a dataset in a syntax for a single graph.
+    pub fn graph_writer(&self, format: RdfFormat) -> Result<AnswerWriter, AnswerError> {
         AnswerWriter::of_graph(self, format)
     }
 
     /// Writes solutions or the boolean in a SPARQL result format.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is a graph or holds what the format cannot,
-    /// [`EngineError::Io`] if `writer` fails.
+    /// [`AnswerError::CannotHold`] if this is a graph or holds what the format cannot,
+    /// [`AnswerError::Io`] if `writer` fails.
     pub fn write_results(
         &self,
         format: QueryResultsFormat,
         writer: impl Write,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), AnswerError> {
         write_all(self.results_writer(format)?, writer)
     }
 
     /// Writes a graph or dataset in an RDF syntax.
     ///
     /// # Errors
-    /// As [`Answer::graph_writer`], and [`EngineError::Io`] if `writer` fails.
-    pub fn write_graph(&self, format: RdfFormat, writer: impl Write) -> Result<(), EngineError> {
+    /// As [`Answer::graph_writer`], and [`AnswerError::Io`] if `writer` fails.
+    pub fn write_graph(&self, format: RdfFormat, writer: impl Write) -> Result<(), AnswerError> {
         write_all(self.graph_writer(format)?, writer)
     }
 }
 
-fn write_all(mut pieces: AnswerWriter, mut writer: impl Write) -> Result<(), EngineError> {
+fn write_all(mut pieces: AnswerWriter, mut writer: impl Write) -> Result<(), AnswerError> {
     let mut piece = Vec::with_capacity(pieces.expected_bytes(PIECE_BYTES));
     loop {
         let more = pieces.next_piece(&mut piece, PIECE_BYTES)?;
-        writer.write_all(&piece).map_err(unwritten)?;
+        writer.write_all(&piece).map_err(AnswerError::Io)?;
         if !more {
             return Ok(());
         }
@@ -215,13 +222,6 @@ impl fmt::Debug for Answer {
             .field("variables", &self.variables())
             .field("len", &self.len())
             .finish()
-    }
-}
-
-fn unwritten(source: std::io::Error) -> EngineError {
-    EngineError::Io {
-        context: "the answer could not be written".to_owned(),
-        source,
     }
 }
 

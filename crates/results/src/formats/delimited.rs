@@ -1,15 +1,15 @@
 //! SPARQL 1.1 Query Results CSV and TSV. CSV keeps only text, so a reader cannot distinguish an IRI
 //! from a literal, nor an empty string from no value; TSV keeps terms, in Turtle syntax.
 
-use super::escape::{csv_needs_quotes, csv_quoted, tsv};
-use super::terms::{Terms, Value};
-use super::writer::Syntax;
-use crate::error::EngineError;
+use super::Syntax;
+use crate::error::AnswerError;
+use crate::escape::{csv_needs_quotes, csv_quoted, tsv};
+use crate::terms::{Terms, Value};
 use oxrdf::BaseDirection;
 use oxrdf::vocab::xsd;
 use somersault_dictionary::{TermKind, TermView};
 
-pub(super) struct Csv;
+pub(crate) struct Csv;
 
 impl Syntax for Csv {
     fn head(&self, variables: &[String], out: &mut String) {
@@ -38,7 +38,7 @@ impl Syntax for Csv {
         value: Value<'_>,
         terms: &Terms<'_>,
         out: &mut String,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), AnswerError> {
         match value {
             Value::Text(view) => csv_text(&view, out),
             Value::Triple(_) => {
@@ -105,7 +105,7 @@ fn csv_triple(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
     }
 }
 
-pub(super) struct Tsv;
+pub(crate) struct Tsv;
 
 impl Syntax for Tsv {
     fn head(&self, variables: &[String], out: &mut String) {
@@ -132,7 +132,7 @@ impl Syntax for Tsv {
         value: Value<'_>,
         terms: &Terms<'_>,
         out: &mut String,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), AnswerError> {
         turtle(value, terms, out);
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Syntax for Tsv {
 
 /// Appends a term in Turtle syntax, with numbers and booleans unquoted where Turtle allows it.
 #[inline]
-pub(super) fn turtle(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
+pub(crate) fn turtle(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
     let view = match value {
         Value::Text(view) => view,
         Value::Triple(parts) => {

@@ -1,8 +1,8 @@
 //! Rows as text without copies, for programs that read large answers and do not need owned terms.
 
 use super::Answer;
-use super::delimited::turtle;
-use super::terms::{Terms, Value};
+use crate::formats::turtle;
+use crate::terms::{Terms, Value};
 use oxrdf::BaseDirection;
 use somersault_dictionary::{Located, TermKind, TermView};
 use somersault_model::{TermId, inline};
@@ -22,7 +22,7 @@ const TYPICAL_TEXT: usize = 64;
 ///
 /// ```
 /// # use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
-/// # fn main() -> Result<(), somersault::EngineError> {
+/// # fn main() -> Result<(), somersault::AnswerError> {
 /// # let engine = Engine::open(EngineConfig::default())?;
 /// # engine.update("INSERT DATA { <urn:a> <urn:age> 41 }", &UpdateOptions::default())?;
 /// let found = engine.query("SELECT ?who ?age { ?who <urn:age> ?age }", &QueryOptions::default())?;
@@ -102,15 +102,15 @@ pub struct Row<'r> {
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(answer: &'a Answer) -> Cursor<'a> {
-        let solutions = match &*answer.inner {
+    pub(crate) fn new(answer: &'a Answer) -> Cursor<'a> {
+        let solutions = match &**answer.inner() {
             Inner::Solutions(solutions) => Some(solutions),
             Inner::Boolean(_) | Inner::Graph(_) | Inner::Dataset(_) => None,
         };
         let columns = solutions.map_or(0, |solutions| solutions.variables().len());
         let cells = columns * BLOCK_ROWS.min(answer.len());
         Cursor {
-            solutions: solutions.map(|found| (found, Terms::new(found, &answer.dictionary))),
+            solutions: solutions.map(|found| (found, Terms::new(found, answer.dictionary()))),
             next: 0,
             block: 0..0,
             located: Vec::with_capacity(cells),

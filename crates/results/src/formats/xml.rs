@@ -1,22 +1,22 @@
 //! SPARQL Query Results XML, with the elements of SPARQL 1.2 for triple terms and directions.
 
-use super::escape::{xml, xml_literal};
-use super::terms::{Terms, Value};
-use super::writer::Syntax;
-use crate::error::EngineError;
+use super::Syntax;
+use crate::error::AnswerError;
+use crate::escape::{xml, xml_literal};
+use crate::terms::{Terms, Value};
 use oxrdf::BaseDirection;
 use somersault_dictionary::{TermKind, TermView};
 
 /// The start tags of the columns: `<binding name="x">`.
-pub(super) struct Xml {
+pub(crate) struct Xml {
     bindings: Vec<String>,
 }
 
 impl Xml {
     /// # Errors
     /// A name holds a character that XML cannot express.
-    pub(super) fn new(variables: &[String]) -> Result<Xml, EngineError> {
-        let binding = |variable: &String| -> Result<String, EngineError> {
+    pub(crate) fn new(variables: &[String]) -> Result<Xml, AnswerError> {
+        let binding = |variable: &String| -> Result<String, AnswerError> {
             let mut tag = "<binding name=\"".to_owned();
             xml(variable, &mut tag)?;
             tag.push_str("\">");
@@ -52,7 +52,7 @@ impl Syntax for Xml {
         value: Value<'_>,
         terms: &Terms<'_>,
         out: &mut String,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), AnswerError> {
         out.push_str(&self.bindings[column]);
         write(value, terms, out)?;
         out.push_str("</binding>");
@@ -68,7 +68,7 @@ impl Syntax for Xml {
     }
 }
 
-fn write(value: Value<'_>, terms: &Terms<'_>, out: &mut String) -> Result<(), EngineError> {
+fn write(value: Value<'_>, terms: &Terms<'_>, out: &mut String) -> Result<(), AnswerError> {
     let view = match value {
         Value::Text(view) => view,
         Value::Triple(parts) => {
@@ -96,7 +96,7 @@ fn write(value: Value<'_>, terms: &Terms<'_>, out: &mut String) -> Result<(), En
     Ok(())
 }
 
-fn literal(view: &TermView<'_>, out: &mut String) -> Result<(), EngineError> {
+fn literal(view: &TermView<'_>, out: &mut String) -> Result<(), AnswerError> {
     out.push_str("<literal");
     if let Some(language) = view.language {
         out.push_str(" xml:lang=\"");

@@ -1,19 +1,19 @@
 //! SPARQL 1.1 Query Results JSON, with the members of SPARQL 1.2 for triple terms and directions.
 
-use super::escape::json;
-use super::terms::{Terms, Value};
-use super::writer::Syntax;
-use crate::error::EngineError;
+use super::Syntax;
+use crate::error::AnswerError;
+use crate::escape::json;
+use crate::terms::{Terms, Value};
 use oxrdf::BaseDirection;
 use somersault_dictionary::{TermKind, TermView};
 
 /// The names of the columns, each as it appears before a binding: `"x":`.
-pub(super) struct Json {
+pub(crate) struct Json {
     names: Vec<String>,
 }
 
 impl Json {
-    pub(super) fn new(variables: &[String]) -> Json {
+    pub(crate) fn new(variables: &[String]) -> Json {
         let name = |variable: &String| {
             let mut name = String::with_capacity(variable.len() + 3);
             quoted(variable, &mut name);
@@ -63,7 +63,7 @@ impl Syntax for Json {
         value: Value<'_>,
         terms: &Terms<'_>,
         out: &mut String,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), AnswerError> {
         out.push_str(&self.names[column]);
         write(value, terms, out);
         Ok(())

@@ -1,12 +1,12 @@
 //! Text as the result formats spell it. Nearly all text needs no escape, so it is scanned in blocks
 //! first and then copied as a whole; only text with a special byte is processed byte by byte.
 
-use crate::error::EngineError;
+use crate::error::AnswerError;
 use somersault_dictionary::TermView;
 
 /// Appends the inside of a JSON string.
 #[inline]
-pub(super) fn json(text: &str, out: &mut String) {
+pub(crate) fn json(text: &str, out: &mut String) {
     if any(text, |byte| byte < b' ' || byte == b'"' || byte == b'\\') {
         replace(text, out, json_escape);
     } else {
@@ -16,7 +16,7 @@ pub(super) fn json(text: &str, out: &mut String) {
 
 /// Appends the inside of a Turtle string, which TSV uses.
 #[inline]
-pub(super) fn tsv(text: &str, out: &mut String) {
+pub(crate) fn tsv(text: &str, out: &mut String) {
     if any(text, |byte| byte < b' ' || byte == b'"' || byte == b'\\') {
         replace(text, out, tsv_escape);
     } else {
@@ -26,23 +26,23 @@ pub(super) fn tsv(text: &str, out: &mut String) {
 
 /// Whether a CSV field with this text must be quoted.
 #[inline]
-pub(super) fn csv_needs_quotes(text: &str) -> bool {
+pub(crate) fn csv_needs_quotes(text: &str) -> bool {
     any(text, |byte| {
         byte == b'"' || byte == b',' || byte == b'\n' || byte == b'\r'
     })
 }
 
 /// Appends text to a quoted CSV field.
-pub(super) fn csv_quoted(text: &str, out: &mut String) {
+pub(crate) fn csv_quoted(text: &str, out: &mut String) {
     replace(text, out, |byte| (byte == b'"').then_some("\"\""));
 }
 
 /// Appends XML text or the value of an XML attribute.
 ///
 /// # Errors
-/// [`EngineError::Invalid`] for a character that XML 1.0 cannot express.
+/// [`AnswerError::CannotHold`] for a character that XML 1.0 cannot express.
 #[inline]
-pub(super) fn xml(text: &str, out: &mut String) -> Result<(), EngineError> {
+pub(crate) fn xml(text: &str, out: &mut String) -> Result<(), AnswerError> {
     let special = |byte: u8| {
         // 0xEF begins U+FFFE and U+FFFF, which XML does not allow.
         byte < b' ' || byte == 0xEF || (byte < b'?' && b"<>&'\"".contains(&byte))
@@ -52,7 +52,7 @@ pub(super) fn xml(text: &str, out: &mut String) -> Result<(), EngineError> {
         return Ok(());
     }
     if let Some(foreign) = text.chars().find(|c| !in_xml(*c)) {
-        return Err(EngineError::Invalid(format!(
+        return Err(AnswerError::CannotHold(format!(
             "XML cannot hold the character U+{:04X}, which is in the answer",
             u32::from(foreign)
         )));
@@ -66,7 +66,7 @@ pub(super) fn xml(text: &str, out: &mut String) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// As [`xml`].
-pub(super) fn xml_literal(view: &TermView<'_>, out: &mut String) -> Result<(), EngineError> {
+pub(crate) fn xml_literal(view: &TermView<'_>, out: &mut String) -> Result<(), AnswerError> {
     if !view.head.is_empty() {
         let mut text = String::with_capacity(view.text_len());
         view.write_text(&mut text);
@@ -75,7 +75,7 @@ pub(super) fn xml_literal(view: &TermView<'_>, out: &mut String) -> Result<(), E
     xml_ends(view.tail, out)
 }
 
-fn xml_ends(text: &str, out: &mut String) -> Result<(), EngineError> {
+fn xml_ends(text: &str, out: &mut String) -> Result<(), AnswerError> {
     let inner = text.trim_start_matches(is_xml_space);
     let (before, inner) = text.split_at(text.len() - inner.len());
     let (inner, after) = inner.split_at(inner.trim_end_matches(is_xml_space).len());

@@ -9,7 +9,7 @@ use somersault_query::Solutions;
 
 /// The meaning of the ids of one answer.
 #[derive(Clone, Copy)]
-pub(super) struct Terms<'a> {
+pub(crate) struct Terms<'a> {
     dictionary: &'a Dictionary,
     /// The answer's hold on the dictionary's terms.
     held: Option<&'a Held>,
@@ -18,7 +18,7 @@ pub(super) struct Terms<'a> {
 }
 
 /// The term of a cell.
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// An IRI, a blank node or a literal.
     Text(TermView<'a>),
     /// A triple term: subject, predicate, object.
@@ -27,13 +27,13 @@ pub(super) enum Value<'a> {
 
 /// A term inside a triple term.
 #[derive(Clone, Copy)]
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     Id(TermId),
     Term(TermRef<'a>),
 }
 
 impl<'a> Terms<'a> {
-    pub(super) fn new(solutions: &'a Solutions, dictionary: &'a Dictionary) -> Terms<'a> {
+    pub(crate) fn new(solutions: &'a Solutions, dictionary: &'a Dictionary) -> Terms<'a> {
         Terms {
             dictionary,
             held: solutions.held(),
@@ -43,7 +43,7 @@ impl<'a> Terms<'a> {
 
     /// Finds the locations of terms that are about to be read, and prefetches their memory.
     #[inline]
-    pub(super) fn locate<'i>(
+    pub(crate) fn locate<'i>(
         &self,
         ids: impl Iterator<Item = &'i TermId> + Clone,
         found: &mut Vec<Located<'a>>,
@@ -53,13 +53,13 @@ impl<'a> Terms<'a> {
 
     /// Returns the text of a located id that is in the dictionary and no triple term.
     #[inline]
-    pub(super) fn view(&self, id: TermId, located: Located<'a>) -> Option<TermView<'a>> {
+    pub(crate) fn view(&self, id: TermId, located: Located<'a>) -> Option<TermView<'a>> {
         (self.dictionary.view_located(id, located)).filter(|view| view.kind != TermKind::Triple)
     }
 
     /// As [`Terms::resolve`], for a located id.
     #[inline]
-    pub(super) fn resolve_located<'b>(
+    pub(crate) fn resolve_located<'b>(
         &self,
         id: TermId,
         located: Located<'a>,
@@ -77,7 +77,7 @@ impl<'a> Terms<'a> {
     /// Returns the term of an id, with the text of an inline one written into `scratch`; `None` is
     /// unbound.
     #[inline]
-    pub(super) fn resolve<'b>(&self, id: TermId, scratch: &'b mut String) -> Option<Value<'b>>
+    pub(crate) fn resolve<'b>(&self, id: TermId, scratch: &'b mut String) -> Option<Value<'b>>
     where
         'a: 'b,
     {
@@ -88,7 +88,7 @@ impl<'a> Terms<'a> {
     }
 
     /// Returns the term of an id that has no value in itself.
-    pub(super) fn resolve_stored(&self, id: TermId) -> Option<Value<'a>> {
+    pub(crate) fn resolve_stored(&self, id: TermId) -> Option<Value<'a>> {
         if id.is_in_dictionary() {
             let view = self.dictionary.view_held(self.held, id)?;
             if view.kind == TermKind::Triple {
@@ -105,7 +105,7 @@ impl<'a> Terms<'a> {
     }
 
     /// Returns the term of a part of a triple term.
-    pub(super) fn resolve_part<'b>(
+    pub(crate) fn resolve_part<'b>(
         &self,
         part: Part<'b>,
         scratch: &'b mut String,

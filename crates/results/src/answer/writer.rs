@@ -5,11 +5,9 @@
 //! nothing here may allocate or decode per cell, and a piece may end after any row.
 
 use super::Answer;
-use super::delimited::{Csv, Tsv};
-use super::json::Json;
-use super::terms::{Terms, Value};
-use super::xml::Xml;
-use crate::error::EngineError;
+use crate::error::AnswerError;
+use crate::formats::{Csv, Json, Syntax, Tsv, Xml};
+use crate::terms::Terms;
 use oxrdf::{GraphNameRef, Quad, QuadRef};
 use oxrdfio::{RdfFormat, RdfSerializer, WriterQuadSerializer};
 use parking_lot::Mutex;
@@ -27,28 +25,6 @@ const BLOCK_ROWS: usize = 64;
 /// The usual size of a cell, and the size of the text around all cells, in bytes.
 const CELL_BYTES: usize = 96;
 const HEAD_BYTES: usize = 256;
-
-/// A result format: the text before, between and after the terms.
-pub(super) trait Syntax {
-    /// Writes everything before the first row.
-    fn head(&self, variables: &[String], out: &mut String);
-    /// Writes the start of a row; `row` counts from 0.
-    fn open_row(&self, row: usize, out: &mut String);
-    /// Writes the text before a cell; `bound_before` says whether this row has had a bound one.
-    fn separate(&self, column: usize, bound_before: bool, bound: bool, out: &mut String);
-    /// Writes a bound cell. The appended text depends only on the column and the term.
-    fn cell(
-        &self,
-        column: usize,
-        value: Value<'_>,
-        terms: &Terms<'_>,
-        out: &mut String,
-    ) -> Result<(), EngineError>;
-    /// Writes the end of a row.
-    fn close_row(&self, out: &mut String);
-    /// Writes everything after the last row.
-    fn tail(&self, out: &mut String);
-}
 
 /// Writes an answer piece by piece; made by [`Answer::results_writer`] and
 /// [`Answer::graph_writer`]. It needs no snapshot and may be kept for as long as its reader needs.
@@ -100,18 +76,18 @@ impl Write for Piece {
 }
 
 impl AnswerWriter {
-    pub(super) fn of_results(
+    pub(crate) fn of_results(
         answer: &Answer,
         format: QueryResultsFormat,
-    ) -> Result<AnswerWriter, EngineError> {
+    ) -> Result<AnswerWriter, AnswerError> {
         let variables = answer.variables();
         let progress = Progress {
             written: vec![(TermId::UNBOUND, 0..0); variables.len()],
             ..Progress::default()
         };
-        let state = match (&*answer.inner, format) {
+        let state = match (&**answer.inner(), format) {
             (Inner::Graph(_) | Inner::Dataset(_), _) => {
-                return Err(EngineError::Invalid(format!(
+                return Err(AnswerError::CannotHold(format!(
                     "the answer is a graph, which {} cannot hold; ask for an RDF syntax such as Turtle",
                     format.media_type()
                 )));
@@ -126,7 +102,7 @@ impl AnswerWriter {
             (Inner::Solutions(_), QueryResultsFormat::Csv) => State::Csv(progress),
             (Inner::Solutions(_), QueryResultsFormat::Tsv) => State::Tsv(progress),
             (Inner::Solutions(_), _) => {
-                return Err(EngineError::NotSupported(format!(
+                return Err(AnswerError::NotSupported(format!(
                     "no writer of {} is known",
                     format.media_type()
                 )));
@@ -138,21 +114,21 @@ impl AnswerWriter {
         })
     }
 
-    pub(super) fn of_graph(
+    pub(crate) fn of_graph(
         answer: &Answer,
         format: RdfFormat,
-    ) -> Result<AnswerWriter, EngineError> {
-        match &*answer.inner {
+    ) -> Result<AnswerWriter, AnswerError> {
+        match &**answer.inner() {
             Inner::Graph(_) => {}
             Inner::Dataset(_) if format.supports_datasets() => {}
             Inner::Dataset(_) => {
-                return Err(EngineError::Invalid(format!(
+                return Err(AnswerError::CannotHold(format!(
                     "the answer has named graphs, which {} cannot hold; ask for N-Quads or TriG",
                     format.media_type()
                 )));
             }
             Inner::Solutions(_) | Inner::Boolean(_) => {
-                return Err(EngineError::Invalid(format!(
+                return Err(AnswerError::CannotHold(format!(
                     "the answer is no graph, which is all that {} can hold; ask for a SPARQL result format such as SPARQL JSON",
                     format.media_type()
                 )));
@@ -186,7 +162,7 @@ impl AnswerWriter {
     ///
     /// # Errors
     /// The format cannot express a value; nothing more can be written then.
-    pub fn next_piece(&mut self, piece: &mut Vec<u8>, bytes: usize) -> Result<bool, EngineError> {
+    pub fn next_piece(&mut self, piece: &mut Vec<u8>, bytes: usize) -> Result<bool, AnswerError> {
         piece.clear();
         let more = self.write(piece, bytes.max(1));
         if !matches!(more, Ok(true)) {
@@ -195,9 +171,9 @@ impl AnswerWriter {
         more
     }
 
-    fn write(&mut self, piece: &mut Vec<u8>, bytes: usize) -> Result<bool, EngineError> {
+    fn write(&mut self, piece: &mut Vec<u8>, bytes: usize) -> Result<bool, AnswerError> {
         let answer = &self.answer;
-        match (&mut self.state, &*answer.inner) {
+        match (&mut self.state, &**answer.inner()) {
             (State::Json(json, progress), Inner::Solutions(solutions)) => {
                 progress.advance(json, answer, solutions, piece, bytes)
             }
@@ -213,14 +189,14 @@ impl AnswerWriter {
             (State::Boolean(format), Inner::Boolean(yes)) => {
                 QueryResultsSerializer::from_format(*format)
                     .serialize_boolean_to_writer(piece, *yes)
-                    .map_err(super::unwritten)?;
+                    .map_err(AnswerError::Io)?;
                 Ok(false)
             }
             (State::Graph(graph), Inner::Graph(_) | Inner::Dataset(_)) => {
-                while let Some(quad) = quad_at(&answer.inner, graph.next) {
+                while let Some(quad) = quad_at(answer.inner(), graph.next) {
                     graph.next += 1;
                     let wrote = graph.serializer.serialize_quad(quad);
-                    wrote.map_err(super::unwritten)?;
+                    wrote.map_err(AnswerError::Io)?;
                     let mut written = graph.piece.0.lock();
                     if written.len() >= bytes {
                         std::mem::swap(piece, &mut *written);
@@ -234,9 +210,9 @@ impl AnswerWriter {
         }
     }
 
-    fn end_graph(&mut self, piece: &mut Vec<u8>) -> Result<(), EngineError> {
+    fn end_graph(&mut self, piece: &mut Vec<u8>) -> Result<(), AnswerError> {
         if let State::Graph(graph) = std::mem::replace(&mut self.state, State::Ended) {
-            let last = graph.serializer.finish().map_err(super::unwritten)?;
+            let last = graph.serializer.finish().map_err(AnswerError::Io)?;
             std::mem::swap(piece, &mut *last.0.lock());
         }
         Ok(())
@@ -272,7 +248,7 @@ impl Progress {
         solutions: &Solutions,
         piece: &mut Vec<u8>,
         bytes: usize,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool, AnswerError> {
         let mut out = String::from_utf8(std::mem::take(piece)).expect("no bytes are valid UTF-8");
         if !self.begun {
             self.begun = true;
@@ -294,8 +270,8 @@ impl Progress {
         solutions: &Solutions,
         out: &mut String,
         bytes: usize,
-    ) -> Result<(), EngineError> {
-        let terms = Terms::new(solutions, &answer.dictionary);
+    ) -> Result<(), AnswerError> {
+        let terms = Terms::new(solutions, answer.dictionary());
         let columns: Vec<&[TermId]> = (0..self.written.len())
             .map(|column| solutions.column(column))
             .collect();
@@ -335,7 +311,7 @@ impl Progress {
         (column, id, located): (usize, TermId, Located<'a>),
         bound_before: bool,
         out: &mut String,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool, AnswerError> {
         let (last, place) = &mut self.written[column];
         if *last == id && !id.is_unbound() {
             syntax.separate(column, bound_before, true, out);

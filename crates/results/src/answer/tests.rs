@@ -1,12 +1,18 @@
 //! The writers and the cursor against a slow reference: rows of terms, written by `sparesults`.
 
-use super::*;
+use crate::{Answer, AnswerError, Cell, CellKind};
 use oxrdf::vocab::xsd;
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, NamedOrBlankNode, Variable};
+use oxrdf::{Term, Triple};
+use oxrdfio::RdfFormat;
 use proptest::prelude::*;
+use somersault_dictionary::Dictionary;
 use somersault_model::TermId;
+use somersault_query::Answer as Inner;
 use somersault_query::Solutions;
+use sparesults::QueryResultsFormat;
 use sparesults::{QueryResultsParser, QueryResultsSerializer, ReaderQueryResultsParserOutput};
+use std::sync::Arc;
 
 const FORMATS: [QueryResultsFormat; 4] = [
     QueryResultsFormat::Json,
@@ -335,7 +341,7 @@ fn characters_that_xml_cannot_hold_are_an_error() {
         let row = vec![Some(Literal::new_simple_literal(foreign).into())];
         let answer = answer(1, &vec![row], &[]);
         let refused = answer.write_results(QueryResultsFormat::Xml, Vec::new());
-        let Err(EngineError::Invalid(sentence)) = refused else {
+        let Err(AnswerError::CannotHold(sentence)) = refused else {
             panic!("{foreign:?} was written: {refused:?}");
         };
         assert!(sentence.contains("U+"), "{sentence}");
