@@ -36,6 +36,7 @@ mod view;
 pub use algebra::error::QueryError;
 pub use context::answer::{Answer, Solutions};
 pub use context::cells::Cells;
+pub use context::environment::Environment;
 pub use context::execution::{Execution, PlanChoices, Remote, RemoteSolutions};
 pub use context::group_answer::GroupAnswer;
 pub use context::watch::Watch;

@@ -1,6 +1,7 @@
 //! The configuration of an engine. Every default is safe for a laptop: in memory, two shards, no
 //! remote access, limits on.
 
+use somersault_continuous::DeltaMode;
 use somersault_model::Limits;
 use somersault_query::Remote;
 use std::fmt;
@@ -112,18 +113,4 @@ pub enum Clock {
     System,
     /// Only pushes and advances move time: replays and tests.
     Manual,
-}
-
-/// When a continuous query keeps the rows of its joins from one close to the next and updates them
-/// from arrived and expired statements, instead of evaluating the whole. Its answers are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum DeltaMode {
-    /// If its windows overlap and keeping rows was measured to take less time.
-    #[default]
-    Auto,
-    /// Wherever that is possible.
-    Always,
-    /// Never.
-    Never,
 }

@@ -22,17 +22,17 @@ pub use listing::QueryPage;
 pub use prepared::PreparedQuery;
 
 use crate::config::{Clock, EngineConfig, FabricKind};
-use crate::continuous::ContinuousQueries;
 use crate::error::EngineError;
 use lanes::{Lane, Lanes};
 use oxrdf::NamedNode;
 use parking_lot::MutexGuard;
 use places::Places;
+use somersault_continuous::{Registry, Settings};
 use somersault_lang::Parser;
 use somersault_log::{Disk, Log, LogOptions, OpenProgress, RealDisk, Recovered};
 use somersault_model::{Millis, Sn};
 use somersault_pool::QueryPool;
-use somersault_query::PlanCache;
+use somersault_query::{Environment, PlanCache};
 use somersault_results::Answer;
 use somersault_runtime::{
     Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied,
@@ -74,7 +74,8 @@ struct Inner {
     log: Arc<Log>,
     driver: Arc<Driver>,
     injectors: Arc<Injectors>,
-    continuous: Arc<ContinuousQueries>,
+    environment: Arc<Environment>,
+    continuous: Arc<Registry>,
     pool: Arc<QueryPool>,
     plans: PlanCache,
     counters: Counters,
@@ -233,10 +234,16 @@ impl Engine {
             context: "the threads that execute queries cannot be started".to_owned(),
             source,
         })?;
-        let continuous = Arc::new(ContinuousQueries::new(
-            config.clone(),
+        let environment = Arc::new(environment(&config, &pool));
+        let continuous = Arc::new(Registry::new(
+            Arc::clone(&environment),
             Arc::clone(&store),
             Arc::clone(&pool),
+            Settings {
+                kept_firings: config.kept_firings,
+                delta: config.delta,
+                threads,
+            },
         ));
         let parts = DriverParts {
             config: DriverConfig {
@@ -272,6 +279,7 @@ impl Engine {
                 log,
                 driver,
                 injectors,
+                environment,
                 continuous,
                 pool,
                 plans: PlanCache::new(PREPARED_QUERIES),
@@ -299,7 +307,7 @@ impl Engine {
         self.inner.driver.stop(STOP_DEADLINE);
         // No subscriber is answered from here on: firings dropped now are answered after a restart.
         self.inner.continuous.end();
-        self.inner.continuous.cancel.store(true, Ordering::Relaxed);
+        self.inner.environment.cancel();
         self.inner.pool.stop();
         self.inner.log.close().map_err(EngineError::from)
     }
@@ -337,6 +345,18 @@ fn stream_limits(config: &EngineConfig) -> StreamLimits {
         },
         closes_at_once: config.limits.closes_at_once,
     }
+}
+
+/// Returns what all executions share.
+fn environment(config: &EngineConfig, pool: &QueryPool) -> Environment {
+    let remote = config.remote.clone().filter(|_| config.allow_remote);
+    let at_once = QueryPool::jobs_at_once(config.query_threads);
+    Environment::new(
+        config.limits.clone(),
+        at_once,
+        Arc::clone(pool.crew()),
+        remote,
+    )
 }
 
 fn fabric(
@@ -377,7 +397,7 @@ impl Drop for Inner {
         // that they were answered.
         self.continuous.end();
         self.driver.abort();
-        self.continuous.cancel.store(true, Ordering::Relaxed);
+        self.environment.cancel();
         self.pool.stop();
         // The log's own thread may be its last holder while it reports what is durable; the next
         // engine to open the folder must not find it taken.

@@ -21,10 +21,8 @@
 //! # }
 //! ```
 
-mod backlog;
 mod blank;
 mod config;
-mod continuous;
 mod engine;
 mod error;
 mod info;
@@ -33,10 +31,8 @@ mod load;
 mod metrics;
 mod push;
 pub mod replay;
-mod subscription;
 
-pub use backlog::Backlog;
-pub use config::{Clock, DeltaMode, EngineConfig, FabricKind};
+pub use config::{Clock, EngineConfig, FabricKind};
 pub use engine::{
     Engine, HeavyQuery, Light, NewQuery, PreparedQuery, QueryOptions, QueryPage, QueryResults,
     Registered, Replacement, UpdateOptions, UpdateSummary,
@@ -44,12 +40,13 @@ pub use engine::{
 pub use error::{EngineError, LimitKind};
 pub use info::{GroupInfo, Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo};
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
-pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
+pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
-pub use subscription::{
-    FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
-};
 
+pub use somersault_continuous::{
+    Backlog, DeltaMode, FiringId, FiringResult, Latency, QueryMetrics, SubscribeOptions,
+    Subscription, SubscriptionEvent, WhenSlow,
+};
 pub use somersault_lines::TimedLines;
 pub use somersault_log::OpenProgress;
 pub use somersault_model::Limits;

@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod cells;
+pub(crate) mod environment;
 pub(crate) mod execution;
 pub(crate) mod group_answer;
 pub(crate) mod limiter;

@@ -198,8 +198,8 @@ impl Engine {
         let deadline_ms = self.pin_deadline(started, self.query_time(options.timeout));
         let held = self.inner.counters.one_shot.store();
         let snapshot = held.pin_stable(deadline_ms);
-        let continuous = &self.inner.continuous;
-        let execution = continuous.execution_in_place(continuous.stable_time(), ONE_SHOT);
+        let environment = &self.inner.environment;
+        let execution = environment.execution_in_place(environment.stable_time(), ONE_SHOT);
         let mut execution = self.keyed(execution, options.timeout, options.result_rows);
         let budget = self.inner.config.in_place_time;
         execution.budget = Some(budget);
@@ -271,8 +271,8 @@ impl Engine {
         timeout: Option<Duration>,
         rows: Option<u64>,
     ) -> Execution {
-        let continuous = &self.inner.continuous;
-        let execution = continuous.execution(continuous.stable_time(), ONE_SHOT);
+        let environment = &self.inner.environment;
+        let execution = environment.execution(environment.stable_time(), ONE_SHOT);
         self.keyed(execution, timeout, rows)
     }
 

@@ -4,8 +4,8 @@
 
 use super::QueryResults;
 use crate::error::EngineError;
-use crate::metrics::{Latency, Recorder};
 use parking_lot::{Mutex, MutexGuard};
+use somersault_continuous::{Latency, Recorder};
 use somersault_model::EventTime;
 use somersault_query::Dataset;
 use somersault_store::{Store, StoreHold};

@@ -100,12 +100,12 @@ impl Engine {
         }
     }
 
-    fn query_metrics(&self) -> Vec<crate::metrics::QueryMetrics> {
+    fn query_metrics(&self) -> Vec<somersault_continuous::QueryMetrics> {
         let continuous = &self.inner.continuous;
         let firing = self.inner.driver.firing_queries();
-        let metrics = firing.into_iter().filter_map(|(uid, name, members)| {
-            Some(continuous.cohort(uid)?.metrics(name, members as u64))
-        });
+        let metrics = firing
+            .into_iter()
+            .filter_map(|(uid, name, members)| continuous.metrics(uid, name, members as u64));
         metrics.collect()
     }
 

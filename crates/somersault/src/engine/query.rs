@@ -3,9 +3,9 @@
 
 use super::execute::Light;
 use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
-use crate::continuous::{Delta, SingleTarget, continuous_dataset};
 use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
+use somersault_continuous::continuous_dataset;
 use somersault_lang::{DatasetClause, Update};
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_query::{
@@ -100,11 +100,11 @@ impl Engine {
         let using = options.using();
         let mut execution = self.one_shot_execution(options.timeout, None);
         execution.query = UPDATE;
-        let continuous = Arc::clone(&self.inner.continuous);
+        let environment = Arc::clone(&self.inner.environment);
         let result = self.evaluate_and_apply(move |snapshot| {
             // NOW() is the time of the SN at which the update is evaluated, not of the SN when it
             // was sent (S6).
-            execution.now = continuous.stable_time();
+            execution.now = environment.stable_time();
             // Keyed by the SN: no two updates share one, so their blank nodes differ (S6).
             execution.close = EventTime(snapshot.sn().0 as i64);
             let view = SnapshotView::new(snapshot, Vec::new(), Dataset::stored());
@@ -187,8 +187,8 @@ impl Engine {
         let view = SnapshotView::new(snapshot, windows, dataset);
         let prepared = Prepared::new(query.query.clone());
         text.push_str(&self.explain_on(&prepared, &view, options, analyze)?);
-        let delta = Delta::new(self.inner.config.delta, query);
-        text.push_str(&delta.explain(&SingleTarget(&prepared, &[]), &view));
+        let continuous = &self.inner.continuous;
+        text.push_str(&continuous.explain_query(query, &prepared, &view));
         text.push_str(&self.explain_group(query, &view, options)?);
         Ok(text)
     }
@@ -201,14 +201,13 @@ impl Engine {
         options: &QueryOptions,
     ) -> Result<String, EngineError> {
         let namespace = self.inner.config.default_namespace.as_deref();
-        let group = self.inner.driver.group_of(&query.text, namespace);
-        let cohort =
-            group.and_then(|(uid, members)| Some((self.inner.continuous.cohort(uid)?, members)));
-        let Some((cohort, members)) = cohort else {
+        let Some(cohort) = self.inner.driver.group_of(&query.text, namespace) else {
             return Ok(String::new());
         };
         let execution = self.one_shot_execution(options.timeout, options.result_rows);
-        Ok(cohort.explain(members, view, &execution)?)
+        let continuous = &self.inner.continuous;
+        let described = continuous.explain_cohort(cohort, view, &execution)?;
+        Ok(described.unwrap_or_default())
     }
 
     /// Returns the window at its latest close, as this SN shows it and as far as its slices still

@@ -474,16 +474,12 @@ impl Engine {
     }
 
     pub(super) fn describe(&self, status: QueryStatus) -> QueryInfo {
-        let continuous = &self.inner.continuous;
-        let cohort = continuous.cohort(status.member.cohort);
-        let summary = (cohort.as_ref()).map(|cohort| cohort.summary(status.member.slot));
-        let group = cohort.zip(status.group).map(|(cohort, queries)| {
-            let size = cohort.size();
-            GroupInfo {
-                queries,
-                combinations: size.cells,
-                together: size.together,
-            }
+        let summary = self.inner.continuous.summary(status.member);
+        let group = summary.as_ref().zip(status.group);
+        let group = group.map(|((_, size), queries)| GroupInfo {
+            queries,
+            combinations: size.cells,
+            together: size.together,
         });
         let declaration = &status.declaration;
         let mut info = QueryInfo {
@@ -516,7 +512,7 @@ impl Engine {
             waiting_p99: Duration::ZERO,
             subscribers: 0,
         };
-        if let Some(summary) = summary {
+        if let Some((summary, _)) = summary {
             info.firings = summary.firings;
             info.rows = summary.rows;
             info.skipped = summary.skipped;

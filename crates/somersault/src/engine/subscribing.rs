@@ -6,8 +6,7 @@
 
 use super::Engine;
 use crate::error::EngineError;
-use crate::subscription::{SubscribeOptions, Subscription};
-use somersault_stream::QueryStatus;
+use somersault_continuous::{SubscribeOptions, Subscription};
 
 impl Engine {
     /// Reads the firings of a query: the kept ones, then the live ones.
@@ -23,7 +22,7 @@ impl Engine {
         let mut unknown = None;
         loop {
             let status = self.query_status(name)?;
-            if let Some(subscription) = self.subscribe_to(&status, &options) {
+            if let Some(subscription) = self.inner.continuous.subscribe(&status, &options) {
                 return Ok(subscription);
             }
             // It has been dropped or replaced since; the uid under the name says which.
@@ -34,17 +33,5 @@ impl Engine {
             }
             unknown = Some(status.uid);
         }
-    }
-
-    /// Returns `None` if the query of this status no longer exists.
-    fn subscribe_to(
-        &self,
-        status: &QueryStatus,
-        options: &SubscribeOptions,
-    ) -> Option<Subscription> {
-        let continuous = &self.inner.continuous;
-        let cohort = continuous.cohort(status.member.cohort)?;
-        let member = (status.member.slot, status.uid, status.name.as_str());
-        cohort.subscribe(member, options, continuous)
     }
 }

@@ -7,36 +7,38 @@
 //! finds that result among those that are kept.
 
 use super::ledger::MemberLedger;
-use super::outcome::Outcome;
-use crate::metrics::{QueryMetrics, Tally, Took};
-use crate::subscription::{FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription};
+use crate::evaluation::outcome::CohortResult;
+use crate::metrics::{QueryMetrics, Tally};
+use crate::subscriptions::{FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription};
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
 use somersault_model::{EventTime, QueryUid, Sn};
-use somersault_stream::Firing;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// The counts and times of a registered query.
-pub(crate) struct Summary {
-    pub(crate) firings: u64,
-    pub(crate) rows: u64,
-    pub(crate) skipped: u64,
-    pub(crate) last_close_ms: Option<i64>,
-    pub(crate) last_error: Option<String>,
-    pub(crate) execution: [Duration; 2],
-    pub(crate) delay: [Duration; 2],
-    pub(crate) waiting: [Duration; 2],
-    pub(crate) subscribers: usize,
-}
-
-/// A result of the cohort.
-pub(crate) struct CohortResult {
-    pub(crate) firing: Firing,
-    pub(crate) outcome: Outcome,
-    pub(crate) took: Took,
+#[derive(Clone, Debug)]
+pub struct MemberSummary {
+    /// Its firings.
+    pub firings: u64,
+    /// The rows in all of them.
+    pub rows: u64,
+    /// Firings that were not executed because a newer one was due.
+    pub skipped: u64,
+    /// The newest close that was answered or passed.
+    pub last_close_ms: Option<i64>,
+    /// The newest firing's error, if it failed.
+    pub last_error: Option<String>,
+    /// Start of execution → answer ready: median and 99th percentile.
+    pub execution: [Duration; 2],
+    /// Last needed statement acknowledged → answer ready: median and 99th percentile.
+    pub delay: [Duration; 2],
+    /// The part of the delay spent waiting behind other queries: median and 99th percentile.
+    pub waiting: [Duration; 2],
+    /// Live subscribers.
+    pub subscribers: usize,
 }
 
 /// A member with subscribers.
@@ -307,7 +309,7 @@ impl CohortHub {
         self.tally.skipped += 1;
     }
 
-    pub(crate) fn summary(&mut self, slot: u32) -> Summary {
+    pub(crate) fn summary(&mut self, slot: u32) -> MemberSummary {
         // The member may have been resumed since its slot was looked up.
         let slot = self.ledger.newest(slot);
         let seen = self.ledger.seen(slot);
@@ -315,7 +317,7 @@ impl CohortHub {
         let subscribers = listener.map_or(0, |listener| listener.mailboxes().len());
         let last_error = self.last_error(slot);
         let [execution, delay, waiting] = self.tally.timings.quantiles();
-        Summary {
+        MemberSummary {
             // A query with ON OVERLOAD is the only member of its cohort.
             skipped: self.tally.skipped,
             firings: seen.firings,
@@ -343,19 +345,15 @@ impl CohortHub {
     }
 }
 
-impl CohortResult {
-    pub(super) fn id(&self) -> FiringId {
-        FiringId::of(&self.firing.key(), self.firing.sn)
-    }
-
-    /// Returns the result of one member. A panic becomes the error of its answer; others still have
+impl Member {
+    /// Returns its own part of a result. A panic becomes the error of its answer; others still have
     /// theirs.
-    fn of(&self, member: &Member, dictionary: &Arc<Dictionary>) -> FiringResult {
-        let cut = AssertUnwindSafe(|| self.outcome.answer(member.cell, dictionary));
+    fn cut(&self, result: &CohortResult, dictionary: &Arc<Dictionary>) -> FiringResult {
+        let cut = AssertUnwindSafe(|| result.outcome.answer(self.cell, dictionary));
         let answer = catch_unwind(cut)
             .unwrap_or_else(|_| Err("internal fault: cutting out the answer panicked".to_owned()));
-        let query = (member.uid, member.name.as_str());
-        FiringResult::new(&self.firing, self.took, query, answer)
+        let query = (self.uid, self.name.as_str());
+        FiringResult::new(&result.firing, result.took, query, answer)
     }
 }
 
@@ -383,7 +381,7 @@ impl Delivery {
         if wanted.is_empty() {
             return;
         }
-        let own = Arc::new(result.of(&self.member, dictionary));
+        let own = Arc::new(self.member.cut(result, dictionary));
         for mailbox in wanted {
             mailbox.put(Arc::clone(&own));
         }

@@ -10,18 +10,21 @@
 //! is evaluated for the cells that existed when it began. A new subscriber cuts its own part of the
 //! kept results under the hub's lock.
 
-use super::delta::GroupTarget;
-use super::evaluator::{Compiled, Evaluator, OwnQueries, compile, own};
-use super::firing;
-use super::firing_slots::FiringSlots;
-use super::hub::{CohortHub, CohortResult, Summary};
-use super::ledger::Standby;
-use super::outcome::Outcome;
-use super::resequencer::Resequencer;
-use super::stages::{Stages, Turn};
-use super::{ContinuousQueries, Due};
+mod compile;
+
+use crate::delivery::Standby;
+use crate::delivery::hub::{CohortHub, MemberSummary};
+use crate::evaluation::evaluator::{Evaluator, OwnQueries, own};
+use crate::evaluation::firing::{self, Due};
+use crate::evaluation::incremental::GroupTarget;
+use crate::evaluation::outcome::{CohortResult, Outcome};
 use crate::metrics::QueryMetrics;
-use crate::subscription::{FiringId, Gone, SubscribeOptions, Subscription};
+use crate::order::firing_slots::FiringSlots;
+use crate::order::resequencer::Resequencer;
+use crate::resources::Resources;
+use crate::stages::{Stages, Turn};
+use crate::subscriptions::{FiringId, Gone, SubscribeOptions, Subscription};
+use compile::{CompiledText, compile};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
@@ -84,11 +87,11 @@ struct Pending {
 
 /// The size of a cohort, for EXPLAIN and `QueryInfo`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CohortSize {
+pub struct CohortSize {
     /// Distinct combinations of constants.
-    pub(crate) cells: usize,
+    pub cells: usize,
     /// Whether they are evaluated together.
-    pub(crate) together: bool,
+    pub together: bool,
 }
 
 impl Cohort {
@@ -97,14 +100,14 @@ impl Cohort {
         shape: Arc<Shape>,
         text: &str,
         namespace: Option<&str>,
-        continuous: &ContinuousQueries,
+        resources: &Resources,
     ) -> Cohort {
-        let Compiled {
+        let CompiledText {
             evaluator,
             dataset,
             stages,
             skips,
-        } = compile(&shape, text, namespace, continuous).unwrap_or_else(Compiled::broken);
+        } = compile(&shape, text, namespace, resources).unwrap_or_else(CompiledText::broken);
         let width = match &evaluator {
             Evaluator::Each { .. } => shape.width(),
             Evaluator::Shared { single, .. } => single.parameters(),
@@ -121,7 +124,7 @@ impl Cohort {
             pending: Mutex::default(),
             cells: RwLock::new(Arc::new(Cells::new(width))),
             order: Resequencer::new(),
-            hub: Mutex::new(CohortHub::new(continuous.config.kept_firings, is_shared)),
+            hub: Mutex::new(CohortHub::new(resources.settings().kept_firings, is_shared)),
         }
     }
 
@@ -313,14 +316,13 @@ impl Cohort {
         &self,
         (slot, uid, name): (u32, QueryUid, &str),
         options: &SubscribeOptions,
-        continuous: &ContinuousQueries,
+        decoder: &Arc<Dictionary>,
     ) -> Option<Subscription> {
-        let decoder = continuous.decoder();
         let mut hub = self.settled_hub();
-        hub.subscribe((slot, uid, name), options, &decoder)
+        hub.subscribe((slot, uid, name), options, decoder)
     }
 
-    pub(crate) fn summary(&self, slot: u32) -> Summary {
+    pub(crate) fn summary(&self, slot: u32) -> MemberSummary {
         self.settled_hub().summary(slot)
     }
 
@@ -383,12 +385,12 @@ impl Cohort {
 
     /// Executes a firing. Returns whether the caller must call [`Cohort::publish`].
     #[must_use]
-    pub(crate) fn execute(&self, continuous: &ContinuousQueries, Due { job, ticket }: Due) -> bool {
-        let (firing, outcome, took) = firing::execute(continuous, job, |work| {
+    pub(crate) fn execute(&self, resources: &Resources, Due { job, ticket }: Due) -> bool {
+        let (firing, outcome, took) = firing::execute(resources, job, |work| {
             self.settle();
             let (mut view, execution) = work.over(&self.dataset, &self.dropped);
             let (cells, own) = self.evaluated();
-            Ok((self.evaluator).evaluate((&cells, &own), &mut view, &execution, continuous))
+            Ok((self.evaluator).evaluate((&cells, &own), &mut view, &execution, resources))
         });
         let key = firing.key();
         let result = Some(CohortResult {

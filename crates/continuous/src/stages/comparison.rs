@@ -1,8 +1,9 @@
 //! How one answer of a query is compared with another: within the rest of the firing's time, and
 //! within the memory that an execution may use.
 
-use super::super::firing;
-use crate::subscription::FiringResult;
+use crate::evaluation::firing;
+use crate::resources::Resources;
+use crate::subscriptions::FiringResult;
 use somersault_dictionary::Dictionary;
 use somersault_query::{Bounds, Solutions};
 use std::sync::Arc;
@@ -17,6 +18,16 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
+    /// Returns the limits and the dictionary with which answers of one query are compared.
+    pub(crate) fn new(resources: &Resources) -> Comparison {
+        let environment = resources.environment();
+        Comparison {
+            dictionary: Arc::clone(resources.decoder()),
+            firing_time: environment.limits().firing_time,
+            memory_bytes: environment.memory_bytes(),
+        }
+    }
+
     /// Returns the limits of a comparison for a firing, from now on.
     pub(crate) fn bounds(&self, of: &FiringResult) -> Bounds {
         Bounds {

@@ -4,8 +4,8 @@
 //! there and no longer. The windows were made earlier, and the store itself keeps only the newest
 //! versions; the pin keeps everything since.
 
-use super::ContinuousQueries;
 use crate::metrics::Took;
+use crate::resources::Resources;
 use somersault_query::{Dataset, Execution, QueryError, SnapshotView};
 use somersault_runtime::FiringJob;
 use somersault_store::{Snapshot, WindowVersion};
@@ -15,9 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+/// A firing to be executed, and its position in the order of answers.
+pub(crate) struct Due {
+    pub(crate) job: FiringJob,
+    pub(crate) ticket: u64,
+}
+
 /// A firing that is being executed.
 pub(crate) struct Work<'f> {
-    continuous: &'f ContinuousQueries,
+    resources: &'f Resources,
     firing: &'f Firing,
     snapshot: Snapshot,
     windows: Vec<Arc<WindowVersion>>,
@@ -32,16 +38,17 @@ impl Work<'_> {
         dropped: &Arc<AtomicBool>,
     ) -> (SnapshotView, Execution) {
         let Work {
-            continuous,
+            resources,
             firing,
             snapshot,
             windows,
         } = self;
         let view = SnapshotView::new(snapshot, windows, Arc::clone(dataset));
-        let mut execution = continuous.execution(firing.close, firing.query);
+        let environment = resources.environment();
+        let mut execution = environment.execution(firing.close, firing.query);
         execution.close = firing.close;
         execution.abandoned = Some(Arc::clone(dropped));
-        execution.limits.query_time = continuous.config.limits.firing_time;
+        execution.limits.query_time = environment.limits().firing_time;
         (view, execution)
     }
 }
@@ -59,7 +66,7 @@ pub(crate) fn sentence(error: QueryError) -> String {
 
 /// Executes a firing; a panic becomes its error.
 pub(crate) fn execute<T>(
-    continuous: &ContinuousQueries,
+    resources: &Resources,
     job: FiringJob,
     evaluate: impl FnOnce(Work<'_>) -> Result<T, String>,
 ) -> (Firing, Result<T, String>, Took) {
@@ -67,9 +74,9 @@ pub(crate) fn execute<T>(
     let firing = job.firing.clone();
     let (acknowledged, released) = (job.acknowledged, job.released);
     let execute = || {
-        let windows = job.windows(&continuous.store);
+        let windows = job.windows(resources.store());
         evaluate(Work {
-            continuous,
+            resources,
             firing: &firing,
             snapshot: job.snapshot.begin(),
             windows,

@@ -1,11 +1,21 @@
 //! The outcome of a cohort's firing: the answers of all cells, kept in one piece where they were
 //! evaluated together.
 
+use crate::metrics::Took;
+use crate::subscriptions::FiringId;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
 use somersault_query::{Answer as Evaluated, GroupAnswer, QueryError};
 use somersault_results::Answer;
+use somersault_stream::Firing;
 use std::sync::Arc;
+
+/// A result of the cohort.
+pub(crate) struct CohortResult {
+    pub(crate) firing: Firing,
+    pub(crate) outcome: Outcome,
+    pub(crate) took: Took,
+}
 
 /// The answers of all cells for one firing.
 pub(crate) struct Outcome {
@@ -121,5 +131,11 @@ impl Outcome {
         };
         let solutions = Evaluated::Solutions(found.of(cell));
         Ok(Answer::new(solutions, Arc::clone(dictionary)))
+    }
+}
+
+impl CohortResult {
+    pub(crate) fn id(&self) -> FiringId {
+        FiringId::of(&self.firing.key(), self.firing.sn)
     }
 }

@@ -5,16 +5,16 @@
 //! Before changing anything here: firings are executed at the same time and answered in the order
 //! of their closes (WI-2). The time to compare answers grows with their size, so comparing is done
 //! without the lock under which tickets and results are left
-//! ([`crate::continuous::resequencer::Resequencer`]).
+//! ([`crate::order::resequencer::Resequencer`]).
 
 mod changes;
 mod comparison;
 mod reporting;
 
-pub(super) use comparison::Comparison;
+pub(crate) use comparison::Comparison;
 
-use super::hub::CohortResult;
-use crate::subscription::{FiringId, FiringResult};
+use crate::evaluation::outcome::CohortResult;
+use crate::subscriptions::{FiringId, FiringResult};
 use changes::Changes;
 use oxrdf::{GraphName, Quad};
 use parking_lot::Mutex;
@@ -29,10 +29,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A firing whose turn it is in the order of its cohort's answers.
-pub(super) struct Turn {
-    pub(super) key: FiringKey,
+pub(crate) struct Turn {
+    pub(crate) key: FiringKey,
     /// `None` if it was skipped, or not executed because its queries had been dropped.
-    pub(super) result: Option<CohortResult>,
+    pub(crate) result: Option<CohortResult>,
 }
 
 /// The cell of the only member of a cohort.
@@ -40,7 +40,7 @@ const SOLE_CELL: u32 = 0;
 
 /// The stages of a query.
 #[derive(Default)]
-pub(super) struct Stages {
+pub(crate) struct Stages {
     /// Used only by the one thread that publishes. `None` for a query that reports everything that
     /// it finds.
     compared: Option<Mutex<Compared>>,
@@ -59,7 +59,7 @@ struct Compared {
 impl Stages {
     /// Returns the stages of a query. A CONSTRUCT whose answers are compared loses its template:
     /// from now on it is evaluated without it.
-    pub(super) fn of(query: &mut ContinuousQuery, comparison: impl Fn() -> Comparison) -> Stages {
+    pub(crate) fn of(query: &mut ContinuousQuery, comparison: impl Fn() -> Comparison) -> Stages {
         let changes = query.operator.compares().then(|| {
             let template = Template::split_off(&mut query.query);
             Changes::new(query.operator, template, comparison())
@@ -75,7 +75,7 @@ impl Stages {
 
     /// Returns the result to publish and whether to report it. Returns the firing's id as the error
     /// if subscribers had it before a restart.
-    pub(super) fn compare(
+    pub(crate) fn compare(
         &self,
         mut result: CohortResult,
         dictionary: &Arc<Dictionary>,
@@ -94,7 +94,7 @@ impl Stages {
 
     /// Returns the input of a firing to the stream that the query derives; `None` if it derives
     /// none. A firing without a result was skipped.
-    pub(super) fn derive(
+    pub(crate) fn derive(
         &self,
         key: FiringKey,
         result: Option<&CohortResult>,
@@ -148,8 +148,8 @@ impl Compared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::resequencer::Resequencer;
     use super::*;
+    use crate::order::resequencer::Resequencer;
     use somersault_lang::StreamOperator;
     use somersault_model::{EventTime, QueryUid, TermId};
     use somersault_query::{Answer as Inner, Solutions};

@@ -4,18 +4,16 @@
 //! Before changing anything here: a firing is evaluated for the cells that existed when it began.
 //! Members join and leave meanwhile, so nothing here asks the cohort for its members.
 
-use super::delta::{Delta, GroupTarget, SingleTarget};
 use super::firing;
+use super::incremental::{GroupTarget, Incremental, SingleTarget};
 use super::outcome::Outcome;
-use super::stages::Stages;
-use super::{ContinuousQueries, continuous_dataset};
+use crate::resources::Resources;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
-use somersault_lang::lift::Shape;
-use somersault_lang::{ContinuousQuery, Overload, ParseError, Parser};
+use somersault_lang::Parser;
 use somersault_query::{
-    Answer as Evaluated, Cells, Dataset, Execution, GroupAnswer, Grouped, Invocation, Prepared,
-    QueryError, SnapshotView,
+    Answer as Evaluated, Cells, Execution, GroupAnswer, Grouped, Invocation, Prepared, QueryError,
+    SnapshotView,
 };
 use somersault_results::Answer;
 use std::sync::Arc;
@@ -26,13 +24,13 @@ use std::time::Instant;
 const CELLS_AT_ONCE: usize = 8;
 
 /// How queries of the shape are evaluated.
-pub(super) enum Evaluator {
+pub(crate) enum Evaluator {
     /// One prepared query; all cells are evaluated together where that means the same.
     Shared {
         single: Prepared,
         grouped: Option<Grouped>,
         /// The incremental evaluation of a single cell, or of all together.
-        delta: Box<Delta>,
+        delta: Box<Incremental>,
     },
     /// The shape cannot have parameters: each cell has its own query.
     Each {
@@ -44,18 +42,18 @@ pub(super) enum Evaluator {
 }
 
 /// The queries of cells that have their own.
-pub(super) type OwnQueries = FxHashMap<u32, Result<Prepared, String>>;
+pub(crate) type OwnQueries = FxHashMap<u32, Result<Prepared, String>>;
 
 impl Evaluator {
     /// Evaluates cells; `own` holds the queries of cells that have their own.
-    pub(super) fn evaluate(
+    pub(crate) fn evaluate(
         &self,
         (cells, own): (&Cells, &OwnQueries),
         view: &mut SnapshotView,
         execution: &Execution,
-        continuous: &ContinuousQueries,
+        resources: &Resources,
     ) -> Outcome {
-        let mut outcome = Outcome::new(continuous.config.limits.result_rows);
+        let mut outcome = Outcome::new(resources.environment().limits().result_rows);
         match self {
             Evaluator::Broken(error) => return Outcome::failed(error.clone()),
             Evaluator::Shared { single, delta, .. } if cells.len() == 1 => {
@@ -63,7 +61,7 @@ impl Evaluator {
                     let query = SingleTarget(single, cells.get(cell));
                     let answer = delta.execute(&query, view, execution);
                     let answer = answer.map_err(firing::sentence);
-                    outcome.add_one(cell, wrap(answer, continuous));
+                    outcome.add_one(cell, wrap(answer, resources));
                 }
             }
             Evaluator::Shared {
@@ -82,7 +80,7 @@ impl Evaluator {
                     cells,
                     view,
                     (execution, until),
-                    continuous,
+                    resources,
                     &mut outcome,
                 );
             }
@@ -94,7 +92,7 @@ impl Evaluator {
                         .run(Invocation::new(view, execution).ids(cells.get(cell)))
                         .map_err(firing::sentence)
                 };
-                each(cells, execution, continuous, &one, &mut outcome);
+                each(cells, execution, resources, &one, &mut outcome);
             }
             Evaluator::Each { .. } => {
                 let view = &*view;
@@ -104,7 +102,7 @@ impl Evaluator {
                     own.run(Invocation::new(view, execution))
                         .map_err(firing::sentence)
                 };
-                each(cells, execution, continuous, &one, &mut outcome);
+                each(cells, execution, resources, &one, &mut outcome);
             }
         }
         outcome
@@ -120,7 +118,7 @@ fn add_or_halve(
     cells: &Cells,
     view: &SnapshotView,
     (execution, until): (&Execution, Instant),
-    continuous: &ContinuousQueries,
+    resources: &Resources,
     outcome: &mut Outcome,
 ) {
     match answer {
@@ -137,7 +135,7 @@ fn add_or_halve(
                 };
                 let alone = Invocation::new(view, &alone).ids(cells.get(cell));
                 let answer = single.run(alone);
-                outcome.add_one(cell, wrap(answer.map_err(firing::sentence), continuous));
+                outcome.add_one(cell, wrap(answer.map_err(firing::sentence), resources));
                 return;
             }
             if Instant::now() >= until {
@@ -155,7 +153,7 @@ fn add_or_halve(
                     &part,
                     view,
                     (execution, until),
-                    continuous,
+                    resources,
                     outcome,
                 );
             }
@@ -180,7 +178,7 @@ fn half_of_the_time(until: Instant) -> Instant {
 fn each(
     cells: &Cells,
     execution: &Execution,
-    continuous: &ContinuousQueries,
+    resources: &Resources,
     one: &(dyn Fn(u32, &Execution) -> Result<Evaluated, String> + Sync),
     outcome: &mut Outcome,
 ) {
@@ -188,7 +186,7 @@ fn each(
     let crew = execution.crew.as_deref();
     let Some(crew) = crew.filter(|crew| crew.hands() > 1 && numbers.len() > CELLS_AT_ONCE) else {
         for cell in numbers {
-            outcome.add_one(cell, wrap(one(cell, execution), continuous));
+            outcome.add_one(cell, wrap(one(cell, execution), resources));
         }
         return;
     };
@@ -206,108 +204,20 @@ fn each(
                 return;
             };
             for cell in part.iter().take(CELLS_AT_ONCE) {
-                let answer = wrap(one(*cell, &alone), continuous);
+                let answer = wrap(one(*cell, &alone), resources);
                 all.lock().add_one(*cell, answer);
             }
         }
     });
 }
 
-fn wrap(
-    answer: Result<Evaluated, String>,
-    continuous: &ContinuousQueries,
-) -> Result<Answer, String> {
-    answer.map(|answer| Answer::new(answer, continuous.decoder()))
+fn wrap(answer: Result<Evaluated, String>, resources: &Resources) -> Result<Answer, String> {
+    answer.map(|answer| Answer::new(answer, Arc::clone(resources.decoder())))
 }
 
-pub(super) fn own(parser: &Parser, text: &str) -> Result<Prepared, String> {
+pub(crate) fn own(parser: &Parser, text: &str) -> Result<Prepared, String> {
     let query = parser.parse_continuous(text);
     query
         .map(|query| Prepared::new(query.query))
         .map_err(|error| error.to_string())
-}
-
-/// A registered text, compiled.
-pub(super) struct Compiled {
-    pub(super) evaluator: Evaluator,
-    pub(super) dataset: Dataset,
-    pub(super) stages: Stages,
-    /// Whether firings may be skipped (ON OVERLOAD SKIP).
-    pub(super) skips: bool,
-}
-
-impl Compiled {
-    /// Returns the result for a text that does not parse.
-    pub(super) fn broken(error: ParseError) -> Compiled {
-        Compiled {
-            evaluator: Evaluator::Broken(error.to_string()),
-            dataset: Dataset::stored(),
-            stages: Stages::default(),
-            skips: false,
-        }
-    }
-}
-
-/// Compiles the text of one of the queries of a shape, for all of them.
-pub(super) fn compile(
-    shape: &Shape,
-    text: &str,
-    namespace: Option<&str>,
-    continuous: &ContinuousQueries,
-) -> Result<Compiled, ParseError> {
-    let parser = match namespace {
-        Some(namespace) => Parser::new().with_default_namespace(namespace),
-        None => Parser::new(),
-    };
-    let mut query = parser.parse_continuous(text)?;
-    let dataset = continuous_dataset(&query, &continuous.store);
-    let stages = Stages::of(&mut query, || continuous.comparison());
-    let skips = query.overload == Overload::Skip;
-    let delta = Delta::new(continuous.config.delta, &query);
-    let single = match shape.is_shared() {
-        true => with_parameters(shape, text, &query, &parser),
-        false => Some(Prepared::new(query.query)),
-    };
-    let evaluator = match single {
-        Some(single) => Evaluator::Shared {
-            grouped: shape.is_shared().then(|| Grouped::new(&single)).flatten(),
-            delta: Box::new(delta),
-            single,
-        },
-        None => Evaluator::Each {
-            parser,
-            prepared: RwLock::default(),
-        },
-    };
-    Ok(Compiled {
-        evaluator,
-        dataset,
-        stages,
-        skips,
-    })
-}
-
-/// Returns a query with the constants of the shape as parameters; `None` if that has another
-/// meaning.
-fn with_parameters(
-    shape: &Shape,
-    text: &str,
-    query: &ContinuousQuery,
-    parser: &Parser,
-) -> Option<Prepared> {
-    let template = shape.template();
-    let (own, words) = Shape::of(text)?;
-    let constants = own.constants(&own.constant_words(&words))?;
-    let parsed = parser.parse_continuous(&template.text).ok()?;
-    let same = parsed.windows.len() == query.windows.len()
-        && (parsed.windows.iter().zip(&query.windows)).all(|(a, b)| a.is_like(b));
-    if !same {
-        return None;
-    }
-    Prepared::of_shape(
-        &query.query,
-        parsed.query,
-        template.placeholders,
-        &constants,
-    )
 }

@@ -3,7 +3,7 @@
 //! are executed again after a restart (`Firing::repeated`).
 
 use super::Comparison;
-use crate::subscription::FiringResult;
+use crate::subscriptions::FiringResult;
 use somersault_lang::Report;
 use somersault_query::{Answer as Inner, Bounds};
 use somersault_results::Answer;

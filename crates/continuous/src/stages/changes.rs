@@ -3,7 +3,7 @@
 //! (`Firing::repeated`).
 
 use super::Comparison;
-use crate::subscription::FiringResult;
+use crate::subscriptions::FiringResult;
 use somersault_lang::StreamOperator;
 use somersault_model::{EventTime, QueryUid};
 use somersault_query::{Answer as Inner, Bounds, Solutions, Template};

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Items that wait for their turn.
 pub(crate) struct Resequencer<T> {
     tickets: AtomicU64,
-    waiting: Mutex<Waiting<T>>,
+    waiting: Mutex<Unordered<T>>,
 }
 
-struct Waiting<T> {
+struct Unordered<T> {
     next: u64,
     /// By ticket.
     left: BTreeMap<u64, T>,
@@ -28,7 +28,7 @@ impl<T> Resequencer<T> {
     pub(crate) fn new() -> Resequencer<T> {
         Resequencer {
             tickets: AtomicU64::new(0),
-            waiting: Mutex::new(Waiting {
+            waiting: Mutex::new(Unordered {
                 next: 0,
                 left: BTreeMap::new(),
                 is_draining: false,

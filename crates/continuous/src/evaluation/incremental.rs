@@ -3,7 +3,7 @@
 //! order of closes. A firing that finds them taken, or ahead of it, evaluates the whole at once:
 //! arrival order affects latency, never the answer.
 
-use crate::config::DeltaMode;
+use crate::resources::DeltaMode;
 use parking_lot::Mutex;
 use somersault_lang::{ContinuousQuery, Extent};
 use somersault_model::TermId;
@@ -115,7 +115,7 @@ impl Evaluable for GroupTarget<'_> {
 }
 
 /// The incremental evaluation of one registered query, or of a group.
-pub(crate) struct Delta {
+pub(crate) struct Incremental {
     mode: DeltaMode,
     /// Why rows are not kept over its windows.
     obstacle: Option<&'static str>,
@@ -139,9 +139,9 @@ struct TakenApart {
     outcome: Result<IncrementalQuery, &'static str>,
 }
 
-impl Delta {
-    pub(crate) fn new(mode: DeltaMode, query: &ContinuousQuery) -> Delta {
-        Delta {
+impl Incremental {
+    pub(crate) fn new(mode: DeltaMode, query: &ContinuousQuery) -> Incremental {
+        Incremental {
             mode,
             obstacle: obstacle(mode, query),
             state: Mutex::default(),

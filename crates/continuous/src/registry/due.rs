@@ -1,21 +1,16 @@
 //! Firings that have become due, between the driver and the pool. Each cohort has its share of the
-//! threads ([`super::firing_slots`]), and the next waiting firing follows the one that has been
+//! threads ([`crate::order::firing_slots`]), and the next waiting firing follows the one that has been
 //! executed.
 
-use super::ContinuousQueries;
-use super::cohort::Cohort;
-use super::firing_slots::Admission;
+use super::Registry;
+use crate::cohort::Cohort;
+use crate::evaluation::firing::Due;
+use crate::order::firing_slots::Admission;
 use somersault_pool::Class;
 use somersault_runtime::FiringJob;
 use std::sync::Arc;
 
-/// A firing to be executed, and its position in the order of answers.
-pub(crate) struct Due {
-    pub(crate) job: FiringJob,
-    pub(crate) ticket: u64,
-}
-
-impl ContinuousQueries {
+impl Registry {
     /// Executes a firing, or queues it behind others of the same cohort.
     pub(super) fn take_due(self: Arc<Self>, job: FiringJob) {
         let Some(cohort) = self.cohort(job.firing.query) else {
@@ -44,7 +39,7 @@ impl ContinuousQueries {
         let pool = Arc::clone(&self.pool);
         pool.submit(Class::Continuous, move || {
             let uid = due.job.firing.query;
-            if cohort.execute(&self, due) {
+            if cohort.execute(&self.resources, due) {
                 self.publish(&cohort);
             }
             while let Some(due) = cohort.slots().leave(&self.spare) {
@@ -62,6 +57,6 @@ impl ContinuousQueries {
     }
 
     fn publish(&self, cohort: &Cohort) {
-        cohort.publish(&self.decoder(), self.answered.get());
+        cohort.publish(self.resources.decoder(), self.answered.get());
     }
 }

@@ -4,7 +4,7 @@
 //! firing that waits for several of them exists once, and counts once in the total; it counts whole
 //! for each of them.
 
-use crate::subscription::FiringResult;
+use super::firing_result::FiringResult;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use somersault_results::Answer;
@@ -34,18 +34,18 @@ const PROMPT: usize = 4;
 /// # drop(options);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Backlog(Arc<Shared>);
+pub struct Backlog(Arc<BacklogState>);
 
 #[derive(Debug)]
-struct Shared {
+struct BacklogState {
     subscriber_bytes: u64,
     total_bytes: u64,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<HeldFirings>,
     slow: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct HeldFirings {
     bytes: u64,
     /// By the address of a firing, which a subscriber holds as long as its entry exists.
     firings: FxHashMap<usize, Shares>,
@@ -61,7 +61,7 @@ impl Backlog {
     /// Returns a backlog with limits in bytes for each subscriber and for all of them together. A
     /// firing that waits alone is kept however large it is.
     pub fn new(subscriber_bytes: u64, total_bytes: u64) -> Backlog {
-        Backlog(Arc::new(Shared {
+        Backlog(Arc::new(BacklogState {
             subscriber_bytes,
             total_bytes,
             waiting: Mutex::default(),
@@ -80,7 +80,7 @@ impl Backlog {
     }
 
     /// Adds a subscriber for which a firing waits; returns the firing's bytes.
-    pub(crate) fn hold(&self, firing: &Arc<FiringResult>) -> u64 {
+    pub(super) fn hold(&self, firing: &Arc<FiringResult>) -> u64 {
         let mut waiting = self.0.waiting.lock();
         let shares = waiting.firings.entry(address(firing));
         let mut added = 0;
@@ -98,7 +98,7 @@ impl Backlog {
     }
 
     /// Removes a subscriber for which a firing waits; returns the firing's bytes.
-    pub(crate) fn release(&self, firing: &Arc<FiringResult>) -> u64 {
+    pub(super) fn release(&self, firing: &Arc<FiringResult>) -> u64 {
         let mut waiting = self.0.waiting.lock();
         let address = address(firing);
         let Some(shares) = waiting.firings.get_mut(&address) else {
@@ -114,12 +114,12 @@ impl Backlog {
     }
 
     /// Whether a subscriber with these waiting firings must drop something.
-    pub(crate) fn is_too_much(&self, firings: usize, bytes: u64) -> bool {
+    pub(super) fn is_too_much(&self, firings: usize, bytes: u64) -> bool {
         let is_over = firings > 1 && bytes > self.0.subscriber_bytes;
         is_over || (firings > PROMPT && self.bytes() > self.0.total_bytes)
     }
 
-    pub(crate) fn note_slow(&self) {
+    pub(super) fn note_slow(&self) {
         self.0.slow.fetch_add(1, Ordering::Relaxed);
     }
 }

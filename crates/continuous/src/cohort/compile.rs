@@ -1,0 +1,96 @@
+//! A registered text, compiled for all queries of its shape.
+
+use crate::evaluation::continuous_dataset;
+use crate::evaluation::evaluator::Evaluator;
+use crate::evaluation::incremental::Incremental;
+use crate::resources::Resources;
+use crate::stages::{Comparison, Stages};
+use parking_lot::RwLock;
+use somersault_lang::lift::Shape;
+use somersault_lang::{ContinuousQuery, Overload, ParseError, Parser};
+use somersault_query::{Dataset, Grouped, Prepared};
+
+/// A registered text, compiled.
+pub(super) struct CompiledText {
+    pub(super) evaluator: Evaluator,
+    pub(super) dataset: Dataset,
+    pub(super) stages: Stages,
+    /// Whether firings may be skipped (ON OVERLOAD SKIP).
+    pub(super) skips: bool,
+}
+
+impl CompiledText {
+    /// Returns the result for a text that does not parse.
+    pub(super) fn broken(error: ParseError) -> CompiledText {
+        CompiledText {
+            evaluator: Evaluator::Broken(error.to_string()),
+            dataset: Dataset::stored(),
+            stages: Stages::default(),
+            skips: false,
+        }
+    }
+}
+
+/// Compiles the text of one of the queries of a shape, for all of them.
+pub(super) fn compile(
+    shape: &Shape,
+    text: &str,
+    namespace: Option<&str>,
+    resources: &Resources,
+) -> Result<CompiledText, ParseError> {
+    let parser = match namespace {
+        Some(namespace) => Parser::new().with_default_namespace(namespace),
+        None => Parser::new(),
+    };
+    let mut query = parser.parse_continuous(text)?;
+    let dataset = continuous_dataset(&query, resources.store());
+    let stages = Stages::of(&mut query, || Comparison::new(resources));
+    let skips = query.overload == Overload::Skip;
+    let delta = Incremental::new(resources.settings().delta, &query);
+    let single = match shape.is_shared() {
+        true => with_parameters(shape, text, &query, &parser),
+        false => Some(Prepared::new(query.query)),
+    };
+    let evaluator = match single {
+        Some(single) => Evaluator::Shared {
+            grouped: shape.is_shared().then(|| Grouped::new(&single)).flatten(),
+            delta: Box::new(delta),
+            single,
+        },
+        None => Evaluator::Each {
+            parser,
+            prepared: RwLock::default(),
+        },
+    };
+    Ok(CompiledText {
+        evaluator,
+        dataset,
+        stages,
+        skips,
+    })
+}
+
+/// Returns a query with the constants of the shape as parameters; `None` if that has another
+/// meaning.
+fn with_parameters(
+    shape: &Shape,
+    text: &str,
+    query: &ContinuousQuery,
+    parser: &Parser,
+) -> Option<Prepared> {
+    let template = shape.template();
+    let (own, words) = Shape::of(text)?;
+    let constants = own.constants(&own.constant_words(&words))?;
+    let parsed = parser.parse_continuous(&template.text).ok()?;
+    let same = parsed.windows.len() == query.windows.len()
+        && (parsed.windows.iter().zip(&query.windows)).all(|(a, b)| a.is_like(b));
+    if !same {
+        return None;
+    }
+    Prepared::of_shape(
+        &query.query,
+        parsed.query,
+        template.placeholders,
+        &constants,
+    )
+}

@@ -1,0 +1,6 @@
+//! The results of a cohort, its members' counts, and its subscribers.
+
+pub(crate) mod hub;
+mod ledger;
+
+pub(crate) use ledger::Standby;

@@ -1,0 +1,27 @@
+//! Registered continuous queries: cohorts, their firings, and their subscribers. [`Registry`] is the
+//! driver's [`Host`](somersault_runtime::Host).
+//!
+//! The one thing to know before changing it: the driver's thread calls the host in order and must
+//! not wait. It only notes what changes; threads of the query pool execute firings and put changes
+//! in place. Results are published in close order, by one thread of a cohort at a time.
+//!
+//! Rooms, lowest first: metrics, resources, order, subscriptions, evaluation, stages, delivery,
+//! cohort, registry.
+
+mod cohort;
+mod delivery;
+mod evaluation;
+mod metrics;
+mod order;
+mod registry;
+mod resources;
+mod stages;
+mod subscriptions;
+
+pub use evaluation::continuous_dataset;
+pub use metrics::{Latency, QueryMetrics, Recorder};
+pub use registry::{CohortSize, MemberSummary, Registry};
+pub use resources::{DeltaMode, Settings};
+pub use subscriptions::{
+    Backlog, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
+};

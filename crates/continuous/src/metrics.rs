@@ -1,0 +1,254 @@
+//! The counters and times of firings.
+//!
+//! The one thing to know before changing it: thousands of queries may not have fired yet, so a
+//! recorder takes memory only from its first duration on.
+
+use hdrhistogram::Histogram;
+use std::fmt;
+use std::time::Duration;
+
+/// A distribution of durations.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Latency {
+    /// Number of durations measured.
+    pub count: u64,
+    /// Their sum.
+    pub sum: Duration,
+    /// Half of them took at most this.
+    pub p50: Duration,
+    /// 90 of 100 took at most this.
+    pub p90: Duration,
+    /// 99 of 100 took at most this.
+    pub p99: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// (upper bound in seconds, number of durations up to it), ascending.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+/// Counters of a continuous query, or of a group of queries of one shape.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct QueryMetrics {
+    /// Its name; for a group, the name of one of its queries.
+    pub name: String,
+    /// Number of queries of one shape that it stands for, those of its group.
+    pub members: u64,
+    /// Firings, empty ones included; for a group, one for each close.
+    pub firings: u64,
+    /// Answers that these firings gave to its queries.
+    pub executions: u64,
+    /// Answers that had rows.
+    pub nonempty: u64,
+    /// Closes passed in bulk because their windows held nothing.
+    pub passed_in_bulk: u64,
+    /// Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).
+    pub skipped: u64,
+    /// Firings that failed.
+    pub failed: u64,
+    /// Rows in all answers.
+    pub rows: u64,
+    /// Approximate memory of the answers that are kept for subscribers.
+    pub kept_bytes: u64,
+    /// Start of execution → answer ready.
+    pub execution: Latency,
+    /// Last needed statement acknowledged → answer ready.
+    pub delay: Latency,
+    /// The part of the delay spent waiting behind other queries.
+    pub waiting: Latency,
+}
+
+/// Records durations in steps of 100 ns, to 1 part in 100. It allocates with the first duration,
+/// and only as much as the longest needs.
+#[derive(Default)]
+pub struct Recorder {
+    histogram: Option<Histogram<u32>>,
+    sum: Duration,
+}
+
+/// The times of one firing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Took {
+    pub(crate) execution: Duration,
+    pub(crate) delay: Duration,
+    pub(crate) waiting: Duration,
+}
+
+/// The times of all firings.
+#[derive(Default)]
+pub(crate) struct Timings {
+    execution: Recorder,
+    delay: Recorder,
+    waiting: Recorder,
+}
+
+/// The counts of a cohort's firings.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) firings: u64,
+    /// Answers that these firings gave to queries.
+    pub(crate) executions: u64,
+    /// Answers that had rows.
+    pub(crate) nonempty: u64,
+    pub(crate) failed: u64,
+    pub(crate) rows: u64,
+    pub(crate) passed_in_bulk: u64,
+    pub(crate) skipped: u64,
+    pub(crate) last_close_ms: Option<i64>,
+    /// The error of the newest firing, if it failed.
+    pub(crate) last_error: Option<String>,
+    pub(crate) timings: Timings,
+}
+
+/// The longest duration that is distinguished: one hour.
+const LONGEST_STEPS: u64 = 36_000_000_000;
+
+/// Upper bounds of the exported buckets, in microseconds.
+const BUCKETS_US: [u64; 20] = [
+    10, 20, 50, 100, 130, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+    200_000, 500_000, 1_000_000, 5_000_000, 30_000_000,
+];
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder")
+            .field("sum", &self.sum)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// Adds a duration.
+    pub fn record(&mut self, duration: Duration) {
+        let steps = (duration.as_nanos() / 100).min(u128::from(LONGEST_STEPS)) as u64;
+        self.histogram()
+            .record(steps.max(1))
+            .expect("the histogram grows to what it is given, which is at most an hour");
+        self.sum += duration;
+    }
+
+    fn histogram(&mut self) -> &mut Histogram<u32> {
+        self.histogram.get_or_insert_with(|| {
+            Histogram::new(2).expect("the precision is one that the histogram allows")
+        })
+    }
+
+    /// Adds the durations of another recorder.
+    pub fn add(&mut self, other: &Recorder) {
+        if let Some(histogram) = &other.histogram {
+            self.histogram()
+                .add(histogram)
+                .expect("the histogram grows to what it is given");
+        }
+        self.sum += other.sum;
+    }
+
+    pub(crate) fn quantile(&self, quantile: f64) -> Duration {
+        self.histogram.as_ref().map_or(Duration::ZERO, |histogram| {
+            Duration::from_nanos(histogram.value_at_quantile(quantile) * 100)
+        })
+    }
+
+    /// Returns the distribution of the durations.
+    pub fn latency(&self) -> Latency {
+        let histogram = self.histogram.as_ref();
+        let count_up_to = |us: u64| histogram.map_or(0, |it| it.count_between(0, us * 10));
+        Latency {
+            count: histogram.map_or(0, Histogram::len),
+            sum: self.sum,
+            p50: self.quantile(0.50),
+            p90: self.quantile(0.90),
+            p99: self.quantile(0.99),
+            max: Duration::from_nanos(histogram.map_or(0, Histogram::max) * 100),
+            buckets: BUCKETS_US
+                .iter()
+                .map(|us| (*us as f64 / 1e6, count_up_to(*us)))
+                .collect(),
+        }
+    }
+}
+
+impl Timings {
+    fn record(&mut self, took: Took) {
+        self.execution.record(took.execution);
+        self.delay.record(took.delay);
+        self.waiting.record(took.waiting);
+    }
+
+    /// Returns p50 and p99 of execution, delay and waiting.
+    pub(crate) fn quantiles(&self) -> [[Duration; 2]; 3] {
+        [&self.execution, &self.delay, &self.waiting]
+            .map(|recorder| [recorder.quantile(0.50), recorder.quantile(0.99)])
+    }
+}
+
+impl Tally {
+    /// Counts a firing, except its rows.
+    pub(crate) fn fired(&mut self, close_ms: i64, took: Took, error: Option<String>) {
+        self.firings += 1;
+        self.last_close_ms = self.last_close_ms.max(Some(close_ms));
+        self.failed += u64::from(error.is_some());
+        self.last_error = error;
+        self.timings.record(took);
+    }
+
+    /// Counts closes that were passed without a firing.
+    pub(crate) fn passed(&mut self, last_ms: i64, count: u64) {
+        self.passed_in_bulk += count;
+        self.last_close_ms = self.last_close_ms.max(Some(last_ms));
+    }
+
+    pub(crate) fn metrics(&self, name: String, members: u64) -> QueryMetrics {
+        QueryMetrics {
+            name,
+            members,
+            firings: self.firings,
+            executions: self.executions,
+            nonempty: self.nonempty,
+            passed_in_bulk: self.passed_in_bulk,
+            skipped: self.skipped,
+            failed: self.failed,
+            rows: self.rows,
+            kept_bytes: 0,
+            execution: self.timings.execution.latency(),
+            delay: self.timings.delay.latency(),
+            waiting: self.timings.waiting.latency(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_of_any_length_are_recorded_and_take_memory_only_then() {
+        let mut recorder = Recorder::default();
+        assert!(recorder.histogram.is_none());
+        assert_eq!(recorder.latency().count, 0);
+        assert_eq!(recorder.quantile(0.99), Duration::ZERO);
+        for micros in [0, 1, 1_000] {
+            recorder.record(Duration::from_micros(micros));
+        }
+        assert!(recorder.histogram().distinct_values() <= 2048);
+        let mut all = Recorder::default();
+        all.record(Duration::from_secs(100_000));
+        all.add(&recorder);
+        let latency = all.latency();
+        assert_eq!(latency.count, 4);
+        assert!(
+            latency.p50 <= Duration::from_micros(2) && latency.max >= Duration::from_secs(3600)
+        );
+        let up_to = |seconds: f64| {
+            let mut buckets = latency.buckets.iter();
+            buckets
+                .find(|(bound, _)| *bound == seconds)
+                .map(|(_, count)| *count)
+        };
+        assert_eq!(
+            [up_to(1e-5), up_to(1e-3), up_to(30.0)],
+            [Some(2), Some(3), Some(3)]
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! All registered continuous queries, as the driver's `Host`. The query pool executes a firing over
+//! its pinned snapshot and the window versions of its close, and passes the result to the hub of
+//! its cohort.
+
+mod due;
+
+pub use crate::cohort::CohortSize;
+pub use crate::delivery::hub::MemberSummary;
+
+use crate::cohort::Cohort;
+use crate::evaluation::incremental::{Incremental, SingleTarget};
+use crate::metrics::QueryMetrics;
+use crate::order::firing_slots::SharedSlots;
+use crate::resources::{Resources, Settings};
+use crate::subscriptions::{FiringId, SubscribeOptions, Subscription};
+use parking_lot::RwLock;
+use somersault_lang::ContinuousQuery;
+use somersault_model::{EventTime, QueryUid, Sn};
+use somersault_pool::{Class, QueryPool};
+use somersault_query::{Environment, Execution, Prepared, QueryError, SnapshotView};
+use somersault_runtime::{Answered, FiringJob, Host, RuntimeError};
+use somersault_store::Store;
+use somersault_stream::{MemberId, QueryChange, QueryEvent, QueryStatus};
+use std::collections::HashMap;
+use std::fmt;
+use std::slice;
+use std::sync::{Arc, OnceLock};
+
+/// From this number on, a separate job puts queries that join a cohort at once in place.
+const MANY: usize = 64;
+
+/// All registered queries.
+pub struct Registry {
+    resources: Resources,
+    pool: Arc<QueryPool>,
+    answered: OnceLock<Answered>,
+    cohorts: RwLock<HashMap<QueryUid, Arc<Cohort>>>,
+    /// Extra threads for queries that already have a firing under way.
+    spare: SharedSlots,
+}
+
+impl Registry {
+    /// Returns a registry without queries, whose firings the pool executes over this store.
+    pub fn new(
+        environment: Arc<Environment>,
+        store: Arc<Store>,
+        pool: Arc<QueryPool>,
+        settings: Settings,
+    ) -> Registry {
+        Registry {
+            resources: Resources::new(environment, store, settings),
+            pool,
+            answered: OnceLock::new(),
+            cohorts: RwLock::new(HashMap::new()),
+            spare: SharedSlots::of_threads(settings.threads),
+        }
+    }
+
+    fn cohort(&self, uid: QueryUid) -> Option<Arc<Cohort>> {
+        self.cohorts.read().get(&uid).cloned()
+    }
+
+    /// Returns a reader of a query's answers; `None` if the query has left, or has not joined yet.
+    pub fn subscribe(
+        &self,
+        query: &QueryStatus,
+        options: &SubscribeOptions,
+    ) -> Option<Subscription> {
+        let cohort = self.cohort(query.member.cohort)?;
+        let member = (query.member.slot, query.uid, query.name.as_str());
+        cohort.subscribe(member, options, self.resources.decoder())
+    }
+
+    /// Returns the counts and times of a query, and the size of its cohort.
+    pub fn summary(&self, member: MemberId) -> Option<(MemberSummary, CohortSize)> {
+        let cohort = self.cohort(member.cohort)?;
+        Some((cohort.summary(member.slot), cohort.size()))
+    }
+
+    /// Returns the counters of a cohort of `members` queries, one of which has this name.
+    pub fn metrics(&self, cohort: QueryUid, name: String, members: u64) -> Option<QueryMetrics> {
+        Some(self.cohort(cohort)?.metrics(name, members))
+    }
+
+    /// Returns the memory of the rows that queries keep from one close to the next, in bytes.
+    pub fn kept_rows_bytes(&self) -> u64 {
+        let cohorts = self.cohorts.read();
+        cohorts.values().map(|cohort| cohort.kept_bytes()).sum()
+    }
+
+    /// Describes in sentences whether a query would be evaluated incrementally over these windows.
+    pub fn explain_query(
+        &self,
+        query: &ContinuousQuery,
+        prepared: &Prepared,
+        view: &SnapshotView,
+    ) -> String {
+        let incremental = Incremental::new(self.resources.settings().delta, query);
+        incremental.explain(&SingleTarget(prepared, &[]), view)
+    }
+
+    /// Describes in sentences how the `members` queries of a cohort are evaluated over these
+    /// windows; `None` if there is no such cohort.
+    ///
+    /// # Errors
+    /// Planning hits a limit.
+    pub fn explain_cohort(
+        &self,
+        (cohort, members): (QueryUid, usize),
+        view: &SnapshotView,
+        execution: &Execution,
+    ) -> Result<Option<String>, QueryError> {
+        let cohort = self.cohort(cohort);
+        let described = cohort.map(|cohort| cohort.explain(members, view, execution));
+        described.transpose()
+    }
+
+    /// Ends the subscriptions of all queries: no more answers come.
+    pub fn end(&self) {
+        for cohort in self.cohorts.read().values() {
+            cohort.end();
+        }
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("cohorts", &self.cohorts.read().len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Host for Registry {
+    fn attach(&self, answered: Answered) {
+        let _ = self.answered.set(answered);
+    }
+
+    fn on_query(
+        &self,
+        QueryEvent {
+            cohort: uid,
+            change,
+        }: QueryEvent,
+    ) {
+        let cohort = match change {
+            QueryChange::Formed {
+                shape,
+                text,
+                namespace,
+                ..
+            } => {
+                let cohort = Cohort::new(shape, &text, namespace.as_deref(), &self.resources);
+                self.cohorts.write().insert(uid, Arc::new(cohort));
+                return;
+            }
+            QueryChange::Ended => self.cohorts.write().remove(&uid),
+            _ => self.cohort(uid),
+        };
+        let Some(cohort) = cohort else { return };
+        match change {
+            QueryChange::Joined { base, members } => {
+                cohort.joined(base, &members, None, self.resources.store());
+                if members.len() >= MANY {
+                    // The next firing should not wait until all are in place.
+                    self.pool.submit(Class::Continuous, move || cohort.settle());
+                }
+            }
+            QueryChange::Resumed {
+                base,
+                member,
+                before,
+            } => cohort.joined(
+                base,
+                slice::from_ref(&member),
+                Some(before),
+                self.resources.store(),
+            ),
+            QueryChange::Paused { slot, pause } => cohort.paused(slot, pause),
+            QueryChange::AnsweredBefore { slot, close } => {
+                cohort.answered_before(slot, FiringId::at(close.0));
+            }
+            QueryChange::Passed { last, count, .. } => cohort.passed(last, count),
+            QueryChange::Delivered { key, sn } => cohort.note_gone(FiringId::of(&key, sn)),
+            QueryChange::Left { slot } => cohort.left(slot),
+            QueryChange::Ended => cohort.dropped(),
+            // There are no other changes yet.
+            _ => {}
+        }
+    }
+
+    fn fire(self: Arc<Self>, job: FiringJob) {
+        self.take_due(job);
+    }
+
+    fn stable(&self, _sn: Sn, now_ms: i64) {
+        self.resources.environment().advance(EventTime(now_ms));
+    }
+
+    fn failed(&self, error: &RuntimeError) {
+        tracing::error!("nothing new becomes visible any more: {error}");
+    }
+}

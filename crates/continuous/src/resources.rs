@@ -1,0 +1,69 @@
+//! What the cohorts of an engine share: the store, the environment of executions, the settings.
+
+use somersault_dictionary::Dictionary;
+use somersault_query::Environment;
+use somersault_store::Store;
+use std::sync::Arc;
+
+/// When a continuous query keeps the rows of its joins from one close to the next and updates them
+/// from arrived and expired statements, instead of evaluating the whole. Its answers are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum DeltaMode {
+    /// If its windows overlap and keeping rows was measured to take less time.
+    #[default]
+    Auto,
+    /// Wherever that is possible.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The settings of continuous queries.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Number of firings of each query that are kept for subscribers that reconnect.
+    pub kept_firings: usize,
+    /// Whether rows are kept from one close to the next.
+    pub delta: DeltaMode,
+    /// Number of threads that execute queries.
+    pub threads: usize,
+}
+
+/// What the cohorts of an engine share.
+pub(crate) struct Resources {
+    environment: Arc<Environment>,
+    store: Arc<Store>,
+    settings: Settings,
+}
+
+impl Resources {
+    pub(crate) fn new(
+        environment: Arc<Environment>,
+        store: Arc<Store>,
+        settings: Settings,
+    ) -> Resources {
+        Resources {
+            environment,
+            store,
+            settings,
+        }
+    }
+
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Returns the dictionary that decodes answers.
+    pub(crate) fn decoder(&self) -> &Arc<Dictionary> {
+        self.store.dictionary_arc()
+    }
+}

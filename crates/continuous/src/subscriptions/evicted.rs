@@ -1,0 +1,76 @@
+//! Which firings of a query are no longer kept, so that a subscriber learns whether it missed one.
+
+use super::firing_id::FiringId;
+use super::options::SubscribeOptions;
+
+/// The firings of a query that are no longer kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gone {
+    /// The newest firing that amended nothing.
+    unamended: Option<FiringId>,
+    /// The newest firing that amended a close and came after `unamended`.
+    amended: Option<FiringId>,
+}
+
+impl Gone {
+    /// Notes one more firing that is no longer kept; firings leave in their order.
+    pub(crate) fn note(&mut self, id: FiringId) {
+        match id.revision {
+            0 => {
+                self.unamended = Some(id);
+                self.amended = None;
+            }
+            _ => self.amended = Some(id),
+        }
+    }
+
+    /// Adds firings that are no longer kept either, and come after all earlier ones.
+    pub(crate) fn add(&mut self, later: Gone) {
+        for id in [later.unamended, later.amended].into_iter().flatten() {
+            self.note(id);
+        }
+    }
+
+    pub(crate) fn newest(&self) -> Option<FiringId> {
+        self.amended.or(self.unamended)
+    }
+
+    /// Returns those of the firings that were for closes after this one.
+    pub(crate) fn after(self, close_ms: i64) -> Gone {
+        let is_after = |id: &FiringId| id.close_ms > close_ms;
+        Gone {
+            unamended: self.unamended.filter(is_after),
+            amended: self.amended.filter(is_after),
+        }
+    }
+
+    /// Returns the same, or the firing answered before if nothing is gone.
+    pub(crate) fn or(self, before: Option<FiringId>) -> Gone {
+        match self.newest() {
+            Some(_) => self,
+            None => Gone {
+                unamended: before,
+                amended: None,
+            },
+        }
+    }
+
+    /// Returns the close of the newest firing that amended nothing.
+    pub(super) fn last_close_ms(&self) -> Option<i64> {
+        self.unamended.map(|id| id.close_ms)
+    }
+
+    /// Whether a subscriber misses a firing that it has not seen.
+    pub(crate) fn is_missed(&self, options: &SubscribeOptions) -> bool {
+        match options.after {
+            Some(FiringId {
+                sn: None, close_ms, ..
+            }) => self.unamended.is_some_and(|gone| {
+                // The close that it saw is gone, and so are the amendments behind it.
+                let is_seen = gone.close_ms == close_ms && gone.ordinal == 0;
+                options.has_not_seen(gone) || (is_seen && self.amended.is_some())
+            }),
+            _ => self.newest().is_some_and(|gone| options.has_not_seen(gone)),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! One firing with its answer, as a subscriber receives it.
+
+use super::firing_id::FiringId;
+use crate::metrics::Took;
+use somersault_model::QueryUid;
+use somersault_results::Answer;
+use somersault_stream::Firing;
+use std::time::Duration;
+
+/// One firing of a continuous query, with its answer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FiringResult {
+    /// The query's name.
+    pub query: String,
+    /// Its uid: with close, ordinal and revision the key of this firing (S13).
+    pub uid: u64,
+    /// The close.
+    pub close_ms: i64,
+    /// 0, and more for amended firings.
+    pub revision: u32,
+    /// Counts the firings at one close from 0; only count windows have several.
+    pub ordinal: u32,
+    /// The snapshot number that it saw.
+    pub sn: u64,
+    /// The windows are complete only from here on, if they reach back further than the kept
+    /// statements.
+    pub complete_from_ms: Option<i64>,
+    /// The answer, or a sentence that says why there is none.
+    pub answer: Result<Answer, String>,
+    /// Start of execution → answer ready.
+    pub execution: Duration,
+    /// Last needed record acknowledged → answer ready.
+    pub delay: Duration,
+    /// The part of the delay spent waiting behind other queries.
+    pub waiting: Duration,
+}
+
+impl FiringResult {
+    /// Returns the result of a firing, which may be its cohort's, for the query with this uid and
+    /// name.
+    pub(crate) fn new(
+        firing: &Firing,
+        took: Took,
+        (uid, name): (QueryUid, &str),
+        answer: Result<Answer, String>,
+    ) -> FiringResult {
+        FiringResult {
+            query: name.to_owned(),
+            uid: uid.0,
+            close_ms: firing.close.0,
+            revision: firing.revision,
+            ordinal: firing.ordinal,
+            sn: firing.sn.0,
+            complete_from_ms: firing.complete_from.map(|from| from.0),
+            answer,
+            execution: took.execution,
+            delay: took.delay,
+            waiting: took.waiting,
+        }
+    }
+
+    /// Returns its position among the firings of its query.
+    pub fn id(&self) -> FiringId {
+        FiringId {
+            uid: Some(self.uid),
+            close_ms: self.close_ms,
+            ordinal: self.ordinal,
+            revision: self.revision,
+            sn: Some(self.sn),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Subscribers and the firings that wait for them.
+//!
+//! The one thing to know before changing it: subscribers of one query share its firings, so a
+//! firing that waits for several of them exists once.
+
+mod backlog;
+mod evicted;
+mod firing_id;
+mod firing_result;
+mod mailbox;
+mod options;
+mod subscription;
+
+pub use backlog::Backlog;
+pub(crate) use evicted::Gone;
+pub use firing_id::FiringId;
+pub use firing_result::FiringResult;
+pub(crate) use mailbox::Mailbox;
+pub use mailbox::SubscriptionEvent;
+pub use options::{SubscribeOptions, WhenSlow};
+pub use subscription::Subscription;
