@@ -1,5 +1,5 @@
-//! Registered continuous queries: cohorts, their firings, and their subscribers. [`Registry`] is the
-//! driver's [`Host`](somersault_runtime::Host).
+//! Registered continuous queries: cohorts, their firings, and their subscribers. [`Registry`] is
+//! the driver's [`Host`](somersault_runtime::Host).
 //!
 //! The one thing to know before changing it: the driver's thread calls the host in order and must
 //! not wait. It only notes what changes; threads of the query pool execute firings and put changes

@@ -1,5 +1,5 @@
-//! Answers of queries: rows as terms and as text, and writers of the formats in which they leave the
-//! engine: SPARQL JSON, XML, CSV and TSV, the RDF syntaxes, and the lines of stored answers.
+//! Answers of queries: rows as terms and as text, and writers of the formats in which they leave
+//! the engine: SPARQL JSON, XML, CSV and TSV, the RDF syntaxes, and the lines of stored answers.
 //!
 //! The one thing to know before changing it: an answer is columns of ids. They are decoded while
 //! they are written, a piece at a time, and no writer allocates per cell. `sparesults` is the dull

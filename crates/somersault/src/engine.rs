@@ -239,11 +239,7 @@ impl Engine {
             Arc::clone(&environment),
             Arc::clone(&store),
             Arc::clone(&pool),
-            Settings {
-                kept_firings: config.kept_firings,
-                delta: config.delta,
-                threads,
-            },
+            settings(&config),
         ));
         let parts = DriverParts {
             config: DriverConfig {
@@ -344,6 +340,14 @@ fn stream_limits(config: &EngineConfig) -> StreamLimits {
             Clock::Manual => None,
         },
         closes_at_once: config.limits.closes_at_once,
+    }
+}
+
+fn settings(config: &EngineConfig) -> Settings {
+    Settings {
+        kept_firings: config.kept_firings,
+        delta: config.delta,
+        threads: config.query_threads,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Firings that have become due, between the driver and the pool. Each cohort has its share of the
-//! threads ([`crate::order::firing_slots`]), and the next waiting firing follows the one that has been
-//! executed.
+//! threads ([`crate::order::firing_slots`]), and the next waiting firing follows the one that has
+//! been executed.
 
 use super::Registry;
 use crate::cohort::Cohort;
