@@ -204,7 +204,7 @@ impl Registered {
                 Ok(None) => return Ok(()),
                 Err(()) => {
                     return Err(format!(
-                        "{} is gone, and who listens to it is not told",
+                        "{} was dropped, and its subscriber is not told",
                         self.name
                     ));
                 }

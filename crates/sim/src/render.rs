@@ -100,7 +100,7 @@ pub fn bag_of_answer(answer: &Answer) -> Result<Bag, String> {
                     let value = value_of(term);
                     value
                         .map(Some)
-                        .ok_or_else(|| format!("it has {term}, which nobody stored"))
+                        .ok_or_else(|| format!("it has {term}, which was never stored"))
                 }
             })
             .collect()

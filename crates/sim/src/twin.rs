@@ -354,7 +354,7 @@ impl Twin {
     /// The next firing that is due and has not come.
     pub(crate) fn take_due(&mut self, number: u8) -> Result<Option<Due>, String> {
         let query = self.queries.get_mut(&number);
-        Ok(query.ok_or("nobody registered it")?.due.pop_front())
+        Ok(query.ok_or("it is not registered")?.due.pop_front())
     }
 
     /// From now on it is undefined which firings of the query are due.

@@ -424,6 +424,6 @@ mod tests {
         // The log's own thread may hold it like this while it reports what is durable.
         let _held = Arc::clone(&engine.inner.log);
         drop(engine);
-        Engine::open(settings).expect("nobody has the folder any more");
+        Engine::open(settings).expect("no process has the folder any more");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<(), String> {
         println!("{said}");
         io::stdout()
             .flush()
-            .map_err(|error| format!("nobody reads the answers: {error}"))?;
+            .map_err(|error| format!("the answers are not read: {error}"))?;
     }
 }
 

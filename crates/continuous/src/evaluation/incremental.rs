@@ -181,26 +181,26 @@ impl Incremental {
             Err(obstacle) => return format!("evaluated as a whole at each close: {obstacle}\n"),
         };
         let when = match self.mode {
-            DeltaMode::Auto => " where that takes less time than the whole",
+            DeltaMode::Auto => " when faster",
             DeltaMode::Always | DeltaMode::Never => "",
         };
         let groups = match grouping {
             Grouping::None => String::new(),
             Grouping::Retained => {
-                "what is grouped is kept by group: only groups that rows came to or went from are touched\n"
+                "groups are retained too: only groups that gained or lost rows are updated\n"
                     .to_owned()
             }
             Grouping::Rebuilt(why) => {
-                format!("what is grouped is made of all kept rows at each close: {why}\n")
+                format!("groups are rebuilt from all retained rows at each close: {why}\n")
             }
         };
         let members = match evaluable.ids() {
             Some(_) => "",
-            None => ", when a combination of constants has come or gone",
+            None => ", when a combination of constants is added or removed",
         };
         format!(
-            "evaluated by delta{when}: rows are kept from close to close, and only what has come and gone is looked at; as a whole at \
-             the first close{members}, and when what it reads of stored graphs has changed or its windows have not merely slid\n{groups}"
+            "incremental{when}: join rows are retained between closes and updated from arrived and expired statements; as a whole at \
+             the first close{members}, and when its part of the stored graphs has changed or a window has not merely slid\n{groups}"
         )
     }
 
@@ -382,7 +382,7 @@ impl Pace {
 /// Returns why rows are not kept over the windows of a query, or `None` if they may be.
 fn obstacle(mode: DeltaMode, query: &ContinuousQuery) -> Option<&'static str> {
     if mode == DeltaMode::Never {
-        return Some("the engine's setting says so");
+        return Some("the engine's setting forbids incremental evaluation");
     }
     let mut extents = query.windows.iter().map(|window| window.extent);
     if extents.any(|extent| matches!(extent, Extent::Statements { .. })) {
@@ -396,7 +396,7 @@ fn obstacle(mode: DeltaMode, query: &ContinuousQuery) -> Option<&'static str> {
     let mut extents = query.windows.iter().map(|window| window.extent);
     let gains = mode == DeltaMode::Always || extents.any(overlaps);
     (!gains).then_some(
-        "no window of it has a RANGE of twice its STEP, so that little stays from close to close",
+        "none of its windows has a RANGE of at least twice its STEP, so little stays from close to close",
     )
 }
 

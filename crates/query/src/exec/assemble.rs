@@ -115,7 +115,7 @@ mod tests {
         }
 
         fn share(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {
-            unreachable!("there is nobody to share with");
+            unreachable!("there is no thread to share with");
         }
     }
 

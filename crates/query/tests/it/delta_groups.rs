@@ -254,7 +254,7 @@ fn groups_that_are_made_anew_say_why() {
         ),
         (
             "SELECT ?c (COUNT(*) AS ?n) { GRAPH :v { ?a :p ?b } } GROUP BY (STR(?b) AS ?c)",
-            "groups by what BIND",
+            "groups by a value of BIND",
         ),
         (
             "SELECT (COUNT(DISTINCT *) AS ?n) { GRAPH :v { ?a :p ?b } }",
@@ -266,11 +266,11 @@ fn groups_that_are_made_anew_say_why() {
         ),
         (
             "SELECT (MIN(STR(?b)) AS ?n) { GRAPH :v { ?a :p ?b } }",
-            "no arithmetic",
+            "not arithmetic",
         ),
         (
             "SELECT (MIN(NOW() - ?b) AS ?n) { GRAPH :v { ?a :p ?b } }",
-            "hangs on more",
+            "depends on more",
         ),
         (
             "SELECT DISTINCT ?b { GRAPH :v { ?a :p ?b } } ORDER BY ?a",

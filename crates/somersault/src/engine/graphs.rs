@@ -82,7 +82,7 @@ impl Engine {
     ) -> Result<GraphWrite, EngineError> {
         let (segment, mut statements) = gathered.into_parts();
         Arc::get_mut(&mut statements)
-            .expect("nobody else has them yet")
+            .expect("no other thread has them yet")
             .sort_unstable();
         self.write_graph(graph, move |present| {
             let is_there = |ids: &&QuadIds| present.snapshot.contains(**ids);

@@ -291,7 +291,7 @@ fn a_group_is_executed_once_and_says_so() {
         plan.contains("a query group of 30 queries") && plan.contains("cells ("),
         "{plan}"
     );
-    let by_delta = "at the first close, when a combination of constants has come or gone, and";
+    let by_delta = "at the first close, when a combination of constants is added or removed, and";
     assert!(plan.contains(by_delta), "{plan}");
     let apart = engine
         .register(Some("alone"), &text(3, 1, 0, false))

@@ -100,11 +100,11 @@ impl QueryDeclaration {
         let _ = match self.operator {
             StreamOperator::IStream => writeln!(
                 text,
-                "gives the solutions that the firing before had not, as a difference of bags (ISTREAM); before the first firing there were none"
+                "gives the solutions that the previous firing did not have, as a difference of bags (ISTREAM); before the first firing there were none"
             ),
             StreamOperator::DStream => writeln!(
                 text,
-                "gives the solutions of the firing before that this one has not, as a difference of bags (DSTREAM)"
+                "gives the solutions of the previous firing that this one does not have, as a difference of bags (DSTREAM)"
             ),
             _ => Ok(()),
         };

@@ -61,17 +61,17 @@ impl Expression {
     }
 }
 
-const BETWEEN: &str = "something stands between the grouping and the kept rows (OPTIONAL, MINUS, EXISTS, a path, a subquery, a \
-    condition on what BIND makes)";
-const KEYS: &str = "it groups by what BIND makes";
+const BETWEEN: &str = "an operator stands between the grouping and the retained rows (OPTIONAL, MINUS, EXISTS, a path, a \
+    subquery, a condition on a value of BIND)";
+const KEYS: &str = "it groups by a value of BIND";
 const SOLUTIONS: &str = "it counts DISTINCT solutions";
-const VALUES: &str = "an aggregate is of DISTINCT values of an expression";
+const VALUES: &str = "an aggregate is over DISTINCT values of an expression";
 const COMPUTED: &str =
-    "an aggregate is of an expression that hangs on more than the values in its row";
-const EXTREME: &str = "MIN or MAX is of an expression that is no arithmetic";
+    "an aggregate is over an expression that depends on more than the values in its row";
+const EXTREME: &str = "MIN or MAX is over an expression that is not arithmetic";
 const CUSTOM: &str = "it has an aggregate that is not one of COUNT, SUM, AVG, MIN and MAX";
 /// The obstacle of a sort by variables that DISTINCT drops.
-pub(super) const SORTED: &str = "it is sorted by what is not among its DISTINCT values";
+pub(super) const SORTED: &str = "it is sorted by a value that is not among its DISTINCT values";
 
 /// The kept rows below a grouping.
 #[derive(Default)]

@@ -195,7 +195,7 @@ impl IncrementalQuery {
     ) -> Result<IncrementalQuery, &'static str> {
         let inner = prepared.inner();
         if inner.compiled.constants.terms.len() > MOST_CONSTANTS {
-            return Err("it has very many constants");
+            return Err("it has too many constants");
         }
         if let Some(obstacle) = obstacle(&inner.compiled.root) {
             return Err(obstacle);

@@ -73,7 +73,7 @@ impl Pass<'_> {
                 }
             },
             Content::Nothing | Content::Counter(_) => {
-                unreachable!("an empty list is published anew, and a count is not a list")
+                unreachable!("an empty list is published again, and a count is not a list")
             }
         }
     }
