@@ -5,6 +5,7 @@ pub(crate) mod connections;
 pub(crate) mod engine_error;
 pub(crate) mod entities;
 pub(crate) mod error;
+pub(crate) mod event_streams;
 pub(crate) mod gate;
 pub(crate) mod hosts;
 pub(crate) mod middleware;

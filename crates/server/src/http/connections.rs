@@ -5,6 +5,7 @@
 //! thread marks an idle connection, and the connection closes itself, or serves the request that it
 //! has begun in the meantime.
 
+use crate::http::event_streams::EventStream;
 use axum::Router;
 use axum::body::Body as AnyBody;
 use axum::http::{HeaderValue, Request, Response, header};
@@ -47,6 +48,8 @@ pub(crate) struct Connection {
     evicted: Notify,
     /// Whether the body of the current request has not been read to its end.
     has_unread_body: AtomicBool,
+    /// Whether an answer on it was an event stream.
+    is_event_stream: AtomicBool,
 }
 
 impl Connection {
@@ -58,7 +61,13 @@ impl Connection {
             idle_since: AtomicU64::new(0),
             evicted: Notify::new(),
             has_unread_body: AtomicBool::new(false),
+            is_event_stream: AtomicBool::new(false),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Connection {
+        Connection::new(false)
     }
 
     /// Whether the connection is beyond the limit.
@@ -73,6 +82,15 @@ impl Connection {
         } else {
             self.flags.fetch_and(!STALLED, Ordering::AcqRel);
         }
+    }
+
+    /// Whether the connection carries an event stream, or has carried one.
+    pub(crate) fn is_event_stream(&self) -> bool {
+        self.is_event_stream.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_event_stream(&self) {
+        self.is_event_stream.store(true, Ordering::Release);
     }
 
     /// Completes when the connection must make way for another.
@@ -195,6 +213,9 @@ pub(crate) async fn exchange(
         request.extensions_mut().insert(Reserved);
     }
     let mut response = router.call(request).await?;
+    if response.extensions().get::<EventStream>().is_some() {
+        connection.set_event_stream();
+    }
     if connection.is_reserved || unread.load(Ordering::Relaxed) {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);

@@ -4,8 +4,8 @@
 
 use crate::config::ServerConfig;
 use crate::http::connections::{Connection, Connections, exchange};
+use crate::http::event_streams::{EventThreads, limit_unsent, serve_apart};
 use crate::http::hosts::Hosts;
-use crate::http::repoll::Repoll;
 use crate::state::App;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -53,6 +53,7 @@ pub async fn serve(
     let app = App::new(engine, config, hosts, stopping);
     let router = crate::routes::router(app.clone());
     let mut shutdown = pin!(shutdown);
+    let event_threads = EventThreads::start()?;
     let mut tasks = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -89,7 +90,7 @@ pub async fn serve(
             break;
         };
         let serving = serve_connection(app.clone(), socket, router.clone(), connection.clone());
-        let task = tasks.spawn(Repoll::new(serving));
+        let task = tasks.spawn(serve_apart(event_threads.handle(), connection.clone(), serving));
         open.opened(task.id(), connection);
     }
     drop(listener);
@@ -155,6 +156,8 @@ async fn serve_connection(
 struct Guarded {
     socket: TcpStream,
     patience: Duration,
+    /// Whether the bytes that wait in the system have a limit, which event streams have.
+    is_limited: bool,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
     connection: Arc<Connection>,
@@ -165,9 +168,19 @@ impl Guarded {
         Guarded {
             socket,
             patience,
+            is_limited: false,
             deadline: None,
             connection,
         }
+    }
+
+    /// Call before bytes are written.
+    fn limit(&mut self) -> io::Result<()> {
+        if !self.is_limited && self.connection.is_event_stream() {
+            limit_unsent(&self.socket)?;
+            self.is_limited = true;
+        }
+        Ok(())
     }
 
     fn watch<T>(
@@ -212,6 +225,7 @@ impl AsyncWrite for Guarded {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.limit()?;
         let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.watch(context, polled)
     }
@@ -221,6 +235,7 @@ impl AsyncWrite for Guarded {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.limit()?;
         let polled = Pin::new(&mut self.socket).poll_write_vectored(context, parts);
         self.watch(context, polled)
     }

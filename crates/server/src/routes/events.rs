@@ -8,6 +8,7 @@
 //! comes.
 
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::event_streams::EventStream;
 use crate::http::gate::Lane;
 use crate::http::negotiate::Accept;
 use crate::http::text::{Params, shorten};
@@ -78,6 +79,7 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
         Some((Ok::<_, Infallible>(bytes), feed))
     }));
     let mut response = Response::new(body);
+    response.extensions_mut().insert(EventStream);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

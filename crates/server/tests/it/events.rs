@@ -428,6 +428,46 @@ fn subscribers_that_do_not_read_share_what_waits_for_them() {
     assert_eq!(reader.firing()["close_ms"], 42_000);
 }
 
+/// The system takes little for a client that does not read, where it would take megabytes: what it
+/// took is what the client can still read before it is told.
+#[cfg(target_os = "linux")]
+#[test]
+fn little_waits_in_the_system_for_a_client_that_does_not_read() {
+    let mut config = ServerConfig::default();
+    config.subscriber_backlog_bytes = 1 << 20;
+    config.stall_timeout = Duration::from_secs(3600);
+    let (server, path) = started(TestServer::with(engine_config(), config));
+    let mut reader = server.events(&format!("{RESULTS}?from=now"), &[]);
+    assert!(reader.comment());
+    let slow = || measured(&server, "somersault_http_subscribers_slow_total ");
+    let value = "x".repeat(1000);
+    let (mut second, mut sent) = (0, 0);
+    while slow() == 0 {
+        let lines: String = (0..500)
+            .map(|row| {
+                format!(
+                    "{}\t<http://e/{value}{row}> <http://e/p> \"x\" .\n",
+                    second * 1000
+                )
+            })
+            .collect();
+        server.push(&path, &lines).expect(200);
+        second += 1;
+        sent += lines.len();
+        server.advance(&path, second * 1000);
+        let quiet = server.engine.quiesce(Duration::from_secs(60));
+        quiet.expect("a slow client holds nothing up");
+        assert!(sent < 100 << 20, "it is never slow");
+    }
+    let told = std::iter::from_fn(|| reader.next());
+    let taken: usize = told
+        .take_while(|event| event.event.is_none())
+        .map(|event| event.data.len())
+        .sum();
+    // One event that had begun is sent whole; without a limit the system takes several.
+    assert!(taken < 1_200_000, "{taken} bytes");
+}
+
 /// Events of several pieces, those of one that is too long to be kept among them, are whole.
 #[test]
 fn long_events_are_whole() {
