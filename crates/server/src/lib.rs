@@ -6,19 +6,23 @@
 //! through `http::gate` and not on an async thread. The one exception is a light query, which is
 //! answered in microseconds (`routes::sparql`).
 //!
+//! Rooms, lowest first: config, http, remote, event_stream, state, routes, serve, any_input.
+//!
 //! **Invariant:** this crate decides nothing about data. The engine decides what a request means;
 //! this crate reads and bounds the request, and puts the answer or error into HTTP.
 
 #[cfg(test)]
 mod any_input;
 mod config;
+mod event_stream;
 mod http;
 mod remote;
 mod routes;
+mod serve;
 mod state;
 
 pub use config::{Cors, ServerConfig};
 pub use http::recovering::serve_while_opening;
-pub use http::serve::{Running, serve};
 pub use http::time::parse_rfc3339;
 pub use remote::HttpRemote;
+pub use serve::{Running, serve};

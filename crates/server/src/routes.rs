@@ -4,7 +4,6 @@ pub(crate) mod batch;
 pub(crate) mod declarations;
 pub(crate) mod events;
 pub(crate) mod exposition;
-pub(crate) mod firings;
 pub(crate) mod graph_store;
 pub(crate) mod health;
 pub(crate) mod index;
@@ -17,12 +16,7 @@ pub(crate) mod results;
 pub(crate) mod sparql;
 pub(crate) mod streams;
 
-use crate::http::error::ApiError;
-use crate::http::middleware::middleware;
 use crate::state::App;
-use axum::Router;
-use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use queries::Queries;
 use streams::Streams;
@@ -102,42 +96,4 @@ fn graph_methods() -> MethodRouter<App> {
         .merge(get(handler))
         .merge(post(handler))
         .merge(delete(handler))
-}
-
-/// Builds the router of the whole service.
-pub(crate) fn router(app: App) -> Router {
-    routes()
-        .into_iter()
-        .fold(Router::new(), |router, (path, _, methods)| {
-            router.route(path, methods)
-        })
-        .fallback(nothing_here)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(app.clone(), middleware))
-        .with_state(app)
-}
-
-async fn nothing_here(uri: Uri) -> ApiError {
-    let path = uri.path();
-    for (kind, what) in [("/streams/", "stream"), ("/queries/", "query")] {
-        if path.starts_with(kind) {
-            return ApiError::not_found(format!(
-                "There is nothing at this address. If the name of the {what} holds a /, percent-encode it as %2F: {kind}http%3A%2F%2Fexample.org%2Fname."
-            ));
-        }
-    }
-    ApiError::not_found(
-        "There is nothing at this address. GET / lists what there is, GET /openapi.json describes it.",
-    )
-}
-
-async fn wrong_method(method: Method) -> ApiError {
-    let method = crate::http::text::shorten(method.as_str());
-    ApiError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "method_not_allowed",
-        format!(
-            "This address takes no {method}. The Allow header lists the methods that it takes."
-        ),
-    )
 }

@@ -2,17 +2,19 @@
 //! span all requests.
 
 use crate::config::ServerConfig;
-use crate::http::body::Budget;
+use crate::event_stream::texts::Firings;
+use crate::http::body::Bodies;
 use crate::http::gate::Gate;
 use crate::http::hosts::Hosts;
-use crate::routes::firings::Firings;
-use crate::routes::metrics::HttpMetrics;
-use crate::routes::results;
+use crate::http::metrics::HttpMetrics;
 use axum::http::{HeaderMap, header};
 use somersault::{Backlog, Engine};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{Semaphore, watch};
+
+/// Large answers that are sent at one time; each holds its columns in memory until it is sent.
+pub(crate) const LARGE_ANSWERS: usize = 64;
 
 /// The state of one server; clones are handles to it.
 #[derive(Clone)]
@@ -24,7 +26,7 @@ pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) gate: Gate,
     pub(crate) hosts: Hosts,
-    pub(crate) budget: Budget,
+    pub(crate) bodies: Bodies,
     pub(crate) http: HttpMetrics,
     /// Held while a stream is declared or a query is registered.
     pub(crate) declarations: Mutex<()>,
@@ -59,7 +61,7 @@ impl App {
             engine,
             gate: Gate::new(&config),
             hosts,
-            budget: Budget::new(config.body_budget),
+            bodies: Bodies::new(&config),
             http: HttpMetrics::new(),
             declarations: Mutex::new(()),
             backlog: Backlog::new(
@@ -68,7 +70,7 @@ impl App {
             ),
             firings: Firings::new(),
             subscribers: Arc::new(Semaphore::new(subscribers)),
-            large_answers: results::large_answer_places(),
+            large_answers: Arc::new(Semaphore::new(LARGE_ANSWERS)),
             stopping,
             config,
         }))

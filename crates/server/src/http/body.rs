@@ -1,9 +1,9 @@
 //! Reads a request's body: at most the limit's bytes, at most the budget over all requests, only
 //! while the client keeps sending, and only in encodings that the server understands.
 
+use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate;
-use crate::state::App;
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use futures_util::StreamExt as _;
@@ -21,10 +21,10 @@ const LINGER: Duration = Duration::from_secs(3);
 
 /// The budget of bytes that all request bodies may occupy together.
 #[derive(Debug)]
-pub(crate) struct Budget(Arc<Semaphore>);
+struct Budget(Arc<Semaphore>);
 
 impl Budget {
-    pub(crate) fn new(bytes: u64) -> Budget {
+    fn new(bytes: u64) -> Budget {
         let grains = usize::try_from(bytes.div_ceil(GRAIN)).unwrap_or(usize::MAX);
         Budget(Arc::new(Semaphore::new(
             grains.clamp(1, Semaphore::MAX_PERMITS),
@@ -67,76 +67,94 @@ impl BodyBytes {
     }
 }
 
-/// Reads the whole body.
-///
-/// # Errors
-/// 413 over the limit, 415 for a `Content-Encoding`, 408 when the client stops sending, 400 when it
-/// disconnects, 503 when the budget is used up.
-pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> ApiResult<BodyBytes> {
-    if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
-        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
-    {
-        return Err(ApiError::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_encoding",
-            "This server takes bodies without Content-Encoding only. Unpack the body before sending it (the command line's load and push do that for .gz and .zst).",
-        ));
+/// The limits on request bodies, and the budget that they share.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    limit: u64,
+    stall_timeout: Duration,
+    budget: Budget,
+}
+
+impl Bodies {
+    pub(crate) fn new(config: &ServerConfig) -> Bodies {
+        Bodies {
+            limit: config.body_limit,
+            stall_timeout: config.stall_timeout,
+            budget: Budget::new(config.body_budget),
+        }
     }
-    let limit = app.config.body_limit;
-    let declared = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let mut stream = body.into_data_stream();
-    if declared.is_some_and(|length| length > limit) {
-        linger(&mut stream).await;
-        return Err(too_large(limit, declared));
-    }
-    let mut held = BodyBytes {
-        bytes: Vec::with_capacity(declared.unwrap_or(0).min(1 << 20) as usize),
-        _share: None,
-    };
-    let mut charged: u64 = 0;
-    loop {
-        let chunk = match tokio::time::timeout(app.config.stall_timeout, stream.next()).await {
-            Ok(None) => return Ok(held),
-            Ok(Some(Ok(chunk))) => chunk,
-            Ok(Some(Err(error))) => {
-                return Err(ApiError::bad_request(
-                    "broken_body",
-                    format!(
-                        "The body ended before it was complete ({error}). Nothing of it was used."
-                    ),
-                ));
-            }
-            Err(_elapsed) => {
-                return Err(ApiError::new(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "stalled_body",
-                    format!(
-                        "Nothing more of the body came for {} s. Nothing of it was used; send it again.",
-                        app.config.stall_timeout.as_secs_f32()
-                    ),
-                ));
-            }
-        };
-        let length = (held.bytes.len() + chunk.len()) as u64;
-        if length > limit {
-            drop(held);
+
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    /// 413 over the limit, 415 for a `Content-Encoding`, 408 when the client stops sending, 400
+    /// when it disconnects, 503 when the budget is used up.
+    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> ApiResult<BodyBytes> {
+        if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
+            && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+        {
+            return Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_encoding",
+                "This server takes bodies without Content-Encoding only. Unpack the body before sending it (the command line's load and push do that for .gz and .zst).",
+            ));
+        }
+        let limit = self.limit;
+        let declared = headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let mut stream = body.into_data_stream();
+        if declared.is_some_and(|length| length > limit) {
             linger(&mut stream).await;
             return Err(too_large(limit, declared));
         }
-        let needed = length.div_ceil(GRAIN);
-        if needed > charged {
-            let more = app
-                .budget
-                .take(u32::try_from(needed - charged).unwrap_or(u32::MAX))?;
-            match &mut held._share {
-                Some(share) => share.merge(more),
-                None => held._share = Some(more),
+        let mut held = BodyBytes {
+            bytes: Vec::with_capacity(declared.unwrap_or(0).min(1 << 20) as usize),
+            _share: None,
+        };
+        let mut charged: u64 = 0;
+        loop {
+            let chunk = match tokio::time::timeout(self.stall_timeout, stream.next()).await {
+                Ok(None) => return Ok(held),
+                Ok(Some(Ok(chunk))) => chunk,
+                Ok(Some(Err(error))) => {
+                    return Err(ApiError::bad_request(
+                        "broken_body",
+                        format!(
+                            "The body ended before it was complete ({error}). Nothing of it was used."
+                        ),
+                    ));
+                }
+                Err(_elapsed) => {
+                    return Err(ApiError::new(
+                        StatusCode::REQUEST_TIMEOUT,
+                        "stalled_body",
+                        format!(
+                            "Nothing more of the body came for {} s. Nothing of it was used; send it again.",
+                            self.stall_timeout.as_secs_f32()
+                        ),
+                    ));
+                }
+            };
+            let length = (held.bytes.len() + chunk.len()) as u64;
+            if length > limit {
+                drop(held);
+                linger(&mut stream).await;
+                return Err(too_large(limit, declared));
             }
-            charged = needed;
+            let needed = length.div_ceil(GRAIN);
+            if needed > charged {
+                let more = self
+                    .budget
+                    .take(u32::try_from(needed - charged).unwrap_or(u32::MAX))?;
+                match &mut held._share {
+                    Some(share) => share.merge(more),
+                    None => held._share = Some(more),
+                }
+                charged = needed;
+            }
+            held.bytes.extend_from_slice(&chunk);
         }
-        held.bytes.extend_from_slice(&chunk);
     }
 }
 

@@ -5,7 +5,6 @@
 //! thread marks an idle connection, and the connection closes itself, or serves the request that it
 //! has begun in the meantime.
 
-use crate::http::event_streams::EventStream;
 use axum::Router;
 use axum::body::Body as AnyBody;
 use axum::http::{HeaderValue, Request, Response, header};
@@ -36,6 +35,10 @@ const EVICTED: u8 = 4;
 /// Marks requests on connections beyond the limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reserved;
+
+/// Marks an answer that is an event stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventStream;
 
 /// The state of a connection that other threads see.
 #[derive(Debug)]

@@ -1,4 +1,12 @@
-//! Event times in headers: milliseconds since the Unix epoch, or an RFC 3339 date-time.
+//! Event times in headers (milliseconds since the Unix epoch, or an RFC 3339 date-time), and
+//! durations in JSON.
+
+use std::time::Duration;
+
+/// Returns a duration in whole microseconds, for JSON.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
 
 /// Parses `2023-11-14T22:13:20.5+01:00` into milliseconds since the Unix epoch. Digits after the
 /// milliseconds are refused: event times are in milliseconds, and truncating would reorder them.

@@ -1,7 +1,6 @@
 //! Declarations under a name: streams and continuous queries. Showing, declaring and dropping are
 //! the same for both.
 
-use crate::http::body;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
 use crate::http::text::{Params, percent_decode};
@@ -67,7 +66,7 @@ pub(crate) async fn in_turn<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let (head, body) = request.into_parts();
     let name = name_of(head.uri.path(), path, "")?;
-    let held = body::read(&app, &head.headers, body).await?;
+    let held = app.bodies.read(&head.headers, body).await?;
     let text = held.text()?.to_owned();
     let shared = app.clone();
     let declared = (app.gate)

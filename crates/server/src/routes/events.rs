@@ -7,13 +7,13 @@
 //! the engine's subscription, whose count and memory are bounded, and are written when their turn
 //! comes.
 
+use crate::event_stream::texts::{OwnText, Piece};
+use crate::http::connections::EventStream;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::event_streams::EventStream;
 use crate::http::gate::Lane;
 use crate::http::negotiate::Accept;
 use crate::http::text::{Params, shorten};
 use crate::routes::declarations::name_of;
-use crate::routes::firings::{OwnText, Piece};
 use crate::routes::results::Turns;
 use crate::state::App;
 use axum::body::{Body, Bytes};

@@ -170,7 +170,7 @@ async fn document(
             .collect();
         return Err(body::unsupported(body_type.as_deref(), &supported));
     }
-    let held = body::read(app, &head.headers, body).await?;
+    let held = app.bodies.read(&head.headers, body).await?;
     match format {
         Some(format) => {
             nesting::check(&held, format)?;

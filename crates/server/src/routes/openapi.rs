@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 mod schemas;
 
 /// One method of one address.
-struct Operation {
+struct OperationDoc {
     method: &'static str,
     path: &'static str,
     id: &'static str,
@@ -108,8 +108,8 @@ const fn op(
     id: &'static str,
     tag: &'static str,
     summary: &'static str,
-) -> Operation {
-    Operation {
+) -> OperationDoc {
+    OperationDoc {
         method,
         path,
         id,
@@ -124,68 +124,68 @@ const fn op(
 }
 
 #[rustfmt::skip]
-fn operations() -> Vec<Operation> {
+fn operations() -> Vec<OperationDoc> {
     let mut all = vec![
-        Operation { success: &[("200", "The page.", Content::Html)], ..op("get", "/", "index", "server", "What is here") },
-        Operation { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
+        OperationDoc { success: &[("200", "The page.", Content::Html)], ..op("get", "/", "index", "server", "What is here") },
+        OperationDoc { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
             description: "SPARQL 1.1 Protocol. The query sees the stable snapshot at its start and nothing after; its number is in the header Somersault-Sn.",
             ..op("get", "/query", "queryGet", "SPARQL", "Answer a SPARQL query") },
-        Operation { parameters: DATASET, body: Body::Query, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "413", "415", "422"],
+        OperationDoc { parameters: DATASET, body: Body::Query, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "413", "415", "422"],
             ..op("post", "/query", "queryPost", "SPARQL", "Answer a SPARQL query") },
-        Operation { parameters: USING, body: Body::Update, success: &[("200", "The update is stable: every later query sees it.", Content::Json("UpdateSummary"))], errors: &["413", "415", "422"],
+        OperationDoc { parameters: USING, body: Body::Update, success: &[("200", "The update is stable: every later query sees it.", Content::Json("UpdateSummary"))], errors: &["413", "415", "422"],
             ..op("post", "/update", "update", "SPARQL", "Carry out a SPARQL update") },
-        Operation { parameters: EXPLAIN_GET, success: &[("200", "The plan.", Content::Text)], errors: &["422"],
+        OperationDoc { parameters: EXPLAIN_GET, success: &[("200", "The plan.", Content::Text)], errors: &["422"],
             ..op("get", "/explain", "explainGet", "SPARQL", "Say how a query would run") },
-        Operation { parameters: EXPLAIN_POST, body: Body::Query, success: &[("200", "The plan.", Content::Text)], errors: &["413", "415", "422"],
+        OperationDoc { parameters: EXPLAIN_POST, body: Body::Query, success: &[("200", "The plan.", Content::Text)], errors: &["413", "415", "422"],
             ..op("post", "/explain", "explainPost", "SPARQL", "Say how a query would run") },
-        Operation { success: &[("200", "The streams.", Content::Json("StreamList"))],
+        OperationDoc { success: &[("200", "The streams.", Content::Json("StreamList"))],
             ..op("get", "/streams", "listStreams", "streams", "List the streams") },
-        Operation { parameters: STREAM, success: &[("200", "The stream.", Content::Json("Stream"))], errors: &["404"],
+        OperationDoc { parameters: STREAM, success: &[("200", "The stream.", Content::Json("Stream"))], errors: &["404"],
             ..op("get", "/streams/{name}", "showStream", "streams", "Show a stream") },
-        Operation { parameters: STREAM, body: Body::Text("A CREATE STREAM text whose IRI is the URL's name."), errors: &["409", "413"],
+        OperationDoc { parameters: STREAM, body: Body::Text("A CREATE STREAM text whose IRI is the URL's name."), errors: &["409", "413"],
             success: &[("200", "The same text had declared it before.", Content::Json("Stream")), ("201", "It is declared.", Content::Json("Stream"))],
             ..op("put", "/streams/{name}", "createStream", "streams", "Declare a stream") },
-        Operation { parameters: PUSH, body: Body::Push, errors: &["404", "409", "413", "415", "429"],
+        OperationDoc { parameters: PUSH, body: Body::Push, errors: &["404", "409", "413", "415", "429"],
             success: &[("200", "The push is durable, or a repeat was dropped.", Content::Json("PushReceipt"))],
             description: "All of a push is taken or nothing. The event time is that of the header for the whole body, or that of each line in text/tab-separated-values: `t_ms<TAB>statement .`, one statement in N-Triples or N-Quads a line; on a stream declared ARRIVAL TIME it is the clock's and none is given. Event times must not go back. A push whose (stream, source, sequence number) was taken before is dropped and acknowledged with `repeated`.",
             ..op("post", "/streams/{name}", "push", "streams", "Push statements into a stream") },
-        Operation { parameters: STREAM, success: &[("204", "It is dropped.", Content::None)], errors: &["404", "409"],
+        OperationDoc { parameters: STREAM, success: &[("204", "It is dropped.", Content::None)], errors: &["404", "409"],
             ..op("delete", "/streams/{name}", "dropStream", "streams", "Drop a stream that no query windows") },
-        Operation { parameters: STREAM, body: Body::Json("AdvanceOne"), success: &[("200", "The stream is complete through this time.", Content::Json("Advanced"))], errors: &["404", "413"],
+        OperationDoc { parameters: STREAM, body: Body::Json("AdvanceOne"), success: &[("200", "The stream is complete through this time.", Content::Json("Advanced"))], errors: &["404", "413"],
             description: "An event-time heartbeat: every statement with an earlier event time has been sent. Closes that become due by it fire.",
             ..op("post", "/streams/{name}/advance", "advanceStream", "streams", "Move a stream's time") },
-        Operation { parameters: STREAM, success: &[("200", "The stream has no time until its next statement or advance.", Content::Json("Reset"))], errors: &["404", "409"],
+        OperationDoc { parameters: STREAM, success: &[("200", "The stream has no time until its next statement or advance.", Content::Json("Reset"))], errors: &["404", "409"],
             description: "For a stream that a wrong time, or a clock that was set back, has carried away. Its declaration, what it has absorbed and the sequence numbers of its sources stay; what windows might still have seen of it is gone. Refused while a query windows it.",
             ..op("post", "/streams/{name}/reset-time", "resetStream", "streams", "Let a stream begin again") },
-        Operation { body: Body::Json("AdvanceSeveral"), success: &[("200", "The streams are complete through these times.", Content::Json("Advanced"))], errors: &["404", "413"],
+        OperationDoc { body: Body::Json("AdvanceSeveral"), success: &[("200", "The streams are complete through these times.", Content::Json("Advanced"))], errors: &["404", "413"],
             description: "All streams move in one log record, hence in one snapshot.",
             ..op("post", "/advance", "advanceStreams", "streams", "Move the time of several streams at once") },
-        Operation { parameters: QUERY_PAGE, success: &[("200", "A page of the queries.", Content::Json("QueryList"))],
+        OperationDoc { parameters: QUERY_PAGE, success: &[("200", "A page of the queries.", Content::Json("QueryList"))],
             description: "In the order of their names; `next` is the address of the next page, and null on the last.",
             ..op("get", "/queries", "listQueries", "continuous queries", "List the continuous queries") },
-        Operation { body: Body::Lines("NewQuery"), success: &[("200", "What became of the lines.", Content::Json("BatchSummary"))], errors: &["413", "415"],
+        OperationDoc { body: Body::Lines("NewQuery"), success: &[("200", "What became of the lines.", Content::Json("BatchSummary"))], errors: &["413", "415"],
             description: "Registers many queries: one JSON object a line. Each line is taken or refused for itself, in order, as if it had been put alone; the same text under the same name again changes nothing. The body is read as it comes and may be of any length. Queries that differ in names and constants alone stand in one group and are evaluated together.",
             ..op("put", "/queries:batch", "registerQueries", "continuous queries", "Register many continuous queries") },
-        Operation { parameters: QUERY_NAME, success: &[("200", "The query.", Content::Json("Query"))], errors: &["404"],
+        OperationDoc { parameters: QUERY_NAME, success: &[("200", "The query.", Content::Json("Query"))], errors: &["404"],
             ..op("get", "/queries/{name}", "showQuery", "continuous queries", "Show a continuous query") },
-        Operation { parameters: QUERY_PUT, body: Body::Text("A C-SPARQL query. The URL's name is the query's; a REGISTER header must not say another."), errors: &["404", "409", "413"],
+        OperationDoc { parameters: QUERY_PUT, body: Body::Text("A C-SPARQL query. The URL's name is the query's; a REGISTER header must not say another."), errors: &["404", "409", "413"],
             success: &[("200", "The same text was registered before, or with `replace` another one, whose place it has taken.", Content::Json("Query")), ("201", "It is registered.", Content::Json("Query"))],
             description: "With `replace` it takes the place of the query of this name in one step, so that each close is answered by one of them; if it is refused, that one is as it was. `replaced` in the answer says which that was.",
             ..op("put", "/queries/{name}", "registerQuery", "continuous queries", "Register a continuous query") },
-        Operation { parameters: QUERY_NAME, success: &[("204", "It is dropped; its event streams end.", Content::None)], errors: &["404", "409"],
+        OperationDoc { parameters: QUERY_NAME, success: &[("204", "It is dropped; its event streams end.", Content::None)], errors: &["404", "409"],
             ..op("delete", "/queries/{name}", "dropQuery", "continuous queries", "Drop a continuous query") },
-        Operation { parameters: QUERY_NAME, success: &[("204", "It is paused.", Content::None)], errors: &["404", "409"],
+        OperationDoc { parameters: QUERY_NAME, success: &[("204", "It is paused.", Content::None)], errors: &["404", "409"],
             ..op("post", "/queries/{name}/pause", "pauseQuery", "continuous queries", "Stop a query from firing") },
-        Operation { parameters: QUERY_NAME, success: &[("204", "It goes on.", Content::None)], errors: &["404", "409"],
+        OperationDoc { parameters: QUERY_NAME, success: &[("204", "It goes on.", Content::None)], errors: &["404", "409"],
             ..op("post", "/queries/{name}/resume", "resumeQuery", "continuous queries", "Let a paused query fire again") },
-        Operation { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
+        OperationDoc { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
             description: "Server-Sent Events. A firing is an event without a name; its id is the query's uid, a colon and the close time, its data a Firing. Event `gap` says that firings after the given id are no longer kept, or that the id is of another query; event `slow` says that the client is too slow and what waited for it is given up; event `end` is the last and says why: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open.",
             ..op("get", "/queries/{name}/results", "subscribe", "continuous queries", "Follow a query's answers") },
-        Operation { success: &[("200", "All is well.", Content::Json("Health")), ("503", "Something is not, as the message says; queries may be answered all the same.", Content::Json("Health"))],
+        OperationDoc { success: &[("200", "All is well.", Content::Json("Health")), ("503", "Something is not, as the message says; queries may be answered all the same.", Content::Json("Health"))],
             ..op("get", "/health", "health", "server", "Whether all is well") },
-        Operation { success: &[("200", "Counters in the Prometheus text format.", Content::Text)],
+        OperationDoc { success: &[("200", "Counters in the Prometheus text format.", Content::Text)],
             ..op("get", "/metrics", "metrics", "server", "Counters for Prometheus") },
-        Operation { success: &[("200", "This description.", Content::Json("Anything"))],
+        OperationDoc { success: &[("200", "This description.", Content::Json("Anything"))],
             ..op("get", "/openapi.json", "openapi", "server", "This description") },
     ];
     all.extend(sparql_aliases());
@@ -194,27 +194,27 @@ fn operations() -> Vec<Operation> {
 }
 
 #[rustfmt::skip]
-fn sparql_aliases() -> Vec<Operation> {
+fn sparql_aliases() -> Vec<OperationDoc> {
     [("/sparql", ["sparqlGet", "sparqlPost"]), ("/sparql/", ["sparqlSlashGet", "sparqlSlashPost"])].into_iter().flat_map(|(path, [get, post])| [
-        Operation { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
+        OperationDoc { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
             ..op("get", path, get, "SPARQL", "As /query") },
-        Operation { parameters: BOTH, body: Body::QueryOrUpdate, success: &[("200", "The answer, or what the update did.", Content::AnswerOrUpdate)], errors: &["406", "413", "415", "422"],
+        OperationDoc { parameters: BOTH, body: Body::QueryOrUpdate, success: &[("200", "The answer, or what the update did.", Content::AnswerOrUpdate)], errors: &["406", "413", "415", "422"],
             ..op("post", path, post, "SPARQL", "As /query or /update, by what is sent") },
     ]).collect()
 }
 
 #[rustfmt::skip]
-fn graph_store() -> Vec<Operation> {
+fn graph_store() -> Vec<OperationDoc> {
     let of_path = |path, parameters, ids: [&'static str; 5], put_note, post_note| vec![
-        Operation { parameters, success: &[("200", "The graph.", Content::Graph)], errors: &["404", "406"],
+        OperationDoc { parameters, success: &[("200", "The graph.", Content::Graph)], errors: &["404", "406"],
             ..op("get", path, ids[0], "graph store", "Read a graph") },
-        Operation { parameters, success: &[("200", "The graph is there.", Content::None)], errors: &["404", "406"],
+        OperationDoc { parameters, success: &[("200", "The graph is there.", Content::None)], errors: &["404", "406"],
             ..op("head", path, ids[1], "graph store", "Whether a graph is there") },
-        Operation { parameters, body: Body::Rdf, success: WRITTEN, errors: &["413", "415"], description: put_note,
+        OperationDoc { parameters, body: Body::Rdf, success: WRITTEN, errors: &["413", "415"], description: put_note,
             ..op("put", path, ids[2], "graph store", "Replace a graph") },
-        Operation { parameters, body: Body::Rdf, success: WRITTEN, errors: &["413", "415"], description: post_note,
+        OperationDoc { parameters, body: Body::Rdf, success: WRITTEN, errors: &["413", "415"], description: post_note,
             ..op("post", path, ids[3], "graph store", "Add to a graph, or load graphs") },
-        Operation { parameters, success: &[("200", "It was there and is gone.", Content::Json("GraphWrite"))], errors: &["404"],
+        OperationDoc { parameters, success: &[("200", "It was there and is gone.", Content::Json("GraphWrite"))], errors: &["404"],
             ..op("delete", path, ids[4], "graph store", "Delete a graph") },
     ];
     let mut all = of_path("/store", GRAPH, ["getGraph", "headGraph", "putGraph", "postGraph", "deleteGraph"],
@@ -227,7 +227,7 @@ fn graph_store() -> Vec<Operation> {
 
 /// Returns method, path and summary of every operation, for the index page.
 pub(crate) fn summaries() -> Vec<(String, &'static str, &'static str)> {
-    let shown = |operation: &Operation| operation.path != "/sparql/" && operation.path != "/";
+    let shown = |operation: &OperationDoc| operation.path != "/sparql/" && operation.path != "/";
     operations()
         .iter()
         .filter(|operation| shown(operation))
@@ -269,7 +269,7 @@ fn document() -> Value {
     })
 }
 
-fn operation_json(operation: &Operation) -> Value {
+fn operation_json(operation: &OperationDoc) -> Value {
     let mut responses = Map::new();
     for (status, description, content) in operation.success {
         let mut response = json!({ "description": description });

@@ -34,7 +34,7 @@ pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult 
     let sender = Sender::of(&head.headers, &params)?;
     let event_time = event_time(&head.headers, &params)?;
     let syntax = Syntax::of(&head.headers, event_time)?;
-    let held = body::read(&app, &head.headers, body).await?;
+    let held = app.bodies.read(&head.headers, body).await?;
     let engine = app.engine.clone();
     let limit = app.engine.config().limits.push_statements;
     let receipt = app

@@ -4,6 +4,7 @@
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
 use crate::http::text::{Params, percent_encode, shorten};
+use crate::http::time::micros;
 use crate::routes::declarations::{Declared, command, declare_new, in_turn, named};
 use crate::state::App;
 use axum::Json;
@@ -12,12 +13,6 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use somersault::{Engine, EngineError, QueryInfo, Reached, Replacement};
-use std::time::Duration;
-
-/// Returns a duration in whole microseconds, for JSON.
-pub(crate) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
 
 fn reached_json(reached: &Reached) -> Value {
     json!({ "stream": reached.stream, "complete_through_ms": reached.complete_through_ms, "since_ms": reached.since_ms })

@@ -5,7 +5,7 @@
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate::{Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS};
-use crate::state::App;
+use crate::state::{App, LARGE_ANSWERS};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -17,7 +17,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Largest answer that is sent in one piece, in bytes.
 const WHOLE_BYTES: usize = 256 * 1024;
@@ -29,8 +29,6 @@ const TRIED_BYTES: usize = 8 * 1024 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
 /// Pieces after which other connections have their turn, however fast the client takes them.
 const PIECES_IN_A_ROW: u32 = 4;
-/// Large answers that are sent at one time; each holds its columns in memory until it is sent.
-pub(crate) const LARGE_ANSWERS: usize = 64;
 
 /// The format of an answer, chosen once the answer's shape is known.
 #[derive(Debug, Clone, Copy)]
@@ -305,11 +303,6 @@ impl Turns {
         self.in_a_row += 1;
         Poll::Ready(())
     }
-}
-
-/// Returns the permits for large answers.
-pub(crate) fn large_answer_places() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(LARGE_ANSWERS))
 }
 
 #[cfg(test)]

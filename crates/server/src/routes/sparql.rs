@@ -58,7 +58,7 @@ async fn sparql_request(app: &App, request: Request, takes: Takes) -> ApiResult 
     let base = app.public_url(&head.headers, head.uri.path());
     let (operation, params) = if head.method == Method::POST {
         let body_type = body::media_type(&head.headers)?;
-        let held = body::read(app, &head.headers, body).await?;
+        let held = app.bodies.read(&head.headers, body).await?;
         posted(&head.uri, body_type.as_deref(), &held, takes)?
     } else {
         got(&head.uri)?
@@ -283,7 +283,7 @@ pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResu
     let (head, body) = request.into_parts();
     let (operation, params) = if head.method == Method::POST {
         let body_type = body::media_type(&head.headers)?;
-        let held = body::read(&app, &head.headers, body).await?;
+        let held = app.bodies.read(&head.headers, body).await?;
         posted(&head.uri, body_type.as_deref(), &held, Takes::Query)?
     } else {
         got(&head.uri)?

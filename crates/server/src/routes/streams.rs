@@ -1,7 +1,6 @@
 //! Streams over HTTP: `declarations` implemented for them, and moving their time. Pushing is in
 //! `push`.
 
-use crate::http::body;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
 use crate::http::text::{Params, percent_encode};
@@ -73,7 +72,7 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult 
 pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let name = named(&head.uri, Streams::PATH, "/advance")?;
-    let held = body::read(&app, &head.headers, body).await?;
+    let held = app.bodies.read(&head.headers, body).await?;
     let object = json_object(held.text()?, &["to_ms"])?;
     let to_ms = millis(object.get("to_ms"), "to_ms")?;
     advance(&app, move |engine| engine.advance(&[(name, to_ms)])).await
@@ -94,7 +93,7 @@ pub(crate) async fn reset(State(app): State<App>, request: Request) -> ApiResult
 pub(crate) async fn advance_several(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
-    let held = body::read(&app, &head.headers, body).await?;
+    let held = app.bodies.read(&head.headers, body).await?;
     let object = json_object(held.text()?, &["to_ms", "streams"])?;
     match (object.get("streams"), object.get("to_ms")) {
         (Some(Value::Object(streams)), None) => {

@@ -55,7 +55,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
     ("runtime", "Shared"),
     ("pool", "ThreadNumber"),
-    ("server", "Operation"),
     ("store", "Found"),
     ("store", "Held"),
     ("store", "Kind"),
@@ -65,4 +64,4 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
 ];
 
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.
-pub(crate) const WITHOUT_RANKS: &[&str] = &["model", "server", "sim", "somersault", "stream"];
+pub(crate) const WITHOUT_RANKS: &[&str] = &["model", "sim", "somersault", "stream"];

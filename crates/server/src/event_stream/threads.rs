@@ -1,5 +1,4 @@
-//! Connections that carry an event stream: they have threads of their own, and little of their
-//! bytes waits in the system.
+//! The threads that serve the connections which carry an event stream.
 //!
 //! The one thing to know before changing it: a connection becomes an event stream with an answer,
 //! in the middle of its life. The threads of all requests serve it until then; from then on the
@@ -14,17 +13,8 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
-
-/// Bytes of an event stream that wait in the system to be sent. Without a limit the system takes
-/// megabytes for each client that does not read.
-const UNSENT_BYTES: u32 = 64 * 1024;
-
-/// Marks an answer that is an event stream.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EventStream;
 
 /// The threads that serve event streams.
 pub(crate) struct EventThreads(Option<Runtime>);
@@ -45,7 +35,10 @@ impl EventThreads {
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        let runtime = self.0.as_ref().expect("it is taken only when this is dropped");
+        let runtime = self
+            .0
+            .as_ref()
+            .expect("it is taken only when this is dropped");
         runtime.handle().clone()
     }
 }
@@ -83,10 +76,7 @@ struct AbortOnDrop(JoinHandle<()>);
 impl Future for AbortOnDrop {
     type Output = Result<(), tokio::task::JoinError>;
 
-    fn poll(
-        mut self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(context)
     }
 }
@@ -97,30 +87,10 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Limits the bytes that wait in the system to be sent on a socket. Bytes on their way do not
-/// count, so a client that reads gets them as fast as before.
-///
-/// # Errors
-/// If the system refuses the limit.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn limit_unsent(socket: &TcpStream) -> io::Result<()> {
-    socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)
-}
-
-/// Limits the bytes that wait in the system: this one has no separate limit for unsent ones.
-///
-/// # Errors
-/// If the system refuses the limit.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn limit_unsent(socket: &TcpStream) -> io::Result<()> {
-    socket2::SockRef::from(socket).set_send_buffer_size(4 * UNSENT_BYTES as usize)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Mutex;
-    use tokio::sync::Notify;
 
     #[test]
     fn a_connection_changes_its_threads_when_it_becomes_an_event_stream() {
@@ -132,10 +102,8 @@ mod tests {
             .expect("a runtime");
         let connection = Arc::new(Connection::for_tests());
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (begun, next) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let serving = {
             let (seen, connection) = (Arc::clone(&seen), Arc::clone(&connection));
-            let (begun, next) = (Arc::clone(&begun), Arc::clone(&next));
             async move {
                 let note = || {
                     let name = std::thread::current().name().unwrap_or("none").to_owned();
@@ -145,18 +113,12 @@ mod tests {
                 tokio::task::yield_now().await;
                 note();
                 connection.set_event_stream();
-                begun.notify_one();
-                next.notified().await;
+                tokio::task::yield_now().await;
                 note();
             }
         };
-        let events = threads.handle();
-        let served = main.spawn(serve_apart(events, connection, serving));
-        main.block_on(async {
-            begun.notified().await;
-            next.notify_one();
-            served.await.expect("no panic");
-        });
+        let served = main.spawn(serve_apart(threads.handle(), connection, serving));
+        main.block_on(served).expect("no panic");
         let seen = seen.lock().expect("no panic");
         assert_eq!(*seen, ["main", "main", "somersault-events"]);
     }

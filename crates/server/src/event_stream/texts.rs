@@ -4,7 +4,7 @@
 //! an event, never the whole event. Between two pieces it keeps only the firing, and gets the text
 //! from the cache, or has it written again. So memory is bounded however slowly a client reads.
 
-use crate::routes::queries::micros;
+use crate::http::time::micros;
 use axum::body::Bytes;
 use oxrdfio::RdfFormat;
 use serde_json::json;

@@ -29,7 +29,7 @@ pub(crate) async fn middleware(
     let started = Instant::now();
     let method = request.method().clone();
     let headers = request.headers();
-    let asked = RequestInfo {
+    let info = RequestInfo {
         accept: headers.get_all(header::ACCEPT).iter().cloned().collect(),
         origin: headers.get(header::ORIGIN).cloned(),
     };
@@ -47,12 +47,12 @@ pub(crate) async fn middleware(
                 ApiError::internal("the handler was broken off").into_response()
             }),
     };
-    response = error::finish(response, &asked.accept);
+    response = error::finish(response, &info.accept);
     response.headers_mut().insert(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
-    if let Some(origin) = &asked.origin {
+    if let Some(origin) = &info.origin {
         allow_origin(&app, origin, &mut response);
     }
     let route = route.as_ref().map_or("other", MatchedPath::as_str);

@@ -2,10 +2,14 @@
 //! stopping in an orderly way. The router handles the content of HTTP; this file knows only
 //! sockets.
 
+mod middleware;
+mod router;
+
 use crate::config::ServerConfig;
+use crate::event_stream::threads::{EventThreads, serve_apart};
 use crate::http::connections::{Connection, Connections, exchange};
-use crate::http::event_streams::{EventThreads, limit_unsent, serve_apart};
 use crate::http::hosts::Hosts;
+use crate::http::socket::Guarded;
 use crate::state::App;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -14,15 +18,12 @@ use somersault::Engine;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, Sleep};
 
 /// Bytes that a request's head may have; a longer head is answered 431.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -51,7 +52,7 @@ pub async fn serve(
     let mut open = Connections::new(config.connections);
     let hosts = Hosts::new(&config, listener.local_addr()?)?;
     let app = App::new(engine, config, hosts, stopping);
-    let router = crate::routes::router(app.clone());
+    let router = router::router(app.clone());
     let mut shutdown = pin!(shutdown);
     let event_threads = EventThreads::start()?;
     let mut tasks = JoinSet::new();
@@ -90,7 +91,11 @@ pub async fn serve(
             break;
         };
         let serving = serve_connection(app.clone(), socket, router.clone(), connection.clone());
-        let task = tasks.spawn(serve_apart(event_threads.handle(), connection.clone(), serving));
+        let task = tasks.spawn(serve_apart(
+            event_threads.handle(),
+            connection.clone(),
+            serving,
+        ));
         open.opened(task.id(), connection);
     }
     drop(listener);
@@ -148,108 +153,6 @@ async fn serve_connection(
     };
     if let Err(error) = result {
         tracing::debug!(%error, "a connection ended early");
-    }
-}
-
-/// A socket whose writes fail once the other side has taken nothing for a while. Without it, a
-/// client that stops reading would hold its answer, or its place among the subscribers, forever.
-struct Guarded {
-    socket: TcpStream,
-    patience: Duration,
-    /// Whether the bytes that wait in the system have a limit, which event streams have.
-    is_limited: bool,
-    /// Runs while a write waits.
-    deadline: Option<Pin<Box<Sleep>>>,
-    connection: Arc<Connection>,
-}
-
-impl Guarded {
-    fn new(socket: TcpStream, patience: Duration, connection: Arc<Connection>) -> Guarded {
-        Guarded {
-            socket,
-            patience,
-            is_limited: false,
-            deadline: None,
-            connection,
-        }
-    }
-
-    /// Call before bytes are written.
-    fn limit(&mut self) -> io::Result<()> {
-        if !self.is_limited && self.connection.is_event_stream() {
-            limit_unsent(&self.socket)?;
-            self.is_limited = true;
-        }
-        Ok(())
-    }
-
-    fn watch<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        polled: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
-            if self.deadline.take().is_some() {
-                self.connection.set_stalled(false);
-            }
-            return polled;
-        }
-        let (patience, connection) = (self.patience, &self.connection);
-        let deadline = self.deadline.get_or_insert_with(|| {
-            connection.set_stalled(true);
-            Box::pin(tokio::time::sleep_until(Instant::now() + patience))
-        });
-        match deadline.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "the client stopped reading",
-            ))),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl AsyncRead for Guarded {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Guarded {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.limit()?;
-        let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
-        self.watch(context, polled)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.limit()?;
-        let polled = Pin::new(&mut self.socket).poll_write_vectored(context, parts);
-        self.watch(context, polled)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }
 
