@@ -1,6 +1,6 @@
-//! What a request costs: processor time of the server's threads for a light query over a kept-alive
-//! connection, and how fast a large answer is written, in process and over HTTP. The client is the
-//! main thread, whose own time is left out. Linux only: it reads `/proc/self/task`.
+//! The cost of a request: processor time of the server's threads for a light query over a
+//! kept-alive connection, and the speed of writing a large answer, in process and over HTTP. The
+//! client is the main thread, whose own time is left out. Linux only: it reads `/proc/self/task`.
 
 use somersault::{
     Answer, Clock, Engine, EngineConfig, LoadOptions, QueryOptions, QueryResultsFormat, RdfFormat,

@@ -1,9 +1,11 @@
-//! What subscribers cost that do not read: a server, many event streams that nobody takes anything
-//! from, and pushes whose firings have many rows. Prints memory, threads, the latency of pushes and
-//! what the subscribers are told once they read.
+//! The cost of subscribers that do not read: a server, many event streams that are never read, and
+//! pushes whose firings have many rows. Prints memory, threads, the latency of pushes, and the
+//! events that the subscribers get once they read.
 //!
 //! `cargo run --release -p somersault-server --example slow_subscribers -- [SUBSCRIBERS ROWS
-//! FIRINGS]` The clients live in the same process; `ulimit -n` must allow two sockets for each.
+//! FIRINGS]`
+//!
+//! The clients live in the same process; `ulimit -n` must allow two sockets for each.
 
 use somersault::{Clock, Engine, EngineConfig};
 use somersault_server::{Running, ServerConfig};
@@ -12,7 +14,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What each row's subject begins with: a firing's text has some hundred bytes for each row.
+/// The beginning of each row's subject: a firing's text has some hundred bytes for each row.
 const LONG: &str = "http://example.org/a/resource/with/a/name/of/usual/length";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -116,8 +118,8 @@ fn subscribe(address: SocketAddr) -> Result<TcpStream, Box<dyn Error>> {
     Ok(socket)
 }
 
-/// Reads an event stream until its client is told that it is slow; `false` where the stream ends,
-/// or goes on with nothing to say.
+/// Reads an event stream until its client is told that it is slow; `false` if the stream ends or
+/// goes silent.
 fn is_told(mut socket: TcpStream) -> Result<bool, Box<dyn Error>> {
     const TOLD: &[u8] = b"event: slow";
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "PREFIX : <http://example.org/> INSERT DATA { :ann :knows :bob . :bob :knows :cid }";
     engine.update(friends, &UpdateOptions::default())?;
 
-    // Posts are facts and are absorbed; where somebody is matters only while a window covers it.
+    // Posts are facts and are absorbed; a person's place matters only while a window covers it.
     let stream = "http://example.org/life";
     engine.create_stream(
         None,

@@ -1,6 +1,6 @@
-//! What a close of an aggregate over a long window costs: readings of a thousand sensors, averaged
-//! by room over ten seconds that slide by a tenth of one, with rows and groups kept from close to
-//! close and without.
+//! The cost of a close of an aggregate over a long window: readings of a thousand sensors, averaged
+//! by room over ten seconds that slide by a tenth of one, with rows and groups retained between
+//! closes and without.
 //!
 //! `cargo run --release -p somersault --example kept_groups [readings per second]`
 

@@ -1,6 +1,6 @@
-//! What a light query costs, from text to terms: selective queries in three shapes over LUBM data,
-//! as texts that all differ, as a text that comes again, and prepared; alone, and beside a heavy
-//! query. Run it with `cargo run --release -p somersault --example light_queries lubm-40.nt.zst`.
+//! The cost of a light query, from text to terms: selective queries in three shapes over LUBM data,
+//! as texts that all differ, as a repeated text, and prepared; alone, and beside a heavy query. Run
+//! it with `cargo run --release -p somersault --example light_queries lubm-40.nt.zst`.
 
 use somersault::oxrdf::Term;
 use somersault::{

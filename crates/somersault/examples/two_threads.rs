@@ -1,8 +1,8 @@
-//! What a second core is worth to heavy queries: `cargo run --release -p somersault --example
+//! The gain of a second core for heavy queries: `cargo run --release -p somersault --example
 //! two_threads -- DATA.nt.zst QUERY.rq…`. Each query runs in turns on one core (by `taskset`) and
 //! on all: the execution alone, and from its text to the text of every term. Least and median times
-//! are printed, never judged: the least of many short runs says what the engine can do on a machine
-//! where others work as well.
+//! are printed, never judged: the least of many short runs shows what the engine can do on a shared
+//! machine.
 
 use somersault::{Engine, EngineConfig, LoadOptions, QueryOptions, RdfFormat};
 use std::error::Error;

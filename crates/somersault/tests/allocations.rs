@@ -21,7 +21,7 @@ fn count() {
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -94,7 +94,7 @@ fn a_warm_selective_query_allocates_nothing() {
             "SELECT ?x ?name ?course { ?x :worksFor ?department . ?x a :FullProfessor . ?x :name ?name . ?x :teaches ?course }",
             4,
         ),
-        // What more than three lists have in common.
+        // The common members of more than three lists.
         (
             "SELECT ?x { ?x :worksFor ?department . ?x a :FullProfessor . ?x :on :north . ?x :has :tenure . ?x :has :office }",
             4,
@@ -130,7 +130,7 @@ fn a_warm_selective_query_allocates_nothing() {
         run(3);
         assert_eq!(run(5), 0, "allocations of {text}");
     }
-    // That nothing is counted says something only if something can be.
+    // A count of zero means something only if the counter can count.
     let before = COUNT.get();
     drop(std::hint::black_box(Box::new(1)));
     assert_eq!(COUNT.get() - before, 1);

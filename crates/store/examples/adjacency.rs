@@ -1,7 +1,6 @@
-//! What a data set costs in the store, and what reading it costs: bytes a triple, loading, rows of
-//! expansions, type checks. Run with `cargo run --release -p somersault-store --example adjacency
-//! <file.nt.zst> [shards]`. Figures are printed, not asserted: speed is compared in the bench
-//! crate.
+//! The cost of a data set in the store: bytes a triple, loading, rows of expansions, type checks.
+//! Run with `cargo run --release -p somersault-store --example adjacency <file.nt.zst> [shards]`.
+//! Figures are printed, not asserted: speed is compared in the bench crate.
 
 use oxttl::NTriplesParser;
 use somersault_dictionary::rdf_type;

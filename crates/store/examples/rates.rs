@@ -1,4 +1,4 @@
-//! What the store costs per statement: bulk load, stream batches, reads, window slides. Run with
+//! The cost of a statement in the store: bulk load, stream batches, reads, window slides. Run with
 //! `cargo run --release -p somersault-store --example rates [statements]`. Figures are printed, not
 //! asserted: speed is compared in the bench crate.
 

@@ -79,7 +79,7 @@ fn term() -> impl Strategy<Value = Term> {
     })
 }
 
-/// What a view shows, as a term; triple terms are put together from their parts.
+/// The term that a view shows; triple terms are put together from their parts.
 fn seen(dictionary: &Dictionary, id: TermId, view: TermView<'_>) -> Option<Term> {
     let mut text = String::new();
     view.write_text(&mut text);
@@ -138,8 +138,7 @@ proptest! {
             prop_assert!(by_lookup.is_none_or(|known| known == id));
             prop_assert_eq!(*model.entry(term.clone()).or_insert(id), id);
         }
-        // All at once, by one that remembers what another has met: of this dictionary, or of one
-        // that is gone.
+        // All at once, with the memory of another look-up: of this dictionary, or of a dropped one.
         for remembers in [dictionary.number(), 0] {
             let other = Dictionary::new();
             let of = if remembers == 0 { &other } else { &dictionary };
@@ -241,7 +240,8 @@ fn threads_that_intern_the_same_terms_get_the_same_ids() {
     let ids = |thread: usize| -> Vec<TermId> {
         let mut interner = Interner::new(&dictionary);
         let mut ids = vec![TermId::UNBOUND; terms.len()];
-        // Each goes its own way through the same terms, so that each is first at some of them.
+        // Each thread takes its own way through the same terms, so that each is first at some of
+        // them.
         for step in 0..terms.len() {
             let at = if thread.is_multiple_of(2) {
                 step

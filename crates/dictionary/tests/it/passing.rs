@@ -1,4 +1,4 @@
-//! Passing terms against a dull twin that knows who has which term, and under threads.
+//! Transient terms against a dull twin that knows the holders of each term, and under threads.
 
 use oxrdf::{Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Terms by what they are called here, with their ids.
 type Named = Vec<(u8, TermId)>;
 
-/// Who has which term, by plain lists.
+/// The holders of each term, in plain lists.
 #[derive(Default)]
 struct Twin {
     slices: Vec<(u32, Named, Lease)>,
@@ -75,7 +75,7 @@ struct Twin {
 }
 
 impl Twin {
-    /// What somebody has.
+    /// The terms that are held.
     fn alive(&self) -> BTreeMap<u8, TermId> {
         let of_slices = self.slices.iter().flat_map(|(_, terms, _)| terms);
         let of_answers = self.answers.iter().flat_map(|(terms, _)| terms);
@@ -84,7 +84,8 @@ impl Twin {
         passing.chain(permanent).collect()
     }
 
-    /// An id was given for a term: the one that somebody has, or one that never was another's.
+    /// Checks an id that was given for a term: the id that a holder has, or one that never was
+    /// another term's.
     fn was_given(&mut self, number: u8, id: TermId) {
         if let Some(known) = self.alive().get(&number) {
             assert_eq!(
@@ -118,7 +119,7 @@ impl Twin {
         }
     }
 
-    /// What is made permanent makes its parts so.
+    /// Making a term permanent makes its parts permanent.
     fn make_permanent(&mut self, number: u8, id: TermId, dictionary: &Dictionary) {
         self.permanent.insert(number, id);
         for part in dictionary.triple_term(id).into_iter().flatten() {
@@ -177,7 +178,7 @@ impl Twin {
                 match dictionary.lookup_held(term(number).as_ref(), &mut held) {
                     Some(id) => {
                         self.was_given(number, id);
-                        // As an execution would that puts it into its answer.
+                        // As an execution would hold a term for its answer.
                         let kept = dictionary.hold([id].iter());
                         self.answers.push((vec![(number, id)], kept));
                     }
@@ -216,7 +217,7 @@ proptest! {
         }
         reclaim_all(&dictionary);
         twin.check(&dictionary);
-        // Nothing is left that nobody has. The parts of a triple term go with it.
+        // Only held terms are left. The parts of a triple term are reclaimed with it.
         let alive = twin.alive();
         let mut known: BTreeSet<TermId> = alive.values().copied().collect();
         let parts = alive.values().filter_map(|id| dictionary.triple_term(*id));

@@ -29,7 +29,7 @@ fn every_benchmark_query_parses() {
             count += 1;
         }
     }
-    // As published, without a header and with everything in small letters.
+    // As published: without a header, and all in lower case.
     for file in files_below(&data.join("citybench/queries/published"), &[".txt"]) {
         let text = std::fs::read_to_string(&file).expect("a test file is readable");
         let refused = parser.parse_continuous(&text).err();

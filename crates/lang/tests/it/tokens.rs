@@ -76,7 +76,7 @@ fn places_count_characters() {
     assert_eq!(Place::of(text, usize::MAX), Place { line: 2, column: 6 });
 }
 
-/// What lies between the tokens is white space and comments.
+/// The text between tokens is white space and comments.
 fn is_blank(text: &str) -> bool {
     text.split(['\n', '\r']).all(|line| {
         let line = line.trim_start_matches([' ', '\t']);
@@ -277,7 +277,7 @@ proptest! {
         read_every_way(&text);
     }
 
-    /// What the parser accepts without rewriting, the grammar accepts too.
+    /// The grammar accepts everything that the parser accepts without rewriting.
     #[test]
     fn the_grammar_is_no_stricter(text in soup()) {
         if Parser::new().with_base("http://example.org/").parse_query(&text).is_ok() {

@@ -413,7 +413,7 @@ fn a_predicate_that_is_its_own_end_is_found_behind_others() {
 
 #[test]
 fn the_choice_among_equals_does_not_depend_on_the_order_of_ids() {
-    // Of two names of one virtual shard the one that is learnt first has the lower id.
+    // Of two names of one virtual shard, the one that is interned first has the lower id.
     let shard = |n: usize| VirtualShard::of_hash(term_hash(iri(&format!("s{n}")).as_ref().into()));
     let one = (1..).find(|n| shard(*n) == shard(0)).expect("names enough");
     let typed = |text: &str, datatype| Literal::new_typed_literal(text, datatype);
@@ -446,7 +446,7 @@ fn the_choice_among_equals_does_not_depend_on_the_order_of_ids() {
     ] {
         assert_eq!(rows(&forwards, text), rows(&backwards, text), "{text}");
     }
-    // Of literals of unlike types no three go round in a ring.
+    // The order of literals of unlike types is transitive: no three of them form a cycle.
     let mut unlike = ["\"2\"", "10", "\"1\"@en", "true", "\"5\"^^:t"];
     let least = |of: &[&str]| {
         let values = of.join(" ");

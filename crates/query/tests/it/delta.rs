@@ -28,14 +28,14 @@ pub(crate) struct Shape {
     pub(crate) step: i64,
 }
 
-/// What happens before a close.
+/// The changes before a close.
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
-    /// What comes to each of the two streams.
+    /// The statements that arrive in each of the two streams.
     pub(crate) came: [Vec<Triple>; 2],
     /// A statement of a stored graph that is inserted or deleted.
     pub(crate) changed: Option<(bool, &'static str, Triple)>,
-    /// A statement that comes late to a stream, so many batches back.
+    /// A statement that arrives late in a stream, this many batches back.
     pub(crate) late: Option<(usize, i64, Triple)>,
     /// The close is not executed.
     pub(crate) is_skipped: bool,
@@ -89,7 +89,7 @@ pub(crate) struct World {
     store: Arc<Store>,
     writers: Vec<ShardWriter>,
     sn: Sn,
-    /// By stream: what came in each batch.
+    /// For each stream, the statements of each batch.
     came: [Vec<Vec<TripleIds>>; 2],
 }
 
@@ -268,8 +268,8 @@ pub(crate) fn rows(answer: Answer, dictionary: &Dictionary) -> Vec<Vec<String>> 
     }
 }
 
-/// What became of a query over a scenario: executions by delta and anew; `None` where it is never
-/// kept.
+/// The outcome of a query over a scenario: its incremental and its whole executions; `None` if its
+/// rows are never retained.
 pub(crate) type Outcome = Option<(usize, usize)>;
 
 /// Plays a scenario; `spoil` may do to the kept rows what must not be done.
@@ -287,7 +287,7 @@ pub(crate) fn play(
     Ok(Some((played.by_delta, played.anew)))
 }
 
-/// How many executions there were.
+/// The numbers of executions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Played {
     pub(crate) by_delta: usize,
@@ -306,7 +306,7 @@ pub(crate) fn play_within(
     let mut world = World::new();
     world.store_all(&scenario.stored);
     let dataset = world.dataset();
-    // Of generated texts a few give a variable two values.
+    // A few generated texts give a variable two values.
     let Ok(query) = Parser::new().parse_query(text) else {
         return Ok(None);
     };
@@ -473,8 +473,8 @@ pub(crate) fn scene(stored: &[(&'static str, &str)], came: &[[&str; 2]]) -> Scen
 pub(crate) const JOIN: &str =
     "PREFIX : <http://x/> SELECT * { GRAPH :v { ?a :p ?b } GRAPH :w { ?b :q ?c } ?c :r ?d }";
 
-/// Of ten closes only the first one is evaluated as a whole, as long as what is stored stays; a
-/// change of what no pattern reads is none.
+/// Of ten closes only the first is evaluated as a whole, as long as the stored data stays; a change
+/// that no pattern reads does not count.
 #[test]
 fn only_the_first_close_is_evaluated_as_a_whole() {
     let came = ["a p b", "a p b c p d", ""].map(|v| [v, "b q c d q c"]);
@@ -508,8 +508,8 @@ fn ex1_a_lost_row_is_noticed() {
     assert!(outcome.is_err(), "{outcome:?}");
 }
 
-/// Queries whose answers would hang on how they are evaluated, or that read no window where rows
-/// could be kept.
+/// Queries whose answers depend on the way of evaluation, or that read no window over which rows
+/// could be retained.
 #[test]
 fn a_query_evaluated_as_a_whole_says_why() {
     let why = |text: &str| {

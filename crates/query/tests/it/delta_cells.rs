@@ -164,7 +164,7 @@ proptest! {
 const SHAPE: &str =
     "PREFIX : <http://x/> SELECT ?b ?c { GRAPH :v { :a :p ?b } GRAPH :w { ?b :q ?c } ?c :r ?d }";
 
-/// So many closes, at each of which the same comes.
+/// A number of closes with the same arrivals at each.
 fn steady(rounds: usize) -> Scenario {
     let came = vec![["a p b b p b c p b", "b q c d q c"]; rounds];
     scene(&[("", "c r e")], &came)
@@ -175,9 +175,9 @@ fn by(scenario: &Scenario, moves: &[Moves]) -> Outcome {
     outcome.expect("the answers are equal")
 }
 
-/// Rows are made anew at the first close, where constants come that nobody had or the last leaves
-/// who had them, and where what is stored changes; not where another query with the same constants
-/// comes or goes.
+/// Rows are rebuilt at the first close, when a constant gets its first member or loses its last
+/// one, and when stored data changes; not when another query with the same constants joins or
+/// leaves.
 #[test]
 fn rows_are_made_anew_where_cells_come_or_go() {
     let mut scenario = steady(8);

@@ -25,7 +25,7 @@ fn object() -> impl Strategy<Value = BoxedStrategy<Term>> {
             1 => Just(typed("007", xsd::INTEGER)),
             1 => Just(typed("4", xsd::LONG)),
             1 => select(vec![i64::MAX, i64::MAX - 1, i64::MIN]).prop_map(|n| Literal::from(n).into()),
-            // Of which doubles and floats have only one.
+            // Pairs of which doubles and floats have only one.
             1 => select(vec![1 << 53, (1 << 53) + 1, (1 << 24) + 1]).prop_map(|n: i64| Literal::from(n).into()),
         ]
     };
@@ -148,8 +148,8 @@ fn grouped() -> impl Strategy<Value = String> {
     })
 }
 
-/// What stands beside a sub-select: with windows, with what is stored alone, and with variables
-/// that it hides.
+/// Patterns beside a sub-select: over windows, over stored data alone, and with variables that the
+/// sub-select hides.
 const BESIDE: [&str; 6] = [
     "?a :q ?e",
     "GRAPH :g { ?a :q ?e }",
@@ -316,7 +316,7 @@ fn expired_rows_are_subtracted_from_groups() {
     assert_eq!(by(&scenario), Some((8, 1)));
 }
 
-/// Nothing stored, and these statements, one round after the other, in windows of two rounds of the
+/// No stored data, and these statements, one round after the other, in windows of two rounds of the
 /// first stream.
 fn sliding(rounds: impl Iterator<Item = Vec<Triple>>) -> Scenario {
     let rounds = rounds.map(|came| Round {
@@ -353,7 +353,7 @@ fn texts_that_are_too_long_are_refused_as_by_the_whole() {
     assert_eq!((played.by_delta, played.anew), (2, 2));
 }
 
-/// What a burst of rows and groups took is given back when they are gone.
+/// The memory of a burst of rows and groups is returned when they have expired.
 #[test]
 fn a_burst_leaves_no_memory_behind() {
     let value = |n: i64| {
@@ -383,11 +383,11 @@ fn a_burst_leaves_no_memory_behind() {
     }
 }
 
-/// Whatever the limit, groups that are kept are not answered from where the whole evaluation needs
-/// too much memory.
+/// With any limit, retained groups give no answer where the whole evaluation would need too much
+/// memory.
 #[test]
 fn small_limits_are_kept_as_by_the_whole() {
-    // Sums of such numbers have 17 digits: their terms are computed anew.
+    // Sums of such numbers have 17 digits: their terms are computed again.
     let value = |n: i32| {
         let number = Literal::from(1.0 / (3.0 + f64::from(n)));
         Triple::new(iri(&format!("s{}", n % 300)), iri("p"), number)
@@ -428,7 +428,7 @@ fn small_limits_are_kept_as_by_the_whole() {
     assert_eq!(kinds, [true; 3], "or it shows nothing");
 }
 
-/// Of rows that are equal under ORDER BY the terms decide which come first, below DISTINCT as well.
+/// Rows that are equal under ORDER BY are ordered by their terms, below DISTINCT as well.
 #[test]
 fn equal_rows_below_distinct_are_chosen_by_their_terms() {
     let value = |n: &str, datatype| Triple::new(iri("b"), iri("p"), typed(n, datatype));

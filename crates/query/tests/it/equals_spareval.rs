@@ -243,7 +243,8 @@ fn text_test() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => (test, text.clone(), part)
             .prop_map(|(test, text, part)| format!("{test}({text}, \"{part}\")")),
-        // Where a number begins and ends hangs on its spelling, which spareval does not keep.
+        // The first and last characters of a number depend on its spelling, which spareval does not
+        // keep.
         1 => (anywhere, text).prop_map(|(test, text)| format!("{test}({text}, \"1\")")),
     ]
 }
@@ -514,7 +515,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever the planner chooses, the answer is the same.
+    /// Every choice of the planner gives the same answer.
     #[test]
     fn every_plan_gives_the_same_answer(
         data in data(),

@@ -45,7 +45,8 @@ fn sorted(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     rows
 }
 
-/// Evaluates a shape for so many constants, together and each by itself. Whether it could be.
+/// Evaluates a shape for several constants, together and each by itself. Returns whether it could
+/// be evaluated together.
 fn compare(data: &Data, text: &str, queries: usize, choices: PlanChoices) -> bool {
     let view: NaiveView = data.view();
     let Some((single, constants)) = shape(text) else {

@@ -85,7 +85,7 @@ fn a_cross_product_stops_at_the_time_limit() {
         error(CROSS, limits.clone()),
         QueryError::Time { .. }
     ));
-    // What stands before a SERVICE too.
+    // The part before a SERVICE is limited too.
     let service = format!(
         "{} OPTIONAL {{ SERVICE SILENT <http://far/> {{ }} }} }}",
         &CROSS[..CROSS.len() - 1]
@@ -283,7 +283,7 @@ fn copies_of_long_literals_count_as_memory() {
         assert!(matches!(answer, Err(QueryError::Memory { .. })), "{text}");
         assert!(limited(text, 64 << 20).is_ok(), "{text}");
     }
-    // What is only looked at is not kept.
+    // A term that is only read is not kept.
     let text = "SELECT (COUNT(*) AS ?n) { ?s <http://x/own> ?l FILTER(STRLEN(?l) > 7) }";
     assert!(limited(text, 1 << 20).is_ok());
 }

@@ -100,7 +100,7 @@ proptest! {
         let Ok(prepared) = parse() else { return Ok(()) };
         let data = data.where_spareval_agrees(&text);
         let view = data.view();
-        // What such data makes of a cross product is too much for the oracle.
+        // A cross product of such data is too large for the oracle.
         let small = Execution {
             limits: Limits { query_memory_bytes: 256 << 10, ..Limits::default() },
             ..Execution::new(Limits::default(), EventTime(0))
@@ -142,8 +142,8 @@ fn edge(s: impl Display, p: &str, o: impl Display) -> Triple {
     Triple::new(iri(&s.to_string()), iri(p), iri(&o.to_string()))
 }
 
-/// Two branches of a UNION for each of some vertices, among so many others that all is best
-/// followed from the rows so far.
+/// Two branches of a UNION for each of some vertices, among so many others that it is best to start
+/// from the rows so far.
 fn branches(vertices: &str) -> impl Iterator<Item = Triple> {
     let ends = vertices.chars().map(String::from);
     let ends = ends.chain((0..200).map(|n| format!("other{n}")));
@@ -196,8 +196,7 @@ fn a_crew_is_asked_where_there_is_much_to_do() {
     assert!(crew.shared.load(Ordering::Relaxed) > 0);
 }
 
-/// A crew of one thread for which somebody waits or not; counts how often that is looked at in a
-/// share.
+/// Workers of one thread that is, or is not, needed elsewhere; counts the checks in a share.
 struct Awaited {
     is_awaited: bool,
     looks: AtomicUsize,

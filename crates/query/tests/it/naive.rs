@@ -64,7 +64,7 @@ impl NaiveView {
         view
     }
 
-    /// How often an index vertex was read.
+    /// The number of reads of an index vertex.
     pub(crate) fn index_reads(&self) -> usize {
         self.index_reads.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! What operators, casts and functions say of values written out, by the clauses of SPARQL 1.1
-//! (17.x), XPath and XQuery Functions and Operators 3.1 (F&O) and XML Schema 1.1. spareval departs
-//! from some of them, so that its word is not asked here.
+//! The results of operators, casts and functions, written out by the clauses of SPARQL 1.1 (17.x),
+//! XPath and XQuery Functions and Operators 3.1 (F&O) and XML Schema 1.1. spareval departs from
+//! some of them, so it is not the oracle here.
 
 use crate::naive::NaiveView;
 use somersault_lang::Parser;
@@ -86,7 +86,7 @@ fn booleans_have_an_order() {
 #[test]
 fn effective_boolean_values() {
     check(&[
-        // As SPARQL 1.2 has it.
+        // By SPARQL 1.2.
         ("!\"x\"@en", ""),
         ("!\"\"@en", ""),
         ("!\"x\"@en--ltr", ""),

@@ -1,5 +1,5 @@
-//! What is kept between executions changes no answer: queries whose constants were lifted out,
-//! plans that were made for other data and other constants, values given for variables.
+//! State kept between executions changes no answer: queries whose constants were lifted out, plans
+//! made for other data and other constants, values given for variables.
 
 use crate::equals_spareval::{answer_rows, data, group, native, query};
 use crate::naive::NaiveView;
@@ -172,7 +172,7 @@ fn texts_of_one_shape_share_a_query() {
     }
     assert_eq!(rows, [1, 1, 0, 0]);
     assert_eq!((cache.shapes(), cache.len()), (1, 0));
-    // What comes again is found by its text.
+    // A repeated text is found.
     cache
         .get_or_prepare(&text("a", 2), None, parse)
         .expect("a query");
@@ -216,7 +216,7 @@ fn texts_with_a_base_share_a_query_of_that_base() {
     assert_eq!(rows("http://x/", "<y/b>"), 1);
     assert_eq!(rows("http://x/y/", "<b>"), 0);
     rows("http://x/", "<http://x/y/../a>");
-    // Those that the base completes are cached by their texts.
+    // Texts with relative IRIs are cached by the text and the base.
     assert_eq!((cache.shapes(), cache.len()), (2, 3));
 }
 
@@ -270,7 +270,7 @@ fn a_heavy_query_stops_within_the_light_budget() {
     let view = NaiveView::stored(&quads);
     let heavy = prepare("SELECT * { ?a ?p ?b . ?c ?q ?d }");
     let tried = Execution {
-        // By what its plan expects, whatever the machine is busy with.
+        // Judged by the plan's estimate, so that other load on the machine does not matter.
         budget: Some(Duration::from_secs(3_600)),
         ..execution()
     };

@@ -158,8 +158,8 @@ fn rows_without_an_edge_that_is_needed_later_are_dropped_early() {
     );
 }
 
-/// Of all organisations few are departments, but of those right below a university all are. Pairs
-/// of patterns do not tell that, only rows that go through both do.
+/// Few of all organisations are departments, but all organisations directly below a university are.
+/// Only rows that pass through both patterns show that; pairs of patterns do not.
 #[test]
 fn sampled_rows_show_the_joint_selectivity_of_three_patterns() {
     let text = "SELECT ?y ?z {

@@ -13,7 +13,7 @@ pub(crate) enum Sequence {
 }
 
 impl Sequence {
-    /// What the outermost operators of a query say.
+    /// The order that the outermost operators of a query fix.
     pub(crate) fn of(query: &Query) -> Sequence {
         let (inner, is_sliced) = match &query.pattern {
             Pattern::Slice { inner, .. } => (&**inner, true),

@@ -21,7 +21,7 @@ const SHARDS: u16 = 3;
 struct Recorder {
     seen: Mutex<Vec<(u16, u64)>>,
     fails_at: Option<Sn>,
-    /// How many items have been applied.
+    /// The number of items that have been applied.
     count: AtomicU64,
     /// (shard, SN) of each settling, and how many items up to that SN had been applied then.
     settled: Mutex<Vec<(u16, u64, usize)>>,

@@ -1,5 +1,5 @@
-//! ISTREAM and DSTREAM: what has come and what has gone since the firing before, also across a
-//! pause, a jump in time, and a restart.
+//! ISTREAM and DSTREAM: insertions and deletions since the previous firing, also across a pause, a
+//! jump in time, and a restart.
 
 use crate::scenario::*;
 use somersault::{Engine, EngineConfig};

@@ -7,7 +7,7 @@ use oxrdfio::RdfFormat;
 use somersault::{Engine, EngineConfig, UpdateOptions};
 use std::path::Path;
 
-/// With the limit below, so many statements cannot be listed.
+/// With the limit below, this number of statements cannot be listed.
 const STATEMENTS: usize = 30_000;
 
 fn settings(folder: &Path, shards: u16) -> EngineConfig {
@@ -96,7 +96,7 @@ fn a_graph_above_the_memory_limit_is_cleared_and_dropped() {
 fn later_operations_of_a_request_see_the_graph_empty() {
     let counts = restarted(
         |engine| {
-            // What is put in again is neither gone nor new.
+            // A statement that is inserted again is neither deleted nor new.
             let text = "CLEAR GRAPH :large ; INSERT DATA { GRAPH :large { :x :p1 :y . :x :p1 :z } } ; \
                         INSERT { :seen :p ?s } WHERE { GRAPH :large { ?s ?p ?o } }";
             assert_eq!(update(engine, text), (2, STATEMENTS as u64));

@@ -47,7 +47,7 @@ const QUERIES: [&str; 12] = [
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// To a stream, so long before its time.
+    /// A push to a stream, this long before its time.
     Push(bool, i64, [usize; 3]),
     /// A value to the first stream.
     Value(usize, usize),

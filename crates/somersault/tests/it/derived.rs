@@ -96,7 +96,7 @@ fn answers_feed_other_queries_one_step_later_and_are_absorbed() {
     let alarm = engine.query_info("alarm").unwrap();
     assert_eq!(alarm.held_up_by.unwrap().stream, format!("{NS}warm"));
 
-    // The heat has gone from the window, the fact stays.
+    // The heat has left the window, the fact stays.
     step(&engine, 4000).unwrap();
     assert_eq!(
         answers(&engine, "alarm")[2..],
@@ -162,7 +162,7 @@ fn derivations_that_cannot_work_are_refused() {
     );
     derive("a", "s").unwrap();
     derive("b", "a").unwrap();
-    // To derive s itself from b would close the circle: every stream on the way is named.
+    // Deriving s itself from b would close the cycle: every stream on the way is named.
     refused(
         derive("s", "b"),
         &[
@@ -235,8 +235,8 @@ fn an_amended_firing_that_fails_leaves_what_was_derived() {
     assert_eq!(answers(&engine, "alarm").len(), 4);
 }
 
-/// A query over a stream that is amended, which keeps so many firings, at 3 s with its first close
-/// amended once.
+/// A query over an amended stream that keeps this many firings, at 3 s with its first close amended
+/// once.
 fn amended_once(kept: usize) -> Engine {
     let settings = EngineConfig {
         kept_firings: kept,
@@ -520,7 +520,7 @@ fn reports_are_narrowed_and_firings_are_not() {
     }
 }
 
-/// More pairs than can be joined while so many closes become due.
+/// More pairs than can be joined while this many closes become due.
 fn crowd() -> Push {
     let names: Vec<String> = (0..600).map(|n| format!("a{n} p o")).collect();
     let statements: Vec<(i64, &str)> = names.iter().map(|name| (100, name.as_str())).collect();

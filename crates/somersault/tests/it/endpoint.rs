@@ -1,12 +1,12 @@
-//! An endpoint that answers nobody until it is let. A query with a SERVICE there is as slow as a
-//! test wants, on whatever machine.
+//! An endpoint that answers only once a test allows it. A query with a SERVICE there is as slow as
+//! a test needs, on any machine.
 
 use somersault::oxrdf::{NamedNode, Quad};
 use somersault::{Engine, EngineConfig, Limits, Remote, RemoteSolutions};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Nothing in the tests takes so long unless it never comes.
+/// Nothing in the tests takes this long unless it never happens.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Endpoint {
         self.changed.notify_all();
     }
 
-    /// How often it has been asked.
+    /// The number of requests so far.
     pub(crate) fn asked(&self) -> usize {
         self.state.lock().unwrap().asked
     }
@@ -62,8 +62,8 @@ impl Remote for Endpoint {
     }
 }
 
-/// An engine whose queries may ask an endpoint. It is let answer before the engine goes, which
-/// waits for its threads.
+/// An engine whose queries may ask an endpoint. The endpoint is allowed to answer before the engine
+/// is dropped, which waits for its threads.
 pub(crate) struct Slow {
     pub(crate) engine: Engine,
     pub(crate) endpoint: Arc<Endpoint>,

@@ -1,5 +1,5 @@
-//! Query groups: engines whose queries stand in groups answer as engines do whose texts have no
-//! shape, whoever comes, pauses and goes meanwhile; and what only groups have.
+//! Cohorts: engines whose queries share cohorts answer as engines do whose texts have no shape,
+//! while queries are registered, paused and dropped; and behaviour that only cohorts have.
 
 use crate::scenario::*;
 use proptest::prelude::*;
@@ -117,7 +117,7 @@ impl World {
             Step::Pause(at) => _ = named(at).map(|name| self.engine.pause_query(&name)),
             Step::Resume(at) => _ = named(at).map(|name| self.engine.resume_query(&name)),
             Step::Drop(at) => {
-                // Whether a firing that is due is answered before its query goes hangs on the
+                // Whether a due firing is answered before its query is dropped depends on the
                 // machine.
                 self.engine.quiesce(Duration::from_secs(60)).unwrap();
                 _ = named(at).map(|name| self.engine.drop_query(&name));
@@ -127,7 +127,7 @@ impl World {
                     empties: *empties,
                     ..SubscribeOptions::default()
                 };
-                // What is answered by then, both engines must have answered.
+                // Both engines must have answered everything that is answered by then.
                 self.engine.quiesce(Duration::from_secs(60)).unwrap();
                 if let Some(name) = named(at)
                     && let Ok(live) = self.engine.subscribe(&name, options)
@@ -303,8 +303,8 @@ fn a_group_is_executed_once_and_says_so() {
     assert!(apart.group.is_none());
 }
 
-/// A group's rows are kept once for all; they go with its last member, and until somebody resumes
-/// where one is paused.
+/// A cohort's rows are kept once for all members; they are released with its last member, and,
+/// where one is paused, until it is resumed.
 #[test]
 fn a_cohort_keeps_its_rows_as_long_as_a_member_needs_them() {
     let engine = with_stream(EngineConfig {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const YEAR_MS: i64 = 365 * 86_400_000;
 
-/// As many closes as one likes may become due at once.
+/// Any number of closes may become due at once.
 fn unlimited() -> EngineConfig {
     EngineConfig {
         limits: Limits {

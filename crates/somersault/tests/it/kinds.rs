@@ -103,7 +103,7 @@ fn now_is_the_batch_and_all_is_what_keep_allows() {
             firing(3000, "1", None),
             firing(4000, "2", None),
             firing(5000, "3", None),
-            // The statement of 2500 has gone, and the firing says so.
+            // The statement of 2500 has expired, and the firing says so.
             firing(6000, "3", Some(3000)),
             firing(7000, "3", Some(4000)),
         ]
@@ -201,7 +201,7 @@ fn a_window_of_statements_closes_at_every_step() {
             at(4000, 0, &["d", "e"]),
         ]
     );
-    // Whoever comes back goes on in the middle of a close.
+    // A reconnecting subscriber continues in the middle of a close.
     assert_eq!(with_ordinals(&engine, "each", Some((1000, 2))), all[3..]);
     let info = engine.query_info("each").unwrap();
     assert_eq!(

@@ -20,7 +20,7 @@ fn text(alone: bool, query: &str) -> String {
     format!("PREFIX : <{NS}> {base} {query}")
 }
 
-/// Who likes something, and an endpoint that says when the answer may come.
+/// Likes, and an endpoint that decides when the answer may come.
 fn slow_text() -> String {
     text(
         true,
@@ -50,9 +50,9 @@ fn wait_until(holds: impl Fn() -> bool) {
     }
 }
 
-/// A slow query's firings come and wait for it while all closes of the others are answered: those
-/// who wait for the endpoint are more than the threads for queries, and each has more closes due
-/// than all threads there are.
+/// A slow query's firings become due and wait while all closes of the others are answered: more
+/// queries wait for the endpoint than there are query threads, and each has more due closes than
+/// there are threads in all.
 #[test]
 fn a_slow_query_delays_no_other() {
     let slow = Slow::open(config());
@@ -105,7 +105,8 @@ fn a_slow_query_delays_no_other() {
     }
 }
 
-/// What waits for its turn when its query is dropped is not executed, and nobody waits for it.
+/// A firing that waits for its turn when its query is dropped is not executed, and no caller waits
+/// for it.
 #[test]
 fn the_firings_of_a_dropped_query_are_given_up() {
     let slow = Slow::open(config());
@@ -128,8 +129,8 @@ fn the_firings_of_a_dropped_query_are_given_up() {
     assert_eq!(slow.endpoint.asked(), 1);
 }
 
-/// What is pushed for the second that ends at this close: who likes what. It says what every window
-/// must hold.
+/// The statements of the second that ends at this close: likes. They determine the content of every
+/// window.
 fn batch(close_ms: i64) -> Vec<(i64, i64)> {
     let at = close_ms / 1000;
     (0..at % 4)
@@ -137,7 +138,8 @@ fn batch(close_ms: i64) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// The answer that a query for this constant must have at a close, whoever came and went meanwhile.
+/// The answer that a query for this constant must have at a close, whatever other queries were
+/// registered and dropped.
 fn expected_rows(counts: bool, constant: i64, close_ms: i64) -> Vec<String> {
     let seconds = if counts { 3 } else { 2 };
     let batches = (0..seconds).flat_map(|back| batch(close_ms - back * 1000));
@@ -178,8 +180,8 @@ impl Visitor {
         }
     }
 
-    /// A life: it is registered, answers, pauses, answers again, and goes. What it answered is as
-    /// if it were alone.
+    /// One life-cycle: the query is registered, answers, pauses, answers again, and is dropped. Its
+    /// answers are as if it were alone.
     fn live(&self, engine: &Engine) {
         let stream = format!("{NS}s");
         let reached = || engine.stream(&stream).unwrap().complete_through_ms.unwrap();
@@ -198,7 +200,7 @@ impl Visitor {
         let mut closes = Vec::new();
         self.take(&answers, 3, &mut closes);
         engine.pause_query(&self.name).unwrap();
-        // It stands still until time has gone on for the others.
+        // It waits until time has advanced for the others.
         let paused_ms = reached();
         wait_until(|| reached() > paused_ms + 2000);
         engine.resume_query(&self.name).unwrap();
@@ -245,9 +247,9 @@ impl Visitor {
 }
 
 /// While one thread pushes, others register queries, pause, resume and drop them: each answers
-/// every close of its life, and of no other time, as if it stood alone. Some stand in groups, whose
-/// members come and go by other threads meanwhile. Nothing fires in between, so that nobody has
-/// been put in place when the query goes.
+/// every close of its life, and of no other time, as if it were alone. Some share cohorts, whose
+/// members other threads register and drop meanwhile. Nothing fires between registration and drop,
+/// so the member may not have been placed yet when it is dropped.
 #[test]
 fn a_subscriber_of_a_resumed_query_gets_its_end() {
     let engine = engine();
@@ -277,7 +279,7 @@ fn queries_come_and_go_while_data_flows() {
 
 fn come_and_go(delta: DeltaMode) {
     let engine = Engine::open(EngineConfig {
-        // However far the data flows before somebody listens.
+        // However far the data advances before the subscription.
         kept_firings: 100_000,
         delta,
         ..config()
@@ -319,8 +321,8 @@ fn come_and_go(delta: DeltaMode) {
     engine.check().unwrap();
 }
 
-/// What has expired while a firing still read it is freed when that is done: nobody pushes, reads
-/// or advances then.
+/// An expired slice that a firing still read is freed when the firing is done, without another
+/// push, read or advance.
 #[test]
 fn expired_slices_are_released_without_further_input() {
     let slow = Slow::open(config());
@@ -354,8 +356,8 @@ fn expired_slices_are_released_without_further_input() {
     wait_until(|| held_bytes() <= 2 * second_bytes);
 }
 
-/// A recording of far more than its stream may hold, played as fast as it goes while a firing reads
-/// what has been played: the replay waits for that instead of being refused, and nothing is lost.
+/// A recording of far more than its stream may hold, played as fast as possible while a firing
+/// reads it: the replay waits for the firing instead of being refused, and loses nothing.
 #[test]
 fn a_replay_waits_where_the_budget_is_full() {
     const AT_ONCE: i64 = 100;
@@ -385,7 +387,7 @@ fn a_replay_waits_where_the_budget_is_full() {
     let summary = std::thread::scope(|scope| {
         scope.spawn(|| {
             wait_until(|| !engine.has_room(&s, AT_ONCE as usize));
-            // Who does not wait has been refused before all these are through.
+            // A replay that does not wait is refused before all of these are through.
             for n in 0..20 {
                 let update = format!("INSERT DATA {{ <urn:a> <urn:b> {n} }}");
                 engine.update(&update, &UpdateOptions::default()).unwrap();

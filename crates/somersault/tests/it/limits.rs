@@ -1,11 +1,11 @@
-//! The limits of a firing: what runs out of its time says so, by name, and keeps nobody else from
-//! answering.
+//! The limits of a firing: a firing that runs out of time says so, by the name of the limit, and
+//! delays no other query.
 
 use crate::scenario::*;
 use somersault::{EngineConfig, Limits, NewQuery, SubscribeOptions};
 use std::time::Duration;
 
-/// Too many rows to go through, for whom has something to begin with.
+/// Too many rows to go through, once the window holds a statement.
 fn heavy(name: &str) -> String {
     format!(
         "PREFIX : <{NS}> SELECT ?a FROM NAMED STREAM :s [RANGE 1s STEP 1s] WHERE {{ \
@@ -49,9 +49,9 @@ fn fired(engine: &somersault::Engine, names: &[&str]) -> Vec<Result<Vec<String>,
     names.iter().map(answer).collect()
 }
 
-/// A firing in which the first of these queries runs out of its time, and what the others answer.
-/// How long a light query takes hangs on what else the machine does, so they are given more until
-/// it is enough; for the first one nothing is.
+/// A firing in which the first of these queries runs out of time, and the answers of the others.
+/// The time of a light query depends on the machine's load, so they get more until it is enough;
+/// the first one never has enough.
 struct Fired {
     engine: somersault::Engine,
     firing_time: Duration,

@@ -1,4 +1,5 @@
-//! What is listed is durable, and what cannot be logged does not stop a derived stream.
+//! Only durable streams and queries are listed, and an answer that cannot be logged does not stop a
+//! derived stream.
 
 use crate::scenario::*;
 use parking_lot::{Condvar, Mutex};

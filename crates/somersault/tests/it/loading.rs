@@ -68,8 +68,8 @@ fn every_way_in_stores_the_same() {
     }
 }
 
-/// A large load replaces what there was by an image of all. What it replaced goes when nobody reads
-/// it any more, though nothing is written after it.
+/// A large load replaces all lists by an image. The replaced memory is freed once no reader needs
+/// it, without another write.
 #[test]
 fn memory_replaced_by_a_load_is_freed_without_further_writes() {
     // Enough for an image, in one chunk of lines.
@@ -120,7 +120,7 @@ fn a_load_is_there_after_a_restart() {
     let disk = SimDisk::new();
     let engine = Engine::open_on(EngineConfig::default(), Arc::new(disk.clone())).unwrap();
     load(&engine, &document(), RdfFormat::NTriples, false);
-    // Taken as it is: an IRI that goes on in the next line, which a reader of lines must not cut.
+    // Read correctly: an IRI that continues on the next line, which a line reader must not cut.
     let odd = "<http://example.com/s\n2> <http://example.com/p> <http://example.com/o> .\n"
         .repeat(20_000);
     load(&engine, &odd, RdfFormat::NTriples, true);
@@ -167,7 +167,7 @@ fn other_document() -> String {
     lines.map(|(_, line)| format!("{line}\n")).collect()
 }
 
-/// What each of these documents holds, the n-th one of an engine.
+/// The content of each of these documents, the n-th one of an engine.
 fn loaded(document: &str, number: usize) -> BTreeSet<String> {
     let engine = Engine::open(EngineConfig::default()).unwrap();
     for _ in 1..number {

@@ -89,7 +89,7 @@ fn advance_sources(engine: &Engine, to_ms: i64) {
     engine.advance(&to).unwrap();
 }
 
-/// What the fixture holds: queries come, pause, go on, take others' places, and go.
+/// The content of the fixture: queries are registered, paused, resumed, replaced and dropped.
 fn write(folder: &Path) {
     let engine = at(folder);
     let register = |name: Option<&str>, text: &str| {
@@ -234,7 +234,7 @@ fn a_log_of_an_earlier_version_gives_the_same_queries_and_answers() {
     let folder = copy_of(&fixture);
     let engine = at(folder.path());
     let mut text = seen(&engine);
-    // And it goes on.
+    // The engine continues from there.
     second(&engine, 202);
     text.push_str(&seen(&engine));
     let expected = std::fs::read_to_string(fixture.with_extension("txt")).unwrap();

@@ -1,5 +1,5 @@
-//! Terms that only timing statements mention: they go with their windows, and stay for whoever
-//! still has them.
+//! Terms that only timing statements mention: they are reclaimed with their windows, and stay while
+//! an answer still holds them.
 
 use crate::scenario::*;
 use somersault::{DeltaMode, Engine, EngineConfig, SubscribeOptions, Subscription, UpdateOptions};
@@ -39,7 +39,7 @@ fn go_on(engine: &Engine, name: &str, to_ms: i64) {
     engine.advance(&[(format!("{NS}{name}"), to_ms)]).unwrap();
 }
 
-/// Until the sequencer has looked at what has gone, which it does now and then.
+/// Waits until the sequencer has reclaimed expired terms, which it does now and then.
 fn until(engine: &Engine, what: &str, is_so: impl Fn(u64) -> bool) {
     for _ in 0..500 {
         if is_so(engine.metrics().passing_terms) {
@@ -88,7 +88,7 @@ fn a_stream_of_fresh_terms_leaves_nothing_behind() {
         expected.sort();
         assert_eq!(rows, &expected, "close {close}");
     }
-    // With the query and the stream everything goes.
+    // Dropping the query and the stream reclaims everything.
     drop(near);
     engine.drop_query("near").unwrap();
     engine.drop_stream(&format!("{NS}s")).unwrap();
@@ -148,7 +148,7 @@ fn istream_compares_answers_whose_terms_are_in_no_window_any_more() {
         go_on(&engine, "s", (n + 1) * BATCH_MS);
     };
     seen(0, "a");
-    // The clock goes on by so much that no slice with a is left.
+    // The clock advances so far that no slice with a is left.
     go_on(&engine, "s", 5_000);
     seen(50, "b");
     seen(51, "b");
@@ -206,7 +206,7 @@ fn rows_that_are_kept_from_close_to_close_keep_no_terms() {
     }
     engine.quiesce(Duration::from_secs(10)).unwrap();
     let reclaimed = engine.metrics().reclaimed_terms - before;
-    // Of forty batches those that are kept are still there, and what answers have.
+    // The terms of the kept batches, of forty, are still there, and those of answers.
     assert!(reclaimed > 31 * 20, "{reclaimed} terms");
     engine.resume_query("near").unwrap();
     for n in 60..64 {

@@ -168,15 +168,15 @@ fn queries_that_wait_count() {
         ),
         "{refused:?}"
     );
-    // Light ones take nobody's place.
+    // Light queries take no slot of heavy ones.
     assert!(engine.query("ASK {}", &options()).is_ok());
     drop(waiting);
     let next = engine.query_light(cross, &options()).expect("starts");
     assert!(matches!(next, Light::Heavy(_)));
 }
 
-/// S5, and that what is kept between executions never shows an older state: updates of three
-/// statements each are seen whole and in order, whoever looks, however.
+/// S5, and state kept between executions never shows an older snapshot: updates of three statements
+/// each are seen whole and in order by every reader.
 #[test]
 fn answers_are_of_stable_snapshots_while_updates_come() {
     let engine = crowd(4, EngineConfig::default());

@@ -1,4 +1,4 @@
-//! What bad input gets: the right kind of error, a sentence with the place, and nothing half-done.
+//! Bad input gets the right kind of error, a sentence with the place, and leaves nothing half-done.
 
 use crate::scenario::*;
 use somersault::{

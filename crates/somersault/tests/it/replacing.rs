@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A query over the last so many seconds, with constants, or with a BASE, which leaves it without a
+/// A query over the last `range` seconds, with constants, or with a BASE, which leaves it without a
 /// shape.
 fn text(range: i64, alone: bool) -> String {
     let base = if alone { "BASE <urn:x>" } else { "" };
@@ -50,7 +50,7 @@ fn to_the_end(subscription: &Subscription) -> (Vec<i64>, bool) {
     (closes, missed)
 }
 
-/// Whether somebody who saw the close at this time last is told of others since.
+/// Whether a subscriber who saw the close at this time last is told of others since.
 fn has_missed(engine: &Engine, after: i64) -> bool {
     let options = SubscribeOptions {
         after: Some(FiringId::at(after)),
@@ -89,8 +89,8 @@ fn each_close_is_answered_by_one_of_the_two() {
             firings(&engine, "q", None),
             expected(&[(4000, &["p2", "p3"])])
         );
-        // Who comes back goes on with the new one, and hears of what it had not seen of the old
-        // one.
+        // A reconnecting subscriber continues with the new query, and is told of the firings of the
+        // old one that it had not seen.
         let missed = |after| has_missed(&engine, after);
         assert_eq!([missed(2000), missed(3000)], [true, false]);
         // Its neighbour has noticed nothing.
@@ -115,7 +115,7 @@ fn replacing_twice_reports_firings_of_both_predecessors() {
         }
         let missed = |after| has_missed(&engine, after);
         assert_eq!([missed(2000), missed(3000)], [true, false]);
-        // Who is registered under a name that was free has followed nobody.
+        // A query registered under a free name has no predecessor.
         engine.drop_query("q").unwrap();
         engine.register(Some("q"), &text(1, alone)).unwrap();
         assert!(!has_missed(&engine, 2000));
@@ -127,7 +127,7 @@ fn subscribing_during_a_replacement_gives_the_end() {
     for alone in [false, true] {
         let engine = engine();
         with_stream(&engine);
-        // Of the same group as every other one of them, which so outlives those.
+        // It belongs to the group of every other one of them, so the group outlives those.
         engine.register(Some("n"), &text(1, alone)).unwrap();
         engine.register(Some("q"), &text(1, alone)).unwrap();
         let done = AtomicBool::new(false);

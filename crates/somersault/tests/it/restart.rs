@@ -1,4 +1,4 @@
-//! A run that is cut off anywhere and goes on later ends as the run that never was (RC-1, LG-1).
+//! A run that is cut off anywhere and continues later ends like the uninterrupted run (RC-1, LG-1).
 
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
@@ -187,7 +187,7 @@ fn only_kept_firings_are_answered_again() {
     assert!(executed < 30, "{executed} firings were executed again");
 }
 
-/// What a subscriber who comes back first hears, and the closes of the firings that follow.
+/// The first event that a reconnecting subscriber gets, and the closes of the firings that follow.
 fn heard_after(engine: &Engine, name: &str, after_ms: i64) -> (bool, Vec<i64>) {
     engine.quiesce(Duration::from_secs(60)).unwrap();
     let options = SubscribeOptions {
@@ -248,8 +248,7 @@ fn a_subscriber_reconnecting_after_a_restart_is_told_of_missed_firings() {
         engine.register(None, &text).unwrap();
     }
     advance(&engine, 0);
-    // After so many firings a mark says of all but the kept ones that they need not be executed
-    // again.
+    // After this many firings a mark says that all but the kept ones need not be executed again.
     for second in 0..19 {
         let statement = format!("a at p{second}");
         let push = numbered(second as u64, &[(second * 1000 + 1, &statement)]);

@@ -1,4 +1,4 @@
-//! What the tests share: engines, pushes, and answers as sorted rows of N-Triples text.
+//! The common parts of the tests: engines, pushes, and answers as sorted rows of N-Triples text.
 
 use somersault::answer_format::{AnswerRow, answer_rows};
 use somersault::oxrdf::{GraphName, Triple};
@@ -117,7 +117,7 @@ pub(crate) fn firing(event: SubscriptionEvent) -> Option<Arc<FiringResult>> {
     }
 }
 
-/// What the firings should be: close and rows.
+/// The expected firings: close and rows.
 pub(crate) fn expected(firings: &[(i64, &[&str])]) -> Vec<(i64, Vec<String>)> {
     firings
         .iter()

@@ -1,6 +1,6 @@
-//! What a query in a group says of itself, and what its subscribers hear, is what it would say
-//! alone: at the moments at which a group knows less than each of its queries does, or knows it of
-//! all of them at once.
+//! A query in a cohort reports about itself, and sends its subscribers, exactly what it would
+//! alone: also at moments when a cohort knows less than each of its queries, or learns something
+//! about all of them at once.
 
 use crate::endpoint::LONG;
 use crate::scenario::*;
@@ -27,7 +27,8 @@ fn stream(engine: &Engine, clauses: &str) {
     engine.create_stream(None, &text).unwrap();
 }
 
-/// What is pushed for the second that ends at this close, and what that makes due is answered.
+/// Pushes the statements of the second that ends at this close, and waits until the closes that
+/// they make due are answered.
 fn second(engine: &Engine, close_ms: i64, statements: &[&str]) {
     let statements: Vec<(i64, &str)> = (statements.iter())
         .map(|statement| (close_ms - 500, *statement))
@@ -60,7 +61,7 @@ fn heard_after(engine: &Engine, name: &str, after: Option<i64>) -> (bool, Vec<i6
     heard(&engine.subscribe(name, options).unwrap())
 }
 
-/// What is the same of a query wherever it stands.
+/// The part of a query's status that is the same in a cohort and alone.
 fn told(info: &QueryInfo) -> String {
     format!(
         "{} {} firings, {} rows, last {:?}, next {:?}, held up by {:?}, {} amended, {} in bulk, {} while paused, {} {:?}, {} listen",
@@ -269,7 +270,7 @@ fn that_something_had_gone_is_told_however_few_may_wait() {
     });
 }
 
-/// Has far too many rows to go through for whoever has something to begin with.
+/// Has far too many rows to go through once its window holds a statement.
 fn heavy(what: &str) -> String {
     format!(
         "PREFIX : <{NS}> SELECT ?a FROM NAMED STREAM :s [RANGE 1s STEP 1s] WHERE {{ \
@@ -278,8 +279,7 @@ fn heavy(what: &str) -> String {
     )
 }
 
-/// Nobody who asks about a query, or listens to it, waits for the firing of its group that is being
-/// executed.
+/// No question about a query, and no subscription, waits for the running firing of its cohort.
 #[test]
 fn a_slow_firing_delays_no_question_about_its_cohort() {
     let engine = Engine::open(EngineConfig {
@@ -302,7 +302,7 @@ fn a_slow_firing_delays_no_question_about_its_cohort() {
     let (told, is_told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // However long it takes until the firing has begun.
+            // Until the firing has begun, however long that takes.
             for at in 0..300 {
                 engine.pause_query("b").unwrap();
                 engine.resume_query("b").unwrap();
@@ -320,7 +320,7 @@ fn a_slow_firing_delays_no_question_about_its_cohort() {
     });
 }
 
-/// Others of its group stay, so that nobody is told that the group has gone.
+/// Other members stay, so the end of the cohort does not end the subscription.
 #[test]
 fn subscribing_while_a_query_is_dropped_gives_its_end() {
     let engine = engine();
@@ -352,9 +352,9 @@ enum Step {
     Pause(usize),
     Resume(usize),
     Drop(usize),
-    /// So many seconds, one after the other.
+    /// A number of seconds, one after the other.
     Seconds(i64),
-    /// So far that closes are passed in bulk.
+    /// So far that closes are skipped in bulk.
     Jump,
     Restart,
 }
@@ -380,8 +380,8 @@ struct World {
     engine: Option<Engine>,
     alone: bool,
     now_ms: i64,
-    /// By name: who listens, and the closes that were heard, of those too whose place the query
-    /// took.
+    /// For each name: its subscription, and the closes that arrived, also those of the queries that
+    /// it replaced.
     heard: BTreeMap<String, (Subscription, Vec<i64>)>,
 }
 
@@ -414,7 +414,7 @@ impl World {
         self.engine = Some(engine.unwrap());
     }
 
-    /// Listens to a query that has heard so much.
+    /// Subscribes to a query of which these closes have arrived.
     fn listen(&mut self, name: &str, closes: Vec<i64>) {
         let options = SubscribeOptions {
             after: closes.last().copied().map(FiringId::at),
@@ -424,7 +424,7 @@ impl World {
         self.heard.insert(name.to_owned(), (listening, closes));
     }
 
-    /// What has been answered so far.
+    /// Reads the firings that have been answered so far.
     fn hear(&mut self) {
         self.engine().quiesce(LONG).unwrap();
         for (name, (listening, closes)) in &mut self.heard {
@@ -487,8 +487,8 @@ impl World {
         self.hear();
     }
 
-    /// Whoever comes back hears of a gap exactly where not all is there any more that came after
-    /// what he saw last; those who want nothing of before never do.
+    /// A reconnecting subscriber gets a gap exactly if firings after the last one it saw are no
+    /// longer kept; one that wants no earlier firings never does.
     fn check(&self) {
         for (name, (_, closes)) in &self.heard {
             assert!(!heard_after(self.engine(), name, None).0, "{name}");
@@ -527,8 +527,8 @@ proptest! {
                 world.check();
                 let is_restarted = matches!(step, Step::Restart);
                 if is_restarted {
-                    // What is executed again hangs on how many it keeps, which a group does for
-                    // all.
+                    // The firings that are executed again depend on the number of kept ones, which
+                    // a cohort keeps for all members.
                     continue;
                 }
                 let names = world.heard.iter();

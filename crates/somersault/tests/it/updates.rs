@@ -37,7 +37,7 @@ fn an_update_between_pushes_is_seen_by_the_next_close_and_no_earlier() {
                 assert_eq!((both.inserted, both.deleted), (1, 1));
             }
             1 => {
-                // What the stream absorbed can be deleted; the window keeps what arrived.
+                // Absorbed statements can be deleted; the window keeps what arrived.
                 let gone = update("DELETE DATA { :c :p :d }");
                 assert_eq!(gone.deleted, 1);
             }

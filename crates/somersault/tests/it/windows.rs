@@ -40,8 +40,8 @@ fn a_window_is_joined_with_the_graph_as_it_evolves() {
     for to_ms in [1000, 2000, 3000] {
         advance(&engine, to_ms);
     }
-    // At 1000 the post is not there yet; at 2000 it is and the like still in the window; at 3000
-    // that is gone.
+    // At 1000 the post has not arrived; at 2000 it has and the like is still in the window; at 3000
+    // the like has expired.
     let all = firings(&engine, "q", None);
     assert_eq!(
         all,
@@ -115,7 +115,7 @@ fn two_windows_of_one_stream_do_not_leak_into_each_other() {
     engine.update(&update, &UpdateOptions::default()).unwrap();
     let windows = "FROM NAMED WINDOW :short ON :s [RANGE 1s STEP 1s] FROM NAMED WINDOW :long ON :s [RANGE 3s STEP 1s]";
     for (name, text) in [
-        // What is in the long one alone.
+        // Statements of the long window alone.
         (
             "rsp",
             format!(
@@ -232,7 +232,7 @@ fn unbound_values_asks_and_graphs() {
         firings(&engine, "graph", None),
         expected(&[(1000, &["b r a", "y r x"]), (2000, &[])])
     );
-    // What is said of it in the window, and nothing of others.
+    // The description from the window, and from nothing else.
     assert_eq!(
         firings(&engine, "describe", None),
         expected(&[(1000, &["b q c"]), (2000, &[])])
@@ -359,7 +359,7 @@ fn a_dropped_stream_leaves_its_facts_and_nothing_else() {
     advance(&engine, 1000);
     engine.push(&again, push(&[(1600, "x q y")])).unwrap();
     advance(&engine, 2000);
-    // What was acknowledged is a fact, also in the batch that was still open.
+    // An acknowledged statement is a fact, also in the batch that was still open.
     assert_eq!(ask(&engine, "SELECT ?o { :a :p ?o }"), ["b", "c"]);
     let all = firings(&engine, "q", None);
     assert_eq!(all, expected(&[(2000, &["b", "c"])]));

@@ -40,7 +40,7 @@ fn expansions(
         rows.resize(ids.len(), row);
     }
     for wanted in [1, 20, usize::MAX] {
-        // In parts, each until so many more are there.
+        // In parts, each until `wanted` more rows are there.
         let (mut found_rows, mut found_ids) = (Vec::new(), Vec::new());
         let mut done = 0;
         while done < column.len() {

@@ -175,7 +175,7 @@ fn an_old_generation_is_freed_when_its_readers_are_gone() {
     let pin = store.pin_stable();
     let print = fingerprint(&pin);
     for n in 2..6 {
-        // Nothing new: each generation is as large as the first.
+        // The same statements: each generation is as large as the first.
         load(&store, Sn(n), &statements(1, count), &mut writers);
     }
     assert_eq!(fingerprint(&pin), print, "SN-1");
@@ -184,7 +184,7 @@ fn an_old_generation_is_freed_when_its_readers_are_gone() {
     for writer in &mut writers {
         writer.fold(0);
     }
-    // What was unlinked and stamped by now is freed with the next.
+    // Memory that has been unlinked and stamped is freed with the next batch.
     for writer in &mut writers {
         writer.fold(0);
     }

@@ -1,12 +1,12 @@
-//! What is merged before a close, against the plain set of statements: that windows are the same
-//! whatever has been merged ahead, and that what is kept for it goes.
+//! Merging before a close, against the plain set of statements: windows are the same whatever has
+//! been merged ahead, and the merged runs are freed.
 
 use crate::windows::{INTERVAL, STREAM, compare, fill, key, many, triple, twin};
 use proptest::prelude::*;
 use somersault_model::{BatchNumber, EventTime, Sn, TimedTriple};
 use somersault_store::{Slice, Store, ViewKey};
 
-/// Each statement so many times, of other subjects: a window is soon too large for one run.
+/// Each statement this many times, with other subjects: a window is soon too large for one run.
 const FAN: u64 = 400;
 
 proptest! {
@@ -41,8 +41,8 @@ proptest! {
                 statements.extend(of_batch);
             }
             next += 1;
-            // What is late comes behind batches that have been merged already, as another revision
-            // or as an amendment.
+            // Late statements come behind batches that have been merged already, as another
+            // revision or as an amendment.
             for (batch, amends) in amended.iter().filter(|(batch, _)| *batch == at) {
                 let batch = BatchNumber(next - 1 - batch % 7);
                 let late = fan(batch.0, 4..5);
@@ -195,7 +195,7 @@ fn merging_ahead_leaves_a_window_few_runs() {
         let before = store.slices().memory_bytes(STREAM);
         store.slices().merge_ahead(STREAM, hi);
         let after = store.slices().memory_bytes(STREAM);
-        // Windows of so many statements have runs of two batches and more, and each ends with an
+        // Windows of this many statements have runs of two batches and more, and each ends with an
         // odd number.
         if number > range {
             assert_eq!(after > before, number % 2 == 1, "{number}");

@@ -275,7 +275,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
             }
             Step::Expire => {
                 store.snapshots().expire(10);
-                // What is expired may show anything, but must be safe to read.
+                // An expired pin may show anything, but must be safe to read.
                 for (snapshot, ..) in pins.iter().filter(|(s, ..)| !s.is_valid()) {
                     fingerprint(snapshot);
                 }

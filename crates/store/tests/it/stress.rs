@@ -47,8 +47,8 @@ fn mutations(sn: u64) -> Vec<Mutation> {
     out
 }
 
-/// What is applied at an SN, one after the other. With loads, the insertions of some SNs come as
-/// one, which may make a new generation, and the deletions of that SN follow it.
+/// The batches of an SN, applied one after the other. With loads, the insertions of some SNs are
+/// one batch, which may make a new generation, and the deletions of that SN follow it.
 fn batches(sn: u64, loads: bool, placement: Placement) -> Vec<Vec<ShardBatch>> {
     let mut mutations = mutations(sn);
     if !loads || sn % 5 != 3 {

@@ -212,8 +212,8 @@ fn large_windows_equal_their_statements() {
     }
 }
 
-/// Whoever has had the same earlier version shares what came since, and others get what came since
-/// theirs, whoever asks first.
+/// Readers that had the same earlier version share the changes since then, and others get the
+/// changes since theirs, in any order of asking.
 #[test]
 fn changes_since_a_version_refer_to_that_version() {
     let statements = many(12, 3);
@@ -317,7 +317,7 @@ proptest! {
         let store = Store::new(1);
         let slices = store.slices();
         fill(slices, &statements);
-        // What has arrived at each SN from 1 on; each amends.
+        // The statements that have arrived at each SN from 1 on; each amends.
         let mut at_sn = vec![statements.clone()];
         for (sn, late) in (2u64..).zip(&late) {
             let mut all = at_sn.last().unwrap().clone();

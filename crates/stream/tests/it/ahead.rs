@@ -1,4 +1,4 @@
-//! How far ahead the times of a stream may lie (AHEAD).
+//! The limit on times that lie ahead (AHEAD).
 
 use crate::harness::{Driver, stream, was_logged, was_repeat, windows};
 use somersault_lang::{AheadLimit, LatePolicy, TimeDomain};
@@ -196,7 +196,7 @@ fn a_stream_that_a_clock_has_carried_away_begins_again() {
     push(&mut driver, 5, "reading").unwrap();
     assert_eq!(through(&driver), Some(driver.now_ms));
     assert_eq!(driver.content("q", NOW + 1_100), [[4]]);
-    // What was acknowledged as a fact is one.
+    // An acknowledged statement of a timeless stream is a fact.
     let close = *driver.closes("q").last().unwrap();
     assert!(driver.at("q", close).stored.contains(&2));
     let replayed = Driver::recovered(&driver.world, &driver.log);

@@ -43,7 +43,7 @@ struct Stay {
     until: Option<Pause>,
 }
 
-/// What a host makes of a driver's outputs.
+/// A host that collects a driver's outputs.
 #[derive(Default)]
 struct Host {
     names: BTreeMap<QueryUid, String>,
@@ -159,7 +159,7 @@ enum Step {
     /// The query of this number by one of this shape with this constant.
     Replace(usize, usize, usize),
     Push(usize, i64),
-    /// So long before the stream's time, where that is taken.
+    /// A push this long before the stream's time, where late statements are taken.
     Late(usize, i64),
     Advance(usize, i64),
     Both(i64),
@@ -180,7 +180,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..2usize, 0..60i64).prop_map(|(stream, by)| Step::Advance(stream, by)),
         1 => (0..2usize, 0..80i64).prop_map(|(stream, by)| Step::Late(stream, by)),
         2 => (0..40i64).prop_map(Step::Both),
-        // So far that closes are passed in bulk.
+        // So far that closes are skipped in bulk.
         1 => (600..3000i64).prop_map(Step::Both),
         1 => Just(Step::Cut),
         1 => any::<bool>().prop_map(Step::Hold),
@@ -267,7 +267,8 @@ impl World {
         assert!(outcomes.iter().all(Result::is_ok));
     }
 
-    /// The next registration is one under this name; who takes another's place is told from it.
+    /// Gives the next registration this name, with its uid behind it, so that a replacement is told
+    /// apart from its predecessor.
     fn name_next(&mut self, name: &str) {
         self.uids += 1;
         let of_this_life = format!("{name}#{}", self.uids);
@@ -397,7 +398,7 @@ proptest! {
                 let own = world.host.order.iter().filter(|(of, _)| is_own(of));
                 own.map(|(_, close)| *close).collect::<Vec<_>>()
             };
-            // A name has each close once, whoever stands under it.
+            // Each close has one answer under a name, whichever query has the name.
             prop_assert!(closes(&together).is_sorted_by(|a, b| a < b));
             prop_assert_eq!(closes(&together), closes(&apart));
         }

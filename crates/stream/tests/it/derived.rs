@@ -50,7 +50,7 @@ fn statements_have_the_time_of_the_close_and_the_stream_goes_on_to_the_next_one(
     driver.push(A, &[(5, 1), (25, 2), (60, 3)]).unwrap();
     assert_eq!(driver.closes(D), [20, 40, 60]);
     assert_eq!(complete_through(&driver, D), Some(80));
-    // What fired at 20 is in windows from 40 on.
+    // The statements of the firing at 20 are in windows from 40 on.
     assert_eq!(driver.closes("q"), [40, 60, 80]);
     assert_eq!(driver.content("q", 40), [vec![1]]);
     assert_eq!(driver.content("q", 60), [vec![1, 1, 2]]);
@@ -106,7 +106,7 @@ fn a_failed_or_empty_firing_moves_the_stream_and_a_repeat_does_nothing() {
     driver.record(Record::Derived(doubled));
     assert_eq!(driver.coordinator.stream(D).unwrap().statements, 0);
 
-    // After the query has been dropped nobody wants it.
+    // After the query has been dropped its statements are not wanted.
     let key = driver.at(D, 40).firing.key();
     driver.drop_query(D);
     assert!(
@@ -288,10 +288,10 @@ fn a_full_derived_stream_slows_its_source_down() {
     assert!(driver.coordinator.has_room(A, 1));
 }
 
-/// Of each window its statements: time and number.
+/// The statements of each window: time and number.
 type Windows = Vec<Vec<(i64, u64)>>;
 
-/// What each firing saw, by query, close and revision.
+/// The windows of each firing, by query, close and revision.
 fn by_key(driver: &Driver) -> BTreeMap<(u64, i64, u32), Windows> {
     let key = |seen: &Seen| {
         let firing = &seen.firing;

@@ -57,7 +57,7 @@ fn a_jump_that_makes_too_many_closes_due_is_refused() {
     assert!(text.contains("9000 closes of query wide"), "{text}");
     assert!(text.contains("1970-01-01T00:00:10Z"), "{text}");
     assert!(driver.advance(&[(A, 90_000)]).is_err());
-    // What the refusal says helps.
+    // The remedy in the refusal helps.
     for step in 1..9 {
         assert!(was_logged(&driver.advance(&[(A, step * 10_000)]).unwrap()));
     }
@@ -193,7 +193,7 @@ fn push_in_turn(driver: &mut Driver, iri: &str, at: i64, number: u64) {
     driver.push(iri, &[(at, number)]).unwrap();
 }
 
-/// Pushes and updates from a seed, with so many closes cut at once.
+/// Pushes and updates from a seed, cutting `closes_in_a_row` closes at once.
 fn sliced_run(seed: u64, closes_in_a_row: usize) -> Driver {
     let mut driver = limited(u64::MAX);
     let mut late = stream("http://c/");
@@ -249,7 +249,7 @@ fn slices_change_no_window() {
             };
             assert!(seen(&whole) == seen(&sliced), "seed {seed}, query {name}");
         }
-        // Of an amended close the newest revision counts.
+        // The newest revision of an amended close counts.
         let newest = |driver: &Driver| -> std::collections::BTreeMap<_, _> {
             let uid = driver.coordinator.query("late").unwrap().uid;
             let of_query = driver.seen.iter().filter(|seen| seen.firing.query == uid);

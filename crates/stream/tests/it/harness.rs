@@ -116,7 +116,7 @@ pub(crate) struct Seen {
     pub(crate) windows: Vec<Vec<(i64, u64)>>,
     /// The statement numbers that are stored at the firing's SN.
     pub(crate) stored: BTreeSet<u64>,
-    /// How many outputs had been decided when it was executed.
+    /// The number of outputs that had been decided when it was executed.
     pub(crate) decided: usize,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Driver {
     pub(crate) cancelled: Vec<Firing>,
     /// Queries that derive streams: their answers are the statements of their windows.
     deriving: BTreeSet<QueryUid>,
-    /// What they have given and no stream has taken yet.
+    /// Inputs that deriving queries have given and no stream has taken yet.
     derived: VecDeque<Input>,
     /// The predicate of what they derive.
     pub(crate) derives: &'static str,
@@ -145,7 +145,7 @@ pub(crate) struct Driver {
     stored: BTreeSet<QuadIds>,
     stored_at: BTreeMap<u64, BTreeSet<QuadIds>>,
     pub(crate) now_ms: i64,
-    /// How many closes are cut after an input; [`Driver::cut_slice`] cuts more.
+    /// The number of closes that are cut after an input; [`Driver::cut_slice`] cuts more.
     pub(crate) closes_in_a_row: usize,
     /// Whether late statements wait for one cut together.
     pub(crate) joins_amendments: bool,
@@ -539,7 +539,7 @@ impl Driver {
         .unwrap();
     }
 
-    /// What the clock asks for at this time.
+    /// The clock's inputs at this time.
     pub(crate) fn tick(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         for input in self.coordinator.on_tick(now_ms) {
@@ -561,7 +561,7 @@ impl Driver {
         of_query.map(|seen| seen.firing.close.0).collect()
     }
 
-    /// What the windows of a query's firing at this close held: statement numbers.
+    /// The contents of the windows of a query's firing at this close: statement numbers.
     pub(crate) fn content(&self, name: &str, close: i64) -> Vec<Vec<u64>> {
         let numbers = |window: &Vec<(i64, u64)>| window.iter().map(|(_, number)| *number).collect();
         self.at(name, close).windows.iter().map(numbers).collect()

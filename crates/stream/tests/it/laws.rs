@@ -39,7 +39,7 @@ enum Step {
     Freshness,
     Stabilise,
     Finish,
-    /// What the twin knows nothing of: pause, resume, drop a query, or an update.
+    /// Steps outside the twin's model: pausing, resuming or dropping a query, or an update.
     Manage {
         query: usize,
         what: u8,

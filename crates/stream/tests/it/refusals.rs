@@ -1,4 +1,4 @@
-//! What bad input gets: a sentence with the place and the remedy, and no trace.
+//! Bad input gets a sentence with the place and the remedy, and leaves no trace.
 
 use crate::harness::{Driver, statement, stream, windows};
 use somersault_lang::{LatePolicy, Overload, StreamOperator};
@@ -258,8 +258,8 @@ fn skipping_over_amended_streams_is_refused() {
     driver.register("q", skips("http://b/")).unwrap();
 }
 
-/// Which firings were skipped is not in the log, so that after a restart nobody knew with which one
-/// to compare the next.
+/// The log does not say which firings were skipped, so after a restart it would not be known which
+/// one to compare the next with.
 #[test]
 fn skipping_with_a_comparison_is_refused() {
     let mut driver = Driver::with_streams(&[A]);
@@ -330,7 +330,7 @@ fn a_full_budget_slows_the_source_and_names_the_holders() {
             "PAUSE QUERY q",
         ],
     );
-    // What helps is what it says.
+    // The remedy in the message helps.
     driver.pause("q");
     driver.freshness_cut();
     driver.push(A, &[(taken * 5, 1_000)]).unwrap();

@@ -54,7 +54,7 @@ fn the_old_query_has_the_due_closes_and_the_new_one_the_later_ones() {
     assert!(driver.cancelled.is_empty(), "{:?}", driver.cancelled);
     assert_eq!(dropped(&driver), 1);
     assert_eq!(driver.content("q", 50), [[3]]);
-    // It is gone for good: its name is another's.
+    // The old query's member is gone for good: DROP finds the new one under the name.
     driver.drop_query("q");
     assert_eq!(dropped(&driver), 1);
 }
@@ -69,7 +69,8 @@ fn closes_that_wait_for_a_stream_go_to_the_new_one() {
         .push(A, &[(15, 1), (35, 2), (55, 3), (101, 4)])
         .unwrap();
     driver.push(B, &[(25, 11)]).unwrap();
-    // Who comes new has none of those that A has passed; it keeps the old one's from nobody.
+    // A query registered now starts after the closes that A has passed, and gets none of the old
+    // query's.
     driver.register("late", both(20)).unwrap();
     let old = uid(&driver, "q");
     driver.replace("q", both(40)).unwrap();
@@ -161,7 +162,7 @@ fn a_refused_one_leaves_the_old_one_alone() {
     assert!(driver.coordinator.stream(D).is_some());
 }
 
-/// Its members would fire after a time that their streams have yet to reach, and whoever is resumed
+/// Its members would fire after a time that their streams have yet to reach, and a resumed member
 /// after an earlier one.
 #[test]
 fn one_whose_streams_are_behind_is_refused() {
@@ -215,7 +216,7 @@ fn a_derived_stream_ends_with_the_old_query_and_begins_again() {
     driver.push(A, &[(45, 3)]).unwrap();
     assert_eq!(driver.closes(D), [30, 40]);
     assert_eq!(driver.content("q", 40), [[1, 2]]);
-    // And with one that derives nothing it is gone.
+    // Replaced by a query that derives nothing, the derived stream ends.
     driver.drop_query("q");
     driver.replace(D, windows(&[(A, 40, 10)])).unwrap();
     assert!(driver.coordinator.stream(D).is_none());

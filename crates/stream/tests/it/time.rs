@@ -176,7 +176,7 @@ fn idle_streams_go_on_at_the_clocks_pace() {
     assert_eq!(driver.closes("q"), [800]);
     driver.tick(105_370);
     assert_eq!(driver.closes("q"), [800, 900, 1_000, 1_100]);
-    // What the stream has gone past is late.
+    // Statements behind the stream's watermark are late.
     assert!(driver.push(A, &[(1_000, 2)]).is_err());
     driver.push(A, &[(1_130, 3)]).unwrap();
     // Data again: the silence counts from here.
@@ -197,7 +197,7 @@ fn statements_made_late_by_the_clock_are_told_apart() {
         let refusal = driver.push(A, &[(at, 2)]).expect_err("it is late");
         refusal.to_string()
     };
-    // The source itself has gone on.
+    // The source itself has moved on.
     let own = said(&mut driver, 700);
     assert!(own.contains("LATENESS of at least 30ms"), "{own}");
     driver.tick(106_000);

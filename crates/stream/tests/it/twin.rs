@@ -24,7 +24,7 @@ struct TwinStream {
 }
 
 impl TwinStream {
-    /// What may be amended is kept too.
+    /// Statements that may be amended are kept too.
     fn retention(&self) -> i64 {
         match self.late {
             Late::Amend(within) => within.max(self.keep),
@@ -33,17 +33,17 @@ impl TwinStream {
     }
 }
 
-/// What becomes of late statements.
+/// The treatment of late statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Late {
     #[default]
     Reject,
     Drop,
-    /// Those not older than this are taken, and closes that have fired fire again.
+    /// Statements not older than this are taken, and closes that have fired fire again.
     Amend(i64),
 }
 
-/// How many statements of each stream had been accepted.
+/// For each stream, the number of statements that had been accepted.
 type Arrived = BTreeMap<String, usize>;
 
 struct TwinQuery {
@@ -54,8 +54,8 @@ struct TwinQuery {
     after: Vec<i64>,
     /// For each window: where the batch began that was open at the registration.
     since: Vec<Option<i64>>,
-    /// From when on the engine has promised to have kept everything; known once all streams have a
-    /// time.
+    /// The time from which on the engine has promised to have kept everything; known once all
+    /// streams have a time.
     kept_from: Option<i64>,
     /// For each close that is due, what had arrived at each revision of it.
     revisions: BTreeMap<i64, Vec<Arrived>>,
@@ -336,8 +336,8 @@ impl Twin {
         !was_kept && !by_time
     }
 
-    /// What was accepted of a stream in the batches that end at or before a time, in the order of
-    /// the batches and within them of arrival.
+    /// The accepted statements of a stream in the batches that end at or before a time, in the
+    /// order of the batches and, within them, of arrival.
     fn closed(&self, window: &WindowDeclaration, end: i64) -> Vec<(i64, u64)> {
         let stream = &self.streams[window.stream.as_str()];
         let mut statements = stream.accepted.clone();
@@ -397,7 +397,7 @@ impl Twin {
         }
     }
 
-    /// From when until when window `index` looks at a close.
+    /// The span that window `index` shows at a close.
     fn span(&self, query: &TwinQuery, index: usize, close: i64) -> (i64, i64) {
         let window = &query.declaration.windows[index];
         let origin = query.declaration.starting_at.0;
@@ -444,8 +444,8 @@ impl Twin {
         (from, inside.copied().collect())
     }
 
-    /// From when on a window must be complete: what was kept at the registration, and for ALL what
-    /// KEEP covers.
+    /// The time from which on a window must be complete: as far back as was kept at the
+    /// registration, and for ALL as far as KEEP covers.
     fn promised(&self, query: &TwinQuery, index: usize, close: i64) -> i64 {
         let kept = query.kept_from.unwrap();
         let window = &query.declaration.windows[index];
@@ -485,8 +485,8 @@ impl Twin {
             }
             for close in run {
                 for index in 0..query.declaration.windows.len() {
-                    // What was not kept is in no window; a firing would have said so by
-                    // complete_from.
+                    // Statements that were not kept are in no window; a firing would have said so
+                    // by complete_from.
                     let (_, content) = self.content(query, index, (close, 0));
                     let promised = self.promised(query, index, close.0);
                     if content.iter().any(|(at, _)| *at >= promised) {
@@ -540,7 +540,7 @@ impl Twin {
     }
 }
 
-/// How many firings the close of this one had had before, one that was passed counted too.
+/// The number of earlier firings at the close of this one, skipped ones included.
 fn nth_of_close(all: &[&Seen], one: &Seen) -> usize {
     let of_close = all
         .iter()

@@ -1,5 +1,5 @@
-//! What records mean to the tests: terms by number, and texts of streams and queries looked up in a
-//! list and not parsed.
+//! The records of the tests: terms by number, and texts of streams and queries that are looked up
+//! in a list and not parsed.
 
 use oxrdf::{Term, TermRef};
 use rustc_hash::FxHashMap;
