@@ -148,17 +148,12 @@ impl Compiler<'_> {
                 aggregates,
             } => self.aggregate(inner, keys, aggregates, graph),
             Pattern::OrderBy { inner, keys } => {
-                let inner = Box::new(self.node(inner, graph));
+                let inner = self.node(inner, graph);
                 let keys = keys
                     .iter()
                     .map(|key| (self.expression(&key.expression, graph), key.descending))
                     .collect();
-                Node {
-                    id: NodeId::new(),
-                    certain: inner.certain.clone(),
-                    possible: inner.possible.clone(),
-                    operator: Operator::OrderBy { inner, keys },
-                }
+                same_variables(inner, |inner| Operator::OrderBy { inner, keys })
             }
             Pattern::Project { inner, variables } => {
                 let inner = Box::new(self.node(inner, graph));
@@ -172,31 +167,17 @@ impl Compiler<'_> {
             }
             // REDUCED may drop repeats; dropping all of them is what spareval does.
             Pattern::Distinct(inner) | Pattern::Reduced(inner) => {
-                let inner = Box::new(self.node(inner, graph));
-                Node {
-                    id: NodeId::new(),
-                    certain: inner.certain.clone(),
-                    possible: inner.possible.clone(),
-                    operator: Operator::Distinct(inner),
-                }
+                same_variables(self.node(inner, graph), Operator::Distinct)
             }
             Pattern::Slice {
                 inner,
                 offset,
                 limit,
-            } => {
-                let inner = Box::new(self.node(inner, graph));
-                Node {
-                    id: NodeId::new(),
-                    certain: inner.certain.clone(),
-                    possible: inner.possible.clone(),
-                    operator: Operator::Slice {
-                        inner,
-                        offset: *offset,
-                        limit: *limit,
-                    },
-                }
-            }
+            } => same_variables(self.node(inner, graph), |inner| Operator::Slice {
+                inner,
+                offset: *offset,
+                limit: *limit,
+            }),
             Pattern::Service {
                 name,
                 silent,
@@ -530,5 +511,15 @@ fn has_exists(expression: &Expression) -> bool {
         }
         E::In(a, list) => has_exists(a) || list.iter().any(has_exists),
         E::If(a, b, c) => has_exists(a) || has_exists(b) || has_exists(c),
+    }
+}
+
+/// A node that binds the variables that its one input binds.
+fn same_variables(inner: Node, operator: impl FnOnce(Box<Node>) -> Operator) -> Node {
+    Node {
+        id: NodeId::new(),
+        certain: inner.certain.clone(),
+        possible: inner.possible.clone(),
+        operator: operator(Box::new(inner)),
     }
 }
