@@ -26,7 +26,7 @@ PROPTEST_RNG_SEED ?= 1
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-doctor: ## says what this machine lacks, and the command that installs it
+doctor: ## names the programs that this machine lacks, and the command that installs them
 	@missing=""; \
 	command -v cc >/dev/null || missing="$$missing build-essential"; \
 	command -v git >/dev/null || missing="$$missing git"; \
@@ -39,7 +39,7 @@ build: doctor ## the release binary, target/release/somersault
 demo: build ## a social network live: five streams, nine standing queries (RATE=, DURATION=, USERS=, LISTEN=)
 	$(RELEASE)/somersault demo --rate $(RATE) --duration $(DURATION) --users $(USERS) --listen $(LISTEN)
 
-test: doctor lint unit examples w3c rsp ## everything that must hold
+test: doctor lint unit examples w3c rsp ## all checks; what continuous integration runs
 	@echo "make test: all of it passed"
 
 lint: ## formatting, clippy, rustdoc, licences and sources
@@ -54,14 +54,14 @@ fmt: ## formats everything
 unit: ## unit, property, integration and doc tests of every crate; generated inputs are the same each time (PROPTEST_RNG_SEED=)
 	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --quiet
 
-# The others there measure, and want data.
+# The other examples measure, and need data.
 EXAMPLES = continuous durable one_shot
 
 examples: programs ## the three programs under crates/somersault/examples
 	@for e in $(EXAMPLES); do \
 	  echo "example $$e"; $(DEV)/examples/$$e >$(TARGET)/example-$$e.out || { cat $(TARGET)/example-$$e.out; exit 1; }; done
 
-# With --workspace, so that every dependency has the features that the tests were built with and is not built again.
+# With --workspace, dependencies have the features of the test build and are not built a second time.
 programs:
 	$(CARGO) build --workspace --bins --examples --locked --quiet
 
@@ -82,11 +82,11 @@ rsp: programs ## the stream suites: 1, 2 and 4 shards, the simulator, kill and r
 	else echo "skipped: no test data (no stream suites at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
 
 PEERS ?= $(TARGET)/peers
-# How many queries jena-oracle draws, and what from.
+# The number of queries that jena-oracle draws, and their seed.
 QUERIES ?= 3000
 SEED ?= 1
 
-# One shell, so that each step's failure is told apart: without Java or a network there is nothing to compare with.
+# One shell, so that each failing step has its own message: without Java or a network there is nothing to compare with.
 jena-oracle: programs ## every operator and function, and drawn queries, beside Apache Jena (QUERIES=, SEED=)
 	@if ! command -v javac >/dev/null || ! command -v mvn >/dev/null; then \
 	  echo "skipped: no Java or Maven (apt-get install -y openjdk-17-jdk-headless maven)"; \
@@ -106,14 +106,14 @@ bench: doctor ## one-shot queries, loading and crowds, beside the peers that can
 bench-oneshot: doctor ## one-shot queries beside the peers (ONLY=lubm-1,watdiv…)
 	$(BENCH) oneshot $(if $(ONLY),--only $(ONLY))
 
-bench-http: doctor ## the same over HTTP alone, and what requests cost the server
+bench-http: doctor ## the same over HTTP alone, and the cost of requests for the server
 	$(BENCH) oneshot --http $(if $(ONLY),--only $(ONLY))
 	$(BENCH) throughput
 
 bench-load: doctor ## loading and memory beside the peers
 	$(BENCH) load
 
-# What make bench-streams stores: as much as the paper. It wants 14 GiB of free memory; take less where there is less.
+# The triples that make bench-streams stores: as many as the paper. They need 14 GiB of free memory; take fewer on a smaller machine.
 STORED ?= 118000000
 
 bench-streams: doctor ## streams at the paper's scale, beside the peers (ONLY=paper,rates,absorption,oneshot,citybench,memory,snapshots,steps,batches,standing,terms,peers; STORED=)
@@ -142,8 +142,8 @@ fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
 SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
 
-# More threads than cores: on a busy machine threads come in between each other where they do not on a quiet one.
-nightly: doctor ## what takes too long for make test: SEEDS=10000 of the simulator, inputs generated anew, each fuzz target for FUZZ_SECONDS=60
+# More threads than cores: a busy machine interleaves threads in ways that a quiet one does not.
+nightly: doctor ## the checks that take too long for make test: SEEDS=10000 of the simulator, newly drawn inputs, each fuzz target for FUZZ_SECONDS=60
 	@seed=$$RANDOM$$RANDOM; echo "PROPTEST_RNG_SEED=$$seed"; PROPTEST_RNG_SEED=$$seed $(CARGO) test --workspace --locked --quiet
 	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS) --threads $$((4 * $$(nproc)))
 	$(MAKE) jena-oracle QUERIES=20000 SEED=$$RANDOM
@@ -152,5 +152,5 @@ nightly: doctor ## what takes too long for make test: SEEDS=10000 of the simulat
 	    echo "fuzz $$t"; cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -print_final_stats=1; done; \
 	else echo "skipped: no nightly cargo-fuzz (rustup toolchain install nightly, cargo install cargo-fuzz)"; fi
 
-clean: ## removes what was built
+clean: ## removes all build products
 	$(CARGO) clean

@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Register continuous queries, and declare streams, from files
     #[command(
-        after_help = "Examples:\n  somersault register streams.sql --server http://127.0.0.1:7878       CREATE STREAM statements\n  somersault register trending.csparql --name trending --server http://127.0.0.1:7878\n  somersault register trending.csparql --name trending --replace                      in the place of the one there is"
+        after_help = "Examples:\n  somersault register streams.sql --server http://127.0.0.1:7878       CREATE STREAM statements\n  somersault register trending.csparql --name trending --server http://127.0.0.1:7878\n  somersault register trending.csparql --name trending --replace                      replaces the registered one"
     )]
     Register(RegisterArgs),
     /// Push a file of statements into a stream
@@ -55,12 +55,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv --server http://127.0.0.1:7878      lines of `t_ms<TAB>triple .`\n  somersault push http://example.org/likes now.ttl --at 1700000000000 --server http://127.0.0.1:7878"
     )]
     Push(PushArgs),
-    /// Show a server's streams and continuous queries: how far each is, and what it waits for
+    /// Show a server's streams and continuous queries: the time of each, and what it waits for
     #[command(after_help = "Example:\n  somersault status --server http://127.0.0.1:7878")]
     Status(StatusArgs),
     /// Print a continuous query's answers as they come
     #[command(
-        after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA connection that is lost is made again, and goes on where it was. Exit codes: 0 the count was reached or the query dropped, 1 refused or given up."
+        after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA lost connection is made again and continues where it was. Exit codes: 0 the count was reached or the query was dropped, 1 the server refused or could not be reached."
     )]
     Subscribe(SubscribeArgs),
     /// Drop a continuous query, or a stream that no query windows
@@ -71,10 +71,10 @@ pub(crate) enum Command {
     /// Stop a continuous query until it is resumed
     #[command(after_help = "Example:\n  somersault pause trending --server http://127.0.0.1:7878")]
     Pause(QueryNameArgs),
-    /// Let a paused query go on; closes that passed meanwhile are not made up for
+    /// Resume a paused query; closes that passed during the pause are not made up for
     #[command(after_help = "Example:\n  somersault resume trending --server http://127.0.0.1:7878")]
     Resume(QueryNameArgs),
-    /// Move the time of streams on: nothing earlier will come, so that closes become due
+    /// Advance the time of streams: nothing earlier will come, so closes become due
     #[command(
         after_help = "Examples:\n  somersault advance 1700000002000 http://example.org/likes\n  somersault advance 2023-11-14T22:13:22Z        all streams that are pushed to"
     )]
@@ -134,10 +134,10 @@ pub(crate) struct Text {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Folder of the log; without it everything is in memory and gone at the end
+    /// Folder of the log; without it everything is in memory and lost at the end
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Address to listen on; anything but loopback must be asked for
+    /// Address to listen on; name another one to be reached from other machines
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) listen: String,
     /// Shards, each written by one worker
@@ -160,12 +160,12 @@ pub(crate) struct ServeArgs {
     /// to injection
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) freshness_ms: u64,
-    /// How far ahead of both its stream's newest time and the clock an event time may lie, in
-    /// milliseconds, where the stream's declaration has no AHEAD; a day if not given
+    /// Distance by which an event time may lie ahead of both its stream's newest time and the
+    /// clock, in milliseconds, where the stream's declaration has no AHEAD; a day if not given
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time_ahead_ms: Option<u64>,
-    /// How many closes of one continuous query a push or an advance may make due; 100000 if not
-    /// given
+    /// Number of closes of one continuous query that a push or an advance may make due; 100000 if
+    /// not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) closes_at_once: Option<u64>,
     /// Most rows that one answer may have
@@ -177,12 +177,12 @@ pub(crate) struct ServeArgs {
     /// Origin whose web pages may use the server, `*` for any; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = values::origin)]
     pub(crate) cors: Vec<String>,
-    /// The server's URL as clients see it, behind a proxy; its host is answered for
+    /// The server's URL as clients see it, behind a proxy; requests for its host are answered
     #[arg(long, value_name = "URL", value_parser = values::public_url)]
     pub(crate) public_url: Option<String>,
-    /// Host, NAME or NAME:PORT, that requests may ask for; may be repeated. On loopback these, that
-    /// of --public-url and loopback names alone are answered, elsewhere all hosts until one is
-    /// named
+    /// Host, NAME or NAME:PORT, that requests may name; may be repeated. On a loopback address the
+    /// server answers for these, for the host of --public-url and for loopback names; on others for
+    /// all hosts until one is named
     #[arg(long, value_name = "HOST")]
     pub(crate) allowed_host: Vec<String>,
     /// Let SERVICE and LOAD fetch from other machines
@@ -212,7 +212,7 @@ pub(crate) struct QueryArgs {
     // One file each time, so that the query may stand behind it.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "data"])]
     pub(crate) stored: Vec<PathBuf>,
-    /// How to print the answer
+    /// Format of the answer
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
@@ -306,16 +306,16 @@ pub(crate) struct SubscribeArgs {
     /// Begin with the next firing, not with the oldest that is kept
     #[arg(long, conflicts_with = "after")]
     pub(crate) from_now: bool,
-    /// Seconds to try to reach a server that has gone
+    /// Seconds for which to try to reach a server that does not answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) retry: u64,
-    /// Stop after so many firings
+    /// Stop after this number of firings
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
-    /// Empty answers too
+    /// Print empty answers too
     #[arg(long)]
     pub(crate) empties: bool,
-    /// How to print each answer
+    /// Format of each answer
     #[arg(long, value_enum, default_value_t = Stream::Table)]
     pub(crate) format: Stream,
 }
@@ -370,10 +370,10 @@ pub(crate) struct ExportArgs {
     /// The default graph alone
     #[arg(long, conflicts_with = "graph")]
     pub(crate) default: bool,
-    /// How to write it; by default what the ending of --output says, or nq
+    /// Format; by default that of the ending of --output, or nq
     #[arg(long, value_enum)]
     format: Option<GraphFormat>,
-    /// Where it goes; standard output by default
+    /// Output file; standard output by default
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -416,7 +416,7 @@ pub(crate) struct ReplayArgs {
     /// Namespace of bare names in the paper's dialect
     #[arg(long, value_name = "IRI", value_parser = values::iri)]
     pub(crate) namespace: Option<String>,
-    /// Where the answers go; standard output by default
+    /// File for the answers; standard output by default
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Shards, each written by one worker

@@ -361,23 +361,26 @@ impl Cohort {
     ) -> Result<String, QueryError> {
         let size = self.size();
         let cells = Arc::clone(&self.cells.read());
-        let mut text = format!(
-            "stands in a query group of {members} queries of this shape, with {} combinations of constants; ",
-            size.cells
-        );
+        let mut text = match members {
+            0 | 1 => "the only query of its shape; ".to_owned(),
+            _ => format!(
+                "member of a query group of {members} queries of this shape, with {} combinations of constants; ",
+                size.cells
+            ),
+        };
         match &self.evaluator {
             Evaluator::Shared {
                 grouped: Some(grouped),
                 delta,
                 ..
             } if size.cells > 1 => {
-                text.push_str("all are evaluated at once for each close:\n");
+                text.push_str("all are evaluated together at each close:\n");
                 text.push_str(&grouped.explain(&cells, view, execution)?.to_string());
                 text.push_str(&delta.explain(&GroupTarget(grouped, &cells), view));
             }
-            _ if size.cells < 2 => text.push_str("evaluated once for each close\n"),
+            _ if size.cells < 2 => text.push_str("evaluated once at each close\n"),
             _ => text.push_str(
-                "each combination is evaluated by itself, since this shape does not let its constants be variables\n",
+                "each combination is evaluated by itself, because constants of this shape cannot become variables\n",
             ),
         }
         Ok(text)

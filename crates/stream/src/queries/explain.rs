@@ -118,8 +118,8 @@ impl QueryDeclaration {
         }
         let _ = writeln!(
             text,
-            "a close is due when every stream is complete through it, and is reported empty or not; of more than {} consecutive closes due at once \
-             whose windows hold nothing only the last fires, even if the stored graph alone would have given rows at the others",
+            "a close is due when every stream is complete through it, and fires even if it gives no rows; of more than {} consecutive due closes with \
+             empty windows only the last fires, even if the stored graph alone would give rows at the others",
             crate::closes::groups::BULK_RUN
         );
         text

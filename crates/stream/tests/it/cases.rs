@@ -355,5 +355,8 @@ fn explain_says_when_a_query_fires_and_what_is_passed() {
     let text = declaration.explain();
     assert!(text.contains("c − 20 ms ≤ event time < c"), "{text}");
     assert!(text.contains("k·50 ms (COMPUTED EVERY)"), "{text}");
-    assert!(text.contains("more than 64 consecutive closes"), "{text}");
+    assert!(
+        text.contains("more than 64 consecutive due closes with empty windows"),
+        "{text}"
+    );
 }
