@@ -425,6 +425,108 @@ mod tests {
         assert_eq!(served, described);
     }
 
+    /// The sections of `docs/http.md` with the operations in their headings.
+    fn documented() -> Vec<(BTreeSet<(String, String)>, &'static str)> {
+        let page = include_str!("../../../../docs/http.md");
+        let mut sections = Vec::new();
+        for section in page.split("\n### ").skip(1) {
+            let section = section.split("\n## ").next().unwrap_or_default();
+            let heading = section.lines().next().unwrap_or_default();
+            let code = heading.split('`').skip(1).step_by(2);
+            let operations = code.filter_map(|code| {
+                let (method, path) = code.split_once(' ')?;
+                Some((path.to_owned(), method.to_lowercase()))
+            });
+            sections.push((operations.collect(), section));
+        }
+        sections
+    }
+
+    #[test]
+    fn the_manual_has_a_section_for_every_operation_and_no_other() {
+        let mut in_manual = Vec::new();
+        for (operations, _) in documented() {
+            in_manual.extend(operations);
+        }
+        let described: BTreeSet<(String, String)> = operations()
+            .iter()
+            .map(|operation| (operation.path.to_owned(), operation.method.to_owned()))
+            .collect();
+        let all: BTreeSet<(String, String)> = in_manual.iter().cloned().collect();
+        assert_eq!(all, described);
+        assert_eq!(in_manual.len(), all.len(), "an operation has two sections");
+    }
+
+    #[test]
+    fn the_manual_names_parameters_statuses_and_a_command_for_each_operation() {
+        let document = document();
+        let sections = documented();
+        for operation in operations() {
+            let key = (operation.path.to_owned(), operation.method.to_owned());
+            let found = sections.iter().find(|(all, _)| all.contains(&key));
+            let (_, section) = found.expect("a section");
+            assert!(section.contains("\ncurl "), "no command for {key:?}");
+            for parameter in operation.parameters {
+                let name = &document["components"]["parameters"][*parameter]["name"];
+                let name = name.as_str().expect("a name");
+                let is_in_path = key.0.contains(&format!("{{{name}}}"));
+                let is_named = is_in_path || section.contains(&format!("`{name}`"));
+                assert!(is_named, "{key:?} does not name {name}");
+            }
+            let successes = operation.success.iter().map(|(status, _, _)| *status);
+            for status in successes.chain(operation.errors.iter().copied()) {
+                assert!(section.contains(status), "{key:?} does not name {status}");
+            }
+        }
+    }
+
+    /// The codes in the sources: the string after the status of an error.
+    fn codes(source: &str, found: &mut BTreeSet<String>) {
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        for start in ["ApiError::new(", "ApiError::bad_request(", "StatusCode::"] {
+            for call in source.split(start).skip(1) {
+                let arguments = call.split(['{', ';']).next().unwrap_or_default();
+                let first = arguments.split('"').nth(1).unwrap_or_default();
+                let before = arguments.split('"').next().unwrap_or_default();
+                let is_code = !first.is_empty()
+                    && (first.bytes()).all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                // Only a status may stand before it.
+                let is_near = before.matches(',').count() <= 1 && !before.contains("=>");
+                if is_code && is_near {
+                    found.insert(first.to_owned());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_manual_lists_every_error_code() {
+        let mut found = BTreeSet::new();
+        for folder in ["src/http", "src/routes", "src/serve"] {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+            for file in std::fs::read_dir(folder).expect("a folder") {
+                let path = file.expect("an entry").path();
+                if path.extension().is_some_and(|end| end == "rs") {
+                    codes(
+                        &std::fs::read_to_string(path).expect("a source"),
+                        &mut found,
+                    );
+                }
+            }
+        }
+        assert!(found.len() > 40, "{found:?}");
+        let page = include_str!("../../../../docs/http.md");
+        let listed: BTreeSet<&str> = page
+            .split("\n```\n")
+            .step_by(2)
+            .flat_map(|prose| prose.split(['`', '"']))
+            .collect();
+        let missing: Vec<&String> = (found.iter())
+            .filter(|code| !listed.contains(code.as_str()))
+            .collect();
+        assert!(missing.is_empty(), "docs/http.md does not list {missing:?}");
+    }
+
     #[test]
     fn references_resolve_and_ids_are_unique() {
         let document = document();

@@ -9,6 +9,7 @@ mod delivery;
 mod events;
 mod graph_store;
 mod hardening;
+mod manual;
 mod operations;
 mod queries;
 mod recovering;
