@@ -1,8 +1,8 @@
 //! The driver's interface to the layer above: a host, which keeps the continuous queries and
 //! executes their firings.
 
-use crate::due_windows::{DueWindows, window_version};
 use crate::error::RuntimeError;
+use crate::fabric::{DueWindows, window_version};
 use crossbeam_channel::Sender;
 use oxrdf::Quad;
 use somersault_model::Sn;

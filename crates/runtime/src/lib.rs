@@ -4,27 +4,24 @@
 //! Shards, dictionary and slices are owned outside the fabric and survive it (S16); queries run on
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
+//!
+//! Rooms, lowest first: clock, fabric, error, resolver, host, sequencer, driver.
 
-mod acks;
 mod clock;
 mod driver;
-mod due_windows;
 mod error;
 mod fabric;
 mod host;
-mod injectors;
 mod resolver;
+mod sequencer;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use driver::{
-    Change, Done, Driver, DriverConfig, DriverParts, DriverStatus, Outcome, PendingInput,
-    UpdateJob, UpdateResult,
-};
-pub use due_windows::{DueWindows, window_version};
+pub use driver::{Driver, DriverParts, DriverStatus};
 pub use error::RuntimeError;
 pub use fabric::{
-    Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
+    Apply, DueWindows, Fabric, FabricError, Injectors, OnApplied, ShardCounters, ShardWork,
+    SimFabric, SliceKind, SliceWork, TimelyFabric, window_version,
 };
 pub use host::{Answered, Derives, DueSnapshot, FiringJob, Host};
-pub use injectors::{Injectors, ShardCounters};
 pub use resolver::{gather_blocks, intern_quad, intern_quad_with};
+pub use sequencer::{Change, Done, DriverConfig, Outcome, PendingInput, UpdateJob, UpdateResult};

@@ -35,7 +35,7 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "crates/query/src/plan/sample.rs::look",
         "one match over the positions",
     ),
-    ("crates/runtime/src/driver.rs::start", "to be cut"),
+    ("crates/runtime/src/driver/mod.rs::start", "to be cut"),
     (
         "crates/server/src/routes/exposition.rs::engine",
         "data: one line a metric",

@@ -1,7 +1,7 @@
 //! Timed work between inputs: logged advances of streams that have no time of their own, cuts for
 //! freshness, pins that were held for too long, and memory that is no longer read.
 
-use super::sequencer::Sequencer;
+use super::Sequencer;
 use crate::error::RuntimeError;
 use somersault_model::Millis;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often pins are checked, and the memory that only pins kept.
 const EXPIRY: Duration = Duration::from_secs(1);
 /// How far an ARRIVAL TIME stream may be ahead of the clock before a warning is logged.
-pub(super) const CLOCK_SLACK: Millis = Millis(10_000);
+pub(crate) const CLOCK_SLACK: Millis = Millis(10_000);
 /// The number of reclaimable terms checked at each tick, where no new terms pay for it.
 const RECLAIMED_AT_A_TICK: usize = 1024;
 

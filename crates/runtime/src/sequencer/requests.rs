@@ -55,7 +55,7 @@ pub struct Done {
 }
 
 /// An input that was handed in and may not be answered yet.
-pub struct PendingInput(pub(super) Receiver<Result<Done, RuntimeError>>);
+pub struct PendingInput(pub(crate) Receiver<Result<Done, RuntimeError>>);
 
 impl PendingInput {
     /// Waits until the input's record is durable.

@@ -1,7 +1,7 @@
 //! From one SN's changes to one item per shard: half edges go to the owners of their vertices, each
 //! slice whole to one shard (ADR 1).
 
-use crate::due_windows::DueWindows;
+use crate::fabric::DueWindows;
 use crate::fabric::{Fabric, FabricError, ShardWork, SliceKind, SliceWork};
 use somersault_model::{BatchNumber, Millis, Placement, ShardId, StreamUid};
 use somersault_store::ShardBatch;

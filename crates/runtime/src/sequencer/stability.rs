@@ -1,8 +1,8 @@
 //! From cut to stable: an SN is stable when every shard has applied it and its plan record is
 //! durable (VT-1, S5). Only then do answers, firings and retired slices follow.
 
+use super::Sequencer;
 use super::requests::{Done, UpdateResult};
-use super::sequencer::Sequencer;
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
 use somersault_log::Position;

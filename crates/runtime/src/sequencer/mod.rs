@@ -1,18 +1,34 @@
 //! The sequencer's loop: one thread, one order. Every change of the engine's state passes through
-//! `take` (`take.rs`); all timed work, through `on_timers` (`timers.rs`).
+//! `take` (`record.rs`); all timed work, through `on_timers` (`timers.rs`).
 
-use super::closes::{CatchingUp, HeldInput, Reply};
-use super::firings::{Derived, Firings};
-use super::inject::Injection;
-use super::requests::{Done, Request, Want};
-use super::stable::Stability;
-use super::{Channels, Shared};
-use crate::acks::Ack;
+mod acks;
+mod closes;
+mod firings;
+mod injection;
+mod record;
+mod recovery;
+mod requests;
+mod shared;
+mod stability;
+mod timers;
+mod update;
+
+pub use requests::{Change, Done, Outcome, PendingInput, UpdateJob, UpdateResult};
+pub(crate) use requests::{Request, Want};
+pub use shared::DriverConfig;
+pub(crate) use shared::{Channels, Shared, Waker};
+pub(crate) use timers::CLOCK_SLACK;
+
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
+use acks::Ack;
+use closes::{CatchingUp, HeldInput, Reply};
 use crossbeam_channel::{Sender, never, select};
+use firings::{Derived, Firings};
+use injection::Injection;
 use somersault_log::Position;
 use somersault_stream::Input;
+use stability::Stability;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,7 +72,7 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
-    pub(super) fn new(
+    pub(crate) fn new(
         shared: Arc<Shared>,
         fabric: Box<dyn Fabric>,
         channels: Channels,
@@ -87,7 +103,7 @@ impl Sequencer {
     }
 
     /// Runs until it is stopped.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         loop {
             let busy = self.advance();
             if self.shared.aborted.load(Ordering::SeqCst) || self.has_stopped() {

@@ -7,10 +7,9 @@
 
 mod answered;
 
-use super::Shared;
-use super::sequencer::Sequencer;
-use crate::due_windows::DueWindows;
+use super::{Sequencer, Shared};
 use crate::error::RuntimeError;
+use crate::fabric::DueWindows;
 use crate::host::{Derives, DueSnapshot, Fired, FiringJob};
 use answered::AnsweredFirings;
 use somersault_log::DeliveredRecord;

@@ -4,37 +4,24 @@
 //! stable → firings to the pool. Before changing anything here: the sequencer blocks on nothing but
 //! its channels and, for an update, on the snapshot that the update reads (S15).
 
-mod closes;
-mod firings;
-mod inject;
 mod push;
-mod recovery;
-mod requests;
-mod sequencer;
-mod stable;
-mod take;
-mod timers;
-mod update;
 
-pub use requests::{Change, Done, Outcome, PendingInput, UpdateJob, UpdateResult};
-
-use crate::acks::Acks;
 use crate::clock::Clock;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
-use crate::host::{Answered, Fired, Host, PinClock};
+use crate::host::{Answered, Host, PinClock};
 use crate::resolver::Resolver;
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crate::sequencer::{
+    CLOCK_SLACK, Channels, DriverConfig, Request, Sequencer, Shared, Waker, Want,
+};
+use crate::sequencer::{Done, PendingInput, UpdateJob, UpdateResult};
+use crossbeam_channel::{Sender, bounded, unbounded};
 use parking_lot::Mutex;
-use requests::{Request, Want};
-use sequencer::Sequencer;
 use somersault_dictionary::Recent;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
 use somersault_model::{Millis, QuadIds, QueryUid, Sn};
 use somersault_store::Store;
-use somersault_stream::{
-    Coordinator, Input, NamePosition, QueryStatus, StreamLimits, StreamStatus,
-};
+use somersault_stream::{Coordinator, Input, NamePosition, QueryStatus, StreamStatus};
 use std::collections::{BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -48,25 +35,6 @@ const NAMES_AT_ONCE: usize = 4096;
 /// How much longer than its deadline a stop waits for the fabric to end.
 const STOP_SLACK: Duration = Duration::from_secs(5);
 
-/// Driver settings.
-#[derive(Clone, Debug)]
-pub struct DriverConfig {
-    /// Whether inputs are refused because the log is only read.
-    pub read_only: bool,
-    /// A cut is made at least this often while something waits for one.
-    pub freshness: Duration,
-    /// How many firings of each query are kept for subscribers, and executed again by recovery.
-    pub kept_firings: usize,
-    /// How long a firing may keep its snapshot pinned (S9).
-    pub pin_time: Duration,
-    /// How many inputs may wait for the sequencer.
-    pub inbox: usize,
-    /// Limits on what inputs may do to streams.
-    pub limits: StreamLimits,
-    /// How long an input may take to cut the closes that it makes due before others get their turn.
-    pub closes_patience: Duration,
-}
-
 /// Counters of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverStatus {
@@ -78,49 +46,6 @@ pub struct DriverStatus {
     pub outstanding: u64,
     /// Closes that are due and wait for their cut; only a jump in time leaves more than a few.
     pub closes_due: u64,
-}
-
-/// The state that the handle and the sequencer share.
-pub(crate) struct Shared {
-    pub(crate) config: DriverConfig,
-    pub(crate) store: Arc<Store>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) coordinator: Mutex<Coordinator>,
-    pub(crate) resolver: Resolver,
-    pub(crate) host: Arc<dyn Host>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) acks: Acks<Done>,
-    /// When each position became durable, until the sequencer has read it.
-    pub(crate) durable_at: Mutex<VecDeque<(Position, Instant)>>,
-    pub(crate) pin_clock: PinClock,
-    pub(crate) failure: Mutex<Option<RuntimeError>>,
-    pub(crate) aborted: AtomicBool,
-    pub(crate) unstable: AtomicU64,
-    pub(crate) outstanding: AtomicU64,
-    /// The position of the newest command in the log.
-    pub(crate) newest_command: AtomicU64,
-    /// Whether closes wait for their cut while other inputs are taken.
-    pub(crate) behind: AtomicBool,
-}
-
-impl Shared {
-    pub(crate) fn failure(&self) -> Option<RuntimeError> {
-        self.log
-            .failed()
-            .map(RuntimeError::Log)
-            .or_else(|| self.failure.lock().clone())
-    }
-}
-
-/// Tells the sequencer that something may have moved; many signals become one.
-#[derive(Clone)]
-pub(crate) struct Waker(Sender<()>);
-
-impl Waker {
-    pub(crate) fn wake(&self) {
-        // A full channel means that a signal is waiting already.
-        let _ = self.0.try_send(());
-    }
 }
 
 /// The parts of a driver.
@@ -410,7 +335,7 @@ impl Driver {
         let now_ms = clock.ticks().then(|| clock.now_ms());
         let coordinator = self.shared.coordinator.lock();
         now_ms.map_or_else(Vec::new, |now_ms| {
-            coordinator.ahead_of_clock(now_ms, timers::CLOCK_SLACK)
+            coordinator.ahead_of_clock(now_ms, CLOCK_SLACK)
         })
     }
 
@@ -504,13 +429,6 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.abort();
     }
-}
-
-/// The channels that the sequencer receives from.
-pub(crate) struct Channels {
-    pub(crate) requests: Receiver<Request>,
-    pub(crate) fired: Receiver<Fired>,
-    pub(crate) woken: Receiver<()>,
 }
 
 /// Answers acknowledgements and wakes the sequencer whenever a group is durable.

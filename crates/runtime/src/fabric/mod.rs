@@ -2,13 +2,16 @@
 //! and no implementation: [`TimelyFabric`] runs shards on timely workers, [`SimFabric`] runs them
 //! all on the calling thread in a seeded random order, and the answers must not differ (CL-1).
 
+mod due_windows;
+mod injectors;
 mod simulated;
 mod timely;
 
+pub use due_windows::{DueWindows, window_version};
+pub use injectors::{Injectors, ShardCounters};
 pub use simulated::SimFabric;
 pub use timely::TimelyFabric;
 
-use crate::due_windows::DueWindows;
 use somersault_model::{BatchNumber, Lease, Millis, ShardId, Sn, StreamUid, TimedTriple};
 use somersault_store::ShardBatch;
 use std::sync::Arc;

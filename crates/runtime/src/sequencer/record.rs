@@ -2,10 +2,10 @@
 //! outputs are carried out. Only records in the log are applied; a logged record that cannot be
 //! applied ends the engine.
 
+use super::Sequencer;
 use super::requests::Outcome;
-use super::sequencer::Sequencer;
-use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
+use crate::fabric::DueWindows;
 use somersault_log::{Command, CommandRecord, Position};
 use somersault_model::Sn;
 use somersault_stream::{Admission, Applied, Input, Output, QueryChange, QueryEvent, Record};

@@ -2,14 +2,14 @@
 //! state and answers equal those of a run without the crash (RC-1). Of the firings, only those that
 //! subscribers may still ask for are executed again (S12).
 
-use super::sequencer::Sequencer;
+use super::Sequencer;
 use crate::error::RuntimeError;
 use somersault_log::Recovered;
 use somersault_stream::{PushStatements, Record};
 
 impl Sequencer {
     /// Applies all records of the log, then makes the cuts that the crash left undone.
-    pub(super) fn recover(&mut self, recovered: Option<Recovered>) -> Result<(), RuntimeError> {
+    pub(crate) fn recover(&mut self, recovered: Option<Recovered>) -> Result<(), RuntimeError> {
         let Some(recovered) = recovered else {
             return Ok(());
         };

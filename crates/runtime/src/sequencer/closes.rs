@@ -12,9 +12,9 @@
 //! Before changing anything here: the log decides what a close sees. Whichever record comes first
 //! in it is applied first, live and in recovery, so these bounds change no answer after a crash.
 
+use super::Sequencer;
 use super::requests::{Done, Want};
-use super::sequencer::Sequencer;
-use super::stable::Waiter;
+use super::stability::Waiter;
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
 use somersault_log::{PlanRecord, Position};

@@ -100,8 +100,7 @@ pub fn window_version(store: &Store, window: &WindowBatches, sn: Sn) -> Arc<Wind
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{Apply, ShardWork, SliceKind, SliceWork};
-    use crate::injectors::Injectors;
+    use crate::fabric::{Apply, Injectors, ShardWork, SliceKind, SliceWork};
     use somersault_model::{
         BatchNumber, EventTime, Millis, Placement, QueryUid, ShardId, StreamUid, TermId,
         TimedTriple, TripleIds,

@@ -2,9 +2,9 @@
 //! sequencer takes no input while an update is evaluated; acknowledgements and firings go on
 //! meanwhile.
 
+use super::Sequencer;
 use super::requests::{Change, UpdateJob, UpdateResult};
-use super::sequencer::Sequencer;
-use super::stable::Waiter;
+use super::stability::Waiter;
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
 use somersault_model::Sn;
