@@ -1,6 +1,6 @@
 //! The clock, passed in by the caller: the core reads none (S6).
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A source of the current time.
 pub trait Clock: Send + Sync + 'static {
@@ -9,6 +9,30 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Whether time advances by itself: only then are idle and ARRIVAL TIME streams advanced.
     fn ticks(&self) -> bool;
+
+    /// The instant by which timers and deadlines go; it never goes back.
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+/// One reading of a clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// The instant.
+    pub at: Instant,
+    /// Milliseconds since the Unix epoch.
+    pub ms: i64,
+}
+
+impl Now {
+    /// Reads a clock.
+    pub fn read(clock: &dyn Clock) -> Now {
+        Now {
+            at: clock.instant(),
+            ms: clock.now_ms(),
+        }
+    }
 }
 
 /// The machine's clock.

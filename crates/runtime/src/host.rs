@@ -1,9 +1,9 @@
 //! The driver's interface to the layer above: a host, which keeps the continuous queries and
 //! executes their firings.
 
+use crate::clock::Clock;
 use crate::error::RuntimeError;
 use crate::fabric::{DueWindows, window_version};
-use crossbeam_channel::Sender;
 use oxrdf::Quad;
 use somersault_model::Sn;
 use somersault_store::{Snapshot, Store, WindowVersion};
@@ -57,26 +57,36 @@ impl DueSnapshot {
 }
 
 /// The clock by which pins expire; it never goes back.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct PinClock {
+    clock: Arc<dyn Clock>,
     /// The instant at which it was 0.
-    pub(crate) started: Instant,
+    started: Instant,
     /// How long a firing may read.
-    pub(crate) time: Duration,
+    time: Duration,
 }
 
 impl PinClock {
-    pub(crate) fn ms_at(self, at: Instant) -> i64 {
+    /// A clock that begins now. A firing may read for `time`.
+    pub(crate) fn new(clock: Arc<dyn Clock>, time: Duration) -> PinClock {
+        PinClock {
+            started: clock.instant(),
+            clock,
+            time,
+        }
+    }
+
+    pub(crate) fn ms_at(&self, at: Instant) -> i64 {
         let since = at.saturating_duration_since(self.started).as_millis();
         i64::try_from(since).unwrap_or(i64::MAX)
     }
 
-    pub(crate) fn now_ms(self) -> i64 {
-        self.ms_at(Instant::now())
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.ms_at(self.clock.instant())
     }
 
     /// The time at which the pin of a firing that starts now expires, in milliseconds.
-    fn deadline_ms(self) -> i64 {
+    fn deadline_ms(&self) -> i64 {
         let time = i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX);
         self.now_ms().saturating_add(time)
     }
@@ -84,7 +94,7 @@ impl PinClock {
 
 /// Acknowledges firings to the driver.
 #[derive(Clone)]
-pub struct Answered(pub(crate) Sender<Fired>);
+pub struct Answered(Arc<dyn Fn(Fired) + Send + Sync>);
 
 /// A firing that has been answered.
 #[derive(Debug)]
@@ -104,21 +114,20 @@ pub enum Derives {
 }
 
 impl Answered {
+    pub(crate) fn new(answer: impl Fn(Fired) + Send + Sync + 'static) -> Answered {
+        Answered(Arc::new(answer))
+    }
+
     /// Reports that this firing, and those of its query that became due before it, have been
     /// answered.
     pub fn tell(&self, key: FiringKey) {
-        self.send(Fired { key, derived: None });
+        (self.0)(Fired { key, derived: None });
     }
 
     /// The same for a firing whose query derives a stream.
     pub fn tell_derived(&self, key: FiringKey, derives: Derives) {
         let derived = Some(derives);
-        self.send(Fired { key, derived });
-    }
-
-    fn send(&self, fired: Fired) {
-        // The sequencer may have stopped.
-        let _ = self.0.send(fired);
+        (self.0)(Fired { key, derived });
     }
 }
 
@@ -132,8 +141,8 @@ pub trait Host: Send + Sync + 'static {
     fn attach(&self, answered: Answered);
 
     /// Reports a change of registered queries, in recovery too. The driver's registry already shows
-    /// the change, and shows nothing later: it stays locked meanwhile, so the host must not ask the
-    /// driver.
+    /// the change, and shows nothing later. The sequencer answers no read meanwhile, so the host
+    /// must not ask the driver.
     fn on_query(&self, event: QueryEvent);
 
     /// Executes this firing. The firings of one query come in close order.
@@ -149,16 +158,14 @@ pub trait Host: Send + Sync + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::ManualClock;
     use somersault_store::Store;
 
     #[test]
     fn a_firings_time_begins_with_its_execution() {
         let store = Store::new(1);
-        let clock = PinClock {
-            started: Instant::now(),
-            time: Duration::from_secs(3600),
-        };
-        let due = DueSnapshot::new(store.pin_stable(), clock);
+        let clock = PinClock::new(Arc::new(ManualClock), Duration::from_secs(3600));
+        let due = DueSnapshot::new(store.pin_stable(), clock.clone());
         assert_eq!(
             store.snapshots().expire(i64::MAX - 1),
             0,

@@ -5,9 +5,10 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, fabric, error, resolver, host, sequencer, driver.
+//! Rooms, lowest first: clock, fabric, error, resolver, host, delivery, sequencer, driver.
 
 mod clock;
+mod delivery;
 mod driver;
 mod error;
 mod fabric;
@@ -15,8 +16,8 @@ mod host;
 mod resolver;
 mod sequencer;
 
-pub use clock::{Clock, ManualClock, SystemClock};
-pub use driver::{Driver, DriverParts, DriverStatus};
+pub use clock::{Clock, ManualClock, Now, SystemClock};
+pub use driver::{Driver, DriverParts, DriverStatus, PendingInput, Process};
 pub use error::RuntimeError;
 pub use fabric::{
     Apply, DueWindows, Fabric, FabricError, Injectors, OnApplied, ShardCounters, ShardWork,
@@ -24,4 +25,4 @@ pub use fabric::{
 };
 pub use host::{Answered, Derives, DueSnapshot, FiringJob, Host};
 pub use resolver::{gather_blocks, intern_quad, intern_quad_with};
-pub use sequencer::{Change, Done, DriverConfig, Outcome, PendingInput, UpdateJob, UpdateResult};
+pub use sequencer::{Change, Done, DriverConfig, Outcome, UpdateJob, UpdateResult};

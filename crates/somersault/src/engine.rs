@@ -263,6 +263,7 @@ impl Engine {
                 Clock::System => Arc::new(SystemClock),
                 Clock::Manual => Arc::new(ManualClock),
             },
+            process: None,
         };
         let apply = Arc::clone(&injectors);
         let driver = Driver::start(parts, |on_applied| fabric(&config, apply, on_applied))?;

@@ -1,52 +1,45 @@
-//! The driver: the sequencer thread that puts inputs in order, and the handle that others hold.
+//! The driver: a handle to the sequencer that all threads of the engine share, and what runs it.
 //!
-//! admit → log → apply → cuts → inject → (applied by every shard, and the plan record durable) →
-//! stable → firings to the pool. Before changing anything here: the sequencer blocks on nothing but
-//! its channels and, for an update, on the snapshot that the update reads (S15).
+//! A driver has threads of its own (`live.rs`), or its callers drive it (`process.rs`). Before
+//! changing anything here: callers reach the sequencer through channels alone. The part of a push
+//! that runs on its caller's thread is in `push.rs`.
 
+mod handle;
+mod housekeeping;
+mod live;
+mod mailbox;
+mod process;
 mod push;
+mod reads;
 
-use crate::clock::Clock;
+pub use handle::PendingInput;
+pub use process::Process;
+pub use reads::DriverStatus;
+
+use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
-use crate::fabric::Fabric;
-use crate::host::{Answered, Host, PinClock};
-use crate::resolver::Resolver;
+use crate::fabric::{Fabric, OnApplied};
+use crate::host::{Answered, Host};
 use crate::sequencer::{
-    CLOCK_SLACK, Channels, DriverConfig, Request, Sequencer, Shared, Waker, Want,
+    Done, DriverConfig, Event, Request, Sequencer, SequencerParts, Shared, SharedParts, UpdateJob,
+    UpdateResult, Want,
 };
-use crate::sequencer::{Done, PendingInput, UpdateJob, UpdateResult};
-use crossbeam_channel::{Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use handle::Handle;
+use live::Threads;
+use mailbox::Mailbox;
 use parking_lot::Mutex;
-use somersault_dictionary::Recent;
-use somersault_log::{LoadSegment, Log, Position, Recovered};
-use somersault_model::{Millis, QuadIds, QueryUid, Sn};
+use process::CallerDriven;
+use push::RecentTerms;
+use somersault_log::{LoadSegment, Log, Recovered};
+use somersault_model::QuadIds;
 use somersault_store::Store;
-use somersault_stream::{Coordinator, Input, NamePosition, QueryStatus, StreamStatus};
-use std::collections::{BinaryHeap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use somersault_stream::Input;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// The number of names that one turn looks at.
-const NAMES_AT_ONCE: usize = 4096;
 
 /// How much longer than its deadline a stop waits for the fabric to end.
 const STOP_SLACK: Duration = Duration::from_secs(5);
-
-/// Counters of the driver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DriverStatus {
-    /// The newest stable SN.
-    pub stable: Sn,
-    /// SNs that were cut and are not yet stable.
-    pub unstable: u64,
-    /// Firings that are due and not yet answered.
-    pub outstanding: u64,
-    /// Closes that are due and wait for their cut; only a jump in time leaves more than a few.
-    pub closes_due: u64,
-}
 
 /// The parts of a driver.
 pub struct DriverParts {
@@ -62,16 +55,15 @@ pub struct DriverParts {
     pub host: Arc<dyn Host>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// The process that callers give its turns; `None` for a driver with threads of its own.
+    pub process: Option<Arc<dyn Process>>,
 }
 
 /// A handle to the sequencer; shared by all threads of the engine.
 pub struct Driver {
-    shared: Arc<Shared>,
-    requests: Sender<Request>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-    /// Recently interned terms of the pushing threads: one entry for each thread that pushed at the
-    /// same time as others.
-    recent: Mutex<Vec<Recent>>,
+    handle: Arc<Handle>,
+    threads: Mutex<Option<Threads>>,
+    recent: RecentTerms,
 }
 
 impl Driver {
@@ -82,99 +74,98 @@ impl Driver {
     /// Errors of the log or the fabric, or a record that cannot be applied.
     pub fn start(
         parts: DriverParts,
-        fabric: impl FnOnce(crate::OnApplied) -> Result<Box<dyn Fabric>, RuntimeError>,
+        fabric: impl FnOnce(OnApplied) -> Result<Box<dyn Fabric>, RuntimeError>,
     ) -> Result<Arc<Driver>, RuntimeError> {
-        let (wake, woken) = bounded(1);
-        let waker = Waker(wake);
-        let (requests, inbox) = bounded(parts.config.inbox);
-        let (fired, fired_inbox) = unbounded();
-        let pin_clock = PinClock {
-            started: Instant::now(),
-            time: parts.config.pin_time,
+        let (events, events_inbox) = unbounded();
+        let (reads, reads_inbox) = unbounded();
+        let (requests, requests_inbox) = match parts.process {
+            None => bounded(parts.config.inbox),
+            // Nothing takes requests while one is sent.
+            Some(_) => unbounded(),
         };
-        let coordinator = Coordinator::new().with_limits(parts.config.limits);
-        let shared = Arc::new(Shared {
-            resolver: Resolver::new(Arc::clone(&parts.store), Arc::clone(&parts.log)),
+        let shared = Arc::new(Shared::new(SharedParts {
             config: parts.config,
             store: parts.store,
             log: parts.log,
-            coordinator: Mutex::new(coordinator),
             host: parts.host,
             clock: parts.clock,
-            acks: Acks::new(),
-            durable_at: Mutex::new(VecDeque::new()),
-            pin_clock,
-            failure: Mutex::new(None),
-            aborted: AtomicBool::new(false),
-            unstable: AtomicU64::new(0),
-            outstanding: AtomicU64::new(0),
-            newest_command: AtomicU64::new(0),
-            behind: AtomicBool::new(false),
-        });
-        shared.host.attach(Answered(fired));
-        let fabric = fabric({
-            let waker = waker.clone();
-            Arc::new(move || waker.wake())
-        })?;
-        observe_log(&shared, waker);
-        let driver = Arc::new(Driver {
-            shared: Arc::clone(&shared),
-            requests,
-            thread: Mutex::new(None),
-            recent: Mutex::default(),
-        });
-        let channels = Channels {
-            requests: inbox,
-            fired: fired_inbox,
-            woken,
-        };
-        let recovered = parts.recovered;
+        }));
+        shared.host.attach(answered(&events));
+        let fabric = fabric(on_applied(&events))?;
+        observe_log(&shared, events.clone());
         let (ready, is_ready) = bounded(1);
-        let thread = std::thread::Builder::new()
-            .name("sequencer".to_owned())
-            // This thread evaluates updates, and deeply nested patterns by recursion.
-            .stack_size(16 << 20)
-            .spawn(move || {
-                let mut sequencer = Sequencer::new(Arc::clone(&shared), fabric, channels);
-                let recovery = sequencer.recover(recovered);
-                let goes_on = recovery.is_ok();
-                let _ = ready.send(recovery);
-                let run = AssertUnwindSafe(|| sequencer.run());
-                if goes_on && catch_unwind(run).is_err() {
-                    let error = RuntimeError::Internal("the sequencer panicked".to_owned());
-                    shared.host.failed(&error);
-                    shared.failure.lock().get_or_insert(error);
-                }
-            })
-            .map_err(|error| RuntimeError::Internal(format!("no thread to be had: {error}")))?;
-        *driver.thread.lock() = Some(thread);
-        match is_ready.recv() {
-            Ok(Ok(())) => Ok(driver),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(RuntimeError::Internal(
+        let (evaluations, evaluations_inbox) = unbounded();
+        let sequencer = SequencerParts {
+            shared: Arc::clone(&shared),
+            fabric,
+            evaluations,
+            events: events.clone(),
+            recovered: parts.recovered,
+            ready,
+        };
+        let sequencer = Sequencer::new(sequencer, Now::read(&*shared.clock));
+        let unanswered = reads_inbox.clone();
+        let mailbox = Mailbox::new(events_inbox, reads_inbox, requests_inbox);
+        let mut handle = Handle {
+            shared,
+            requests,
+            events,
+            reads,
+            unanswered,
+            caller_driven: None,
+        };
+        let driver = match parts.process {
+            None => {
+                let handle = Arc::new(handle);
+                let threads = Threads::start(sequencer, mailbox, evaluations_inbox, &handle)?;
+                Driver::new(handle, Some(threads))
+            }
+            Some(process) => {
+                let shared = Arc::clone(&handle.shared);
+                let driven =
+                    CallerDriven::new(process, sequencer, mailbox, evaluations_inbox, shared);
+                handle.caller_driven = Some(driven);
+                Driver::new(Arc::new(handle), None)
+            }
+        };
+        driver.await_replay(&is_ready)?;
+        Ok(Arc::new(driver))
+    }
+
+    fn new(handle: Arc<Handle>, threads: Option<Threads>) -> Driver {
+        Driver {
+            handle,
+            threads: Mutex::new(threads),
+            recent: RecentTerms::new(),
+        }
+    }
+
+    fn await_replay(
+        &self,
+        is_ready: &Receiver<Result<(), RuntimeError>>,
+    ) -> Result<(), RuntimeError> {
+        match self.handle.wait(is_ready) {
+            Err(RuntimeError::Stopped) => Err(RuntimeError::Internal(
                 "the sequencer ended while it replayed the log".to_owned(),
             )),
+            ready => ready?,
         }
+    }
+
+    /// One step of a driver that its callers drive. Whether anything was done; `false` for a driver
+    /// with threads of its own.
+    pub fn turn(&self) -> bool {
+        let driven = self.handle.caller_driven.as_ref();
+        driven.is_some_and(|driven| driven.step(&self.handle))
     }
 
     /// Refuses an input that would change something in a read-only driver.
     fn check_writable(&self, input: &Input) -> Result<(), RuntimeError> {
         let changes_nothing = matches!(input, Input::Advance { to, .. } if to.is_empty());
-        if self.shared.config.read_only && !changes_nothing {
+        if self.handle.shared.config.read_only && !changes_nothing {
             return Err(RuntimeError::ReadOnly);
         }
         Ok(())
-    }
-
-    fn ask<T>(
-        &self,
-        request: impl FnOnce(Sender<Result<T, RuntimeError>>) -> Request,
-    ) -> Result<T, RuntimeError> {
-        let (reply, answer) = bounded(1);
-        self.requests
-            .send(request(reply))
-            .map_err(|_| RuntimeError::Stopped)?;
-        answer.recv().map_err(|_| RuntimeError::Stopped)?
     }
 
     /// Takes an input and returns when its record is durable.
@@ -193,15 +184,13 @@ impl Driver {
     pub fn hand_in(&self, input: Input) -> Result<PendingInput, RuntimeError> {
         self.check_writable(&input)?;
         let (reply, answer) = bounded(1);
-        let request = Request::Input {
+        self.handle.send(Request::Input {
             input: Box::new(input),
             want: Want::Durable,
             reply,
-        };
-        self.requests
-            .send(request)
-            .map_err(|_| RuntimeError::Stopped)?;
-        Ok(PendingInput(answer))
+        })?;
+        let handle = Arc::clone(&self.handle);
+        Ok(PendingInput { answer, handle })
     }
 
     /// Takes an input, cuts, and returns when that snapshot is stable.
@@ -210,7 +199,7 @@ impl Driver {
     /// The input is refused, or the log or a shard has failed.
     pub fn apply_input(&self, input: Input) -> Result<Done, RuntimeError> {
         self.check_writable(&input)?;
-        self.ask(|reply| Request::Input {
+        self.handle.ask(|reply| Request::Input {
             input: Box::new(input),
             want: Want::Stable,
             reply,
@@ -226,13 +215,13 @@ impl Driver {
         segment: LoadSegment,
         statements: Arc<[QuadIds]>,
     ) -> Result<Done, RuntimeError> {
-        self.shared.resolver.hand_over(&segment, statements);
-        let received_ms = self.shared.clock.now_ms();
+        let resolver = &self.handle.shared.resolver;
+        resolver.hand_over(&segment, statements);
         let done = self.apply_input(Input::Load {
-            received_ms,
+            received_ms: self.now_ms(),
             segment: segment.clone(),
         });
-        self.shared.resolver.forget(&segment);
+        resolver.forget(&segment);
         done
     }
 
@@ -241,10 +230,10 @@ impl Driver {
     /// # Errors
     /// The log or a shard has failed.
     pub fn update(&self, job: UpdateJob) -> Result<UpdateResult, RuntimeError> {
-        if self.shared.config.read_only {
+        if self.handle.shared.config.read_only {
             return Err(RuntimeError::ReadOnly);
         }
-        self.ask(|reply| Request::Update { job, reply })
+        self.handle.ask(|reply| Request::Update { job, reply })
     }
 
     /// Waits until all due firings have been answered.
@@ -253,174 +242,75 @@ impl Driver {
     /// [`RuntimeError::Timeout`], or the failure of the driver.
     pub fn quiesce(&self, timeout: Duration) -> Result<(), RuntimeError> {
         let (reply, answer) = bounded(1);
-        self.requests
-            .send(Request::Quiesce { reply })
-            .map_err(|_| RuntimeError::Stopped)?;
-        match answer.recv_timeout(timeout) {
-            Ok(result) => result,
-            Err(crossbeam_channel::RecvTimeoutError::Timeout) => Err(RuntimeError::Timeout {
-                what: "answering everything that is due",
-                waited_ms: timeout.as_millis(),
-            }),
-            Err(crossbeam_channel::RecvTimeoutError::Disconnected) => Err(RuntimeError::Stopped),
+        self.handle.send(Request::Quiesce { reply })?;
+        let answered = self.handle.wait_for(&answer, timeout)?;
+        answered.unwrap_or(Err(RuntimeError::Timeout {
+            what: "answering everything that is due",
+            waited_ms: timeout.as_millis(),
+        }))
+    }
+
+    /// Checks that the ledger of firings is in order (DL-1). Takes its turn among the inputs. A
+    /// driver that has stopped has no firings.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Internal`] with what is violated.
+    pub fn check(&self) -> Result<(), RuntimeError> {
+        let (reply, answer) = bounded(1);
+        let sent = self.handle.send(Request::Check { reply });
+        match sent.and_then(|()| self.handle.wait(&answer)) {
+            Ok(checked) => checked.map_err(RuntimeError::Internal),
+            Err(RuntimeError::Stopped) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
     /// The failure that stopped the driver, if there is one.
     pub fn failure(&self) -> Option<RuntimeError> {
-        self.shared.failure()
-    }
-
-    /// Counters.
-    pub fn status(&self) -> DriverStatus {
-        DriverStatus {
-            stable: self.shared.store.snapshots().stable(),
-            unstable: self.shared.unstable.load(Ordering::Relaxed),
-            outstanding: self.shared.outstanding.load(Ordering::Relaxed),
-            closes_due: match self.shared.behind.load(Ordering::Relaxed) {
-                true => self.shared.coordinator.lock().closes_due(),
-                false => 0,
-            },
-        }
+        self.handle.shared.failure()
     }
 
     /// Milliseconds on the clock by which pins expire.
     pub fn uptime_ms(&self) -> i64 {
-        self.shared.pin_clock.now_ms()
+        self.handle.shared.pin_clock.now_ms()
     }
 
     /// The same as [`Driver::uptime_ms`], at a time that the caller has already read.
     pub fn uptime_ms_at(&self, at: Instant) -> i64 {
-        self.shared.pin_clock.ms_at(at)
+        self.handle.shared.pin_clock.ms_at(at)
     }
 
     /// The time of reception for inputs, by the clock that the driver was given; milliseconds since
     /// the Unix epoch.
     pub fn now_ms(&self) -> i64 {
-        self.shared.clock.now_ms()
+        self.handle.shared.clock.now_ms()
     }
 
-    /// Reads the registry, and waits until the commands that made it are durable: what a list shows
-    /// must survive a crash.
-    fn listed<T>(&self, of: impl FnOnce(&Coordinator) -> T) -> T {
-        let listed = of(&self.shared.coordinator.lock());
-        let newest = Position(self.shared.newest_command.load(Ordering::Acquire));
-        if newest > self.shared.log.durable()
-            && let Err(error) = self.shared.log.wait_durable(newest)
-        {
-            // The engine's health reports the failure too, and takes no more commands.
-            tracing::debug!("a list shows commands that are not durable: {error}");
-        }
-        listed
-    }
-
-    /// All streams, by IRI.
-    pub fn streams(&self) -> Vec<StreamStatus> {
-        self.listed(Coordinator::streams)
-    }
-
-    /// One stream.
-    pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
-        self.listed(|coordinator| coordinator.stream(iri))
-    }
-
-    /// Whether a stream, and those derived from it, have room for this many more statements.
-    pub fn has_room(&self, iri: &str, statements: usize) -> bool {
-        self.shared.coordinator.lock().has_room(iri, statements)
-    }
-
-    /// The ARRIVAL TIME streams whose time is far ahead of the clock, and by how much.
-    pub fn ahead_of_clock(&self) -> Vec<(String, Millis)> {
-        let clock = &self.shared.clock;
-        let now_ms = clock.ticks().then(|| clock.now_ms());
-        let coordinator = self.shared.coordinator.lock();
-        now_ms.map_or_else(Vec::new, |now_ms| {
-            coordinator.ahead_of_clock(now_ms, CLOCK_SLACK)
-        })
-    }
-
-    /// All continuous queries, by name.
-    pub fn queries(&self) -> Vec<QueryStatus> {
-        self.listed(Coordinator::queries)
-    }
-
-    /// The first `most` names of continuous queries after this one, ascending. The registry is
-    /// locked for a portion of the names at a time.
-    pub fn query_names(&self, after: Option<&str>, most: usize) -> Vec<String> {
-        // A heap with the last name on top.
-        let mut first: BinaryHeap<String> = BinaryHeap::new();
-        let mut from = Some(NamePosition::default());
-        while let Some(position) = from {
-            let mut keep = |name: &str| {
-                let is_full = first.len() >= most;
-                let is_late = is_full && first.peek().is_none_or(|last| name >= last.as_str());
-                if is_late || after.is_some_and(|after| name <= after) {
-                    return;
-                }
-                if is_full {
-                    first.pop();
-                }
-                first.push(name.to_owned());
-            };
-            from = self
-                .listed(|coordinator| coordinator.names_from(position, NAMES_AT_ONCE, &mut keep));
-        }
-        first.into_sorted_vec()
-    }
-
-    /// How many continuous queries are registered.
-    pub fn query_count(&self) -> usize {
-        self.shared.coordinator.lock().query_count()
-    }
-
-    /// The cohort of the registered queries that have the shape of a text, and their number.
-    pub fn group_of(&self, text: &str, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
-        self.shared.coordinator.lock().group_of(text, namespace)
-    }
-
-    /// All cohorts: the uid, the name of one member, and the number of members.
-    pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
-        self.shared.coordinator.lock().firing_queries()
-    }
-
-    /// One continuous query.
-    pub fn query(&self, name: &str) -> Option<QueryStatus> {
-        self.listed(|coordinator| coordinator.query(name))
-    }
-
-    /// Accepts no more inputs, finishes what is due (for `deadline` at most), and ends the
-    /// sequencer and the fabric.
+    /// Takes no more inputs, answers everything that is due or gives up after `deadline`, and ends.
+    /// Returns when the sequencer has ended.
     pub fn stop(&self, deadline: Duration) {
         let (reply, answer) = bounded(1);
         let stop = Request::Stop { deadline, reply };
         // A backlogged sequencer takes no requests, so neither the hand-over nor the answer is sure
         // to come in time.
-        let has_stopped = self.requests.send_timeout(stop, deadline).is_ok()
-            && answer.recv_timeout(deadline + STOP_SLACK).is_ok();
-        if !has_stopped {
-            self.shared.aborted.store(true, Ordering::SeqCst);
+        let sent = self.handle.requests.send_timeout(stop, deadline);
+        if sent.is_ok() {
+            // Whatever it says: the sequencer is told to end, if it has not.
+            let _ = self.handle.wait_for(&answer, deadline + STOP_SLACK);
         }
-        self.join();
+        self.abort();
     }
 
     /// Ends the sequencer at once, without finishing work under way.
     pub fn abort(&self) {
-        self.shared.aborted.store(true, Ordering::SeqCst);
-        // Wakes the sequencer if it waits; if the channel is full, it is awake.
-        let (reply, _) = bounded(1);
-        let _ = self.requests.try_send(Request::Stop {
-            deadline: Duration::ZERO,
-            reply,
-        });
-        self.join();
-    }
-
-    fn join(&self) {
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
+        // It may have ended.
+        let _ = self.handle.events.send(Event::Abort);
+        if let Some(driven) = &self.handle.caller_driven {
+            driven.abort();
+        }
+        let threads = self.threads.lock().take();
+        if let Some(threads) = threads {
+            threads.join();
         }
     }
 }
@@ -431,17 +321,34 @@ impl Drop for Driver {
     }
 }
 
-/// Answers acknowledgements and wakes the sequencer whenever a group is durable.
-fn observe_log(shared: &Arc<Shared>, waker: Waker) {
+fn answered(events: &Sender<Event>) -> Answered {
+    let events = events.clone();
+    Answered::new(move |fired| {
+        // The sequencer may have ended.
+        let _ = events.send(Event::Fired(fired));
+    })
+}
+
+fn on_applied(events: &Sender<Event>) -> OnApplied {
+    let events = events.clone();
+    Arc::new(move || {
+        // The sequencer may have ended.
+        let _ = events.send(Event::Applied);
+    })
+}
+
+/// Answers acknowledgements and tells the sequencer whenever a group is durable.
+fn observe_log(shared: &Arc<Shared>, events: Sender<Event>) {
     let weak = Arc::downgrade(shared);
-    shared.log.on_durable(Box::new(move |durable| {
-        if let Some(shared) = weak.upgrade() {
-            shared
-                .durable_at
-                .lock()
-                .push_back((durable, Instant::now()));
-            shared.acks.settle(durable, shared.log.failed());
+    shared.log.on_durable(Box::new(move |position| {
+        let Some(shared) = weak.upgrade() else { return };
+        let failure = shared.log.failed();
+        shared.acks.settle(position, failure.clone());
+        let at = shared.clock.instant();
+        // The sequencer may have ended.
+        let _ = events.send(Event::Durable { position, at });
+        if let Some(error) = failure {
+            let _ = events.send(Event::LogFailed(error));
         }
-        waker.wake();
     }));
 }

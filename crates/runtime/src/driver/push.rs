@@ -6,11 +6,13 @@
 //! for which statements are timing ones: their terms are only mentioned under the push's lease.
 //! Terms of statements that are then absorbed are made permanent.
 
-use super::{Done, Driver};
+use super::Driver;
 use crate::error::RuntimeError;
 use crate::resolver::RECLAIMED_FOR_ONE;
+use crate::sequencer::Done;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
-use somersault_dictionary::{Interner, Mentions};
+use somersault_dictionary::{Interner, Mentions, Recent};
 use somersault_log::LogError;
 use somersault_model::{EventTime, QuadIds, TermId};
 use somersault_stream::{
@@ -20,6 +22,28 @@ use std::collections::HashMap;
 
 /// The number of statements that are numbered together.
 const TOGETHER: usize = 32;
+/// The number of threads that push at the same time and have terms remembered for them.
+const REMEMBERED: usize = 64;
+
+/// Terms that pushing threads have met lately: one entry for each thread that pushed at the same
+/// time as others. Taken and put back without a lock.
+pub(super) struct RecentTerms(Sender<Recent>, Receiver<Recent>);
+
+impl RecentTerms {
+    pub(super) fn new() -> RecentTerms {
+        let (entries, taken) = bounded(REMEMBERED);
+        RecentTerms(entries, taken)
+    }
+
+    fn take(&self) -> Recent {
+        self.1.try_recv().unwrap_or_default()
+    }
+
+    fn put_back(&self, recent: Recent) {
+        // More threads than are remembered begin with an empty entry.
+        let _ = self.0.try_send(recent);
+    }
+}
 
 impl Driver {
     /// Takes a push and returns when its record is durable. `times` are those of the statements,
@@ -36,16 +60,12 @@ impl Driver {
     ) -> Result<Done, RuntimeError> {
         let received_ms = self.now_ms();
         // A repeat goes on too: only the sequencer knows whether the first push is durable.
-        let terms = {
-            let coordinator = self.shared.coordinator.lock();
-            coordinator.judge_push(&head, received_ms, times.clone())?;
-            coordinator.terms_of(&head.stream)
-        };
+        let terms = self.judge(&head, received_ms, times.clone())?;
         let untimed = times.clone().position(|time| time.is_none());
-        let encoded = !self.shared.log.is_volatile();
+        let encoded = !self.handle.shared.log.is_volatile();
         let times = times.map(|time| time.unwrap_or(EventTime(0)));
-        let recent = self.recent.lock().pop().unwrap_or_default();
-        let dictionary = self.shared.store.dictionary();
+        let recent = self.recent.take();
+        let dictionary = self.handle.shared.store.dictionary();
         let mut interner = Interner::with(dictionary, recent);
         let timing = terms
             .as_ref()
@@ -58,7 +78,7 @@ impl Driver {
         let builder = NumberedBuilder::new(times.len(), encoded).with_lease(lease);
         let numberer = Numberer::new(&mut interner, (&timing, mentions.as_mut()), builder);
         let numbered = numberer.number(times.zip(statements));
-        self.recent.lock().push(interner.into_recent());
+        self.recent.put_back(interner.into_recent());
         let born = mentions.map_or(0, |mentions| mentions.born());
         let statements = numbered?;
         let done = self.log_input(Input::ReadPush(ReadPush {
@@ -71,6 +91,21 @@ impl Driver {
             dictionary.reclaim(born * RECLAIMED_FOR_ONE);
         }
         done
+    }
+
+    /// Judges a push before its terms become known; what an interner must know about its stream.
+    fn judge(
+        &self,
+        head: &PushHead,
+        received_ms: i64,
+        times: impl Iterator<Item = Option<EventTime>>,
+    ) -> Result<Option<StreamTerms>, RuntimeError> {
+        let (head, times) = (head.clone(), times.collect::<Vec<_>>());
+        let judged = self.handle.read(move |coordinator| {
+            coordinator.judge_push(&head, received_ms, times.into_iter())?;
+            Ok(coordinator.terms_of(&head.stream))
+        });
+        judged.map_err(RuntimeError::Refused)
     }
 }
 

@@ -57,7 +57,7 @@ impl<'de> Deserialize<'de> for Parcel {
 }
 
 /// The state that the driver's side and the workers share.
-struct Shared {
+struct Generation {
     /// The frontier of the injection dataflow: all SNs below are applied by every shard.
     frontier: AtomicU64,
     ended: AtomicBool,
@@ -69,7 +69,7 @@ struct Shared {
     on_applied: OnApplied,
 }
 
-impl Shared {
+impl Generation {
     /// Ends the generation: every worker leaves its loop.
     fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
@@ -105,7 +105,7 @@ pub struct TimelyFabric {
     shards: u16,
     hands: Sender<Hand>,
     activator: SyncActivator,
-    shared: Arc<Shared>,
+    shared: Arc<Generation>,
     guards: Option<WorkerGuards<()>>,
 }
 
@@ -121,7 +121,7 @@ impl TimelyFabric {
         on_applied: OnApplied,
     ) -> Result<TimelyFabric, FabricError> {
         let shards = shards.max(1);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Generation {
             frontier: AtomicU64::new(from.next().0),
             ended: AtomicBool::new(false),
             tidy_rounds: AtomicU64::new(0),
@@ -236,7 +236,7 @@ fn run_worker(
     worker: &mut Worker,
     probe: &ProbeHandle<u64>,
     apply: &Arc<dyn Apply>,
-    shared: &Shared,
+    shared: &Generation,
 ) {
     let reports = worker.index() == 0;
     let shard = ShardId(worker.index() as u16);
@@ -263,7 +263,7 @@ fn run_worker(
 }
 
 /// Publishes the frontier if it has moved.
-fn report(frontier: u64, shared: &Shared) {
+fn report(frontier: u64, shared: &Generation) {
     if frontier > shared.frontier.load(Ordering::Relaxed) {
         shared.frontier.store(frontier, Ordering::Release);
         (shared.on_applied)();
@@ -277,7 +277,7 @@ fn build(
     receiver: &Receiver<Hand>,
     ready: &Sender<SyncActivator>,
     apply: &Arc<dyn Apply>,
-    shared: &Arc<Shared>,
+    shared: &Arc<Generation>,
 ) -> ProbeHandle<u64> {
     let activations = worker.index() == 0;
     let (probe, address) = worker.dataflow::<u64, _, _>(|scope| {

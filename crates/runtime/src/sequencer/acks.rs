@@ -1,5 +1,5 @@
 //! Acknowledgements: answers that wait for a log position to be durable. The log's own thread sends
-//! them as soon as a group is durable, so that an update being evaluated delays no push.
+//! them as soon as a group is durable, so they wait for nothing that the sequencer does.
 
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
@@ -14,44 +14,142 @@ pub(crate) struct Ack<T> {
     pub(crate) reply: Sender<Result<T, RuntimeError>>,
 }
 
+impl<T> Ack<T> {
+    fn confirm(self) {
+        // A caller that no longer waits is no error.
+        let _ = self.reply.send(Ok(self.answer));
+    }
+
+    fn refuse(self, error: &LogError) {
+        let error = RuntimeError::Log(error.clone()).unproven();
+        let _ = self.reply.send(Err(error));
+    }
+}
+
 /// Waiting acknowledgements, in order of position.
 pub(crate) struct Acks<T> {
-    waiting: Mutex<VecDeque<Ack<T>>>,
+    queue: Mutex<AckQueue<T>>,
+}
+
+struct AckQueue<T> {
+    waiting: VecDeque<Ack<T>>,
+    /// Why the log makes nothing more durable.
+    failure: Option<LogError>,
 }
 
 impl<T> Acks<T> {
     pub(crate) fn new() -> Acks<T> {
         Acks {
-            waiting: Mutex::new(VecDeque::new()),
+            queue: Mutex::new(AckQueue {
+                waiting: VecDeque::new(),
+                failure: None,
+            }),
         }
     }
 
-    /// Adds an acknowledgement. One thread adds all of them, in ascending order of position.
-    pub(crate) fn add(&self, ack: Ack<T>) {
-        self.waiting.lock().push_back(ack);
+    /// Sends this answer as soon as its position is durable. One thread calls it, in ascending
+    /// order of position. `durable` reads how far the log is.
+    pub(crate) fn answer(&self, ack: Ack<T>, durable: impl Fn() -> Position) {
+        let position = ack.position;
+        if position <= durable() {
+            ack.confirm();
+            return;
+        }
+        {
+            let mut queue = self.queue.lock();
+            if let Some(error) = &queue.failure {
+                ack.refuse(error);
+                return;
+            }
+            queue.waiting.push_back(ack);
+        }
+        // The group may have become durable before the acknowledgement was added.
+        if position <= durable() {
+            self.settle(durable(), None);
+        }
     }
 
     /// Answers those whose position is durable and, if the log has failed, all others with the
     /// failure.
-    pub(crate) fn settle(&self, durable: Position, failed: Option<LogError>) {
-        loop {
-            let ack = {
-                let mut waiting = self.waiting.lock();
-                match waiting.front() {
-                    Some(ack) if ack.position <= durable || failed.is_some() => waiting.pop_front(),
-                    _ => None,
+    pub(crate) fn settle(&self, durable: Position, failure: Option<LogError>) {
+        let (ready, refused) = {
+            let mut queue = self.queue.lock();
+            let ready = queue.waiting.partition_point(|ack| ack.position <= durable);
+            let ready: Vec<Ack<T>> = queue.waiting.drain(..ready).collect();
+            let refused = match &failure {
+                Some(error) => {
+                    queue.failure.get_or_insert_with(|| error.clone());
+                    std::mem::take(&mut queue.waiting)
                 }
+                None => VecDeque::new(),
             };
-            let Some(ack) = ack else { return };
-            let result = if ack.position <= durable {
-                Ok(ack.answer)
-            } else {
-                Err(failed.clone().map_or(RuntimeError::Stopped, |error| {
-                    RuntimeError::Log(error).unproven()
-                }))
-            };
-            // A caller that no longer waits is no error.
-            let _ = ack.reply.send(result);
+            (ready, refused)
+        };
+        ready.into_iter().for_each(Ack::confirm);
+        if let Some(error) = &failure {
+            refused.into_iter().for_each(|ack| ack.refuse(error));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam_channel::{Receiver, bounded};
+    use std::cell::Cell;
+
+    type Answer = Receiver<Result<u64, RuntimeError>>;
+
+    fn ack(position: u64) -> (Ack<u64>, Answer) {
+        let (reply, answer) = bounded(1);
+        let ack = Ack {
+            position: Position(position),
+            answer: position,
+            reply,
+        };
+        (ack, answer)
+    }
+
+    fn is_answered(answer: &Answer) -> bool {
+        matches!(answer.try_recv(), Ok(Ok(_)))
+    }
+
+    #[test]
+    fn an_answer_waits_for_its_position_and_no_longer() {
+        let acks = Acks::new();
+        let answers = [1, 2, 3].map(|position| {
+            let (ack, answer) = ack(position);
+            acks.answer(ack, || Position(1));
+            answer
+        });
+        let [first, second, third] = answers;
+        assert!(is_answered(&first) && !is_answered(&second));
+        acks.settle(Position(2), None);
+        assert!(is_answered(&second) && !is_answered(&third));
+    }
+
+    #[test]
+    fn a_group_that_becomes_durable_meanwhile_is_noticed() {
+        let acks = Acks::new();
+        let (ack, answer) = ack(4);
+        // The second reading finds what the first one missed.
+        let durable = Cell::new(3);
+        acks.answer(ack, || Position(durable.replace(4)));
+        assert!(is_answered(&answer));
+    }
+
+    #[test]
+    fn after_a_failure_nothing_waits() {
+        let acks = Acks::new();
+        let (before, answer) = ack(5);
+        acks.answer(before, || Position(1));
+        let failure = LogError::Closed {
+            position: Position(5),
+        };
+        acks.settle(Position(4), Some(failure));
+        assert!(matches!(answer.try_recv(), Ok(Err(_))));
+        let (after, answer) = ack(6);
+        acks.answer(after, || Position(4));
+        assert!(matches!(answer.try_recv(), Ok(Err(_))));
     }
 }

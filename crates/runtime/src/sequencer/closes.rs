@@ -1,10 +1,10 @@
 //! Closes in slices: cuts for due closes, between which other inputs are taken (ADR 23).
 //!
-//! 1. An input makes the cuts for the closes that it made due, up to a bound of number and time. If
-//!    some are left, the sequencer is *behind*.
-//! 2. While it is behind, the loop makes a slice of cuts at a time, as far as the firings of those
-//!    queries keep up. Between slices requests are taken. Effects of updates and loads are cut at
-//!    once, before the closes that are left.
+//! 1. An input makes the cuts for the closes that it made due, up to a bound of number and time:
+//!    this is its *turn*, in which no other input is taken. It is made a slice at a time.
+//! 2. If closes are left after it, the sequencer is *behind*. Each step then makes one slice of
+//!    cuts, as far as the firings of those queries keep up. Between slices requests are taken.
+//!    Effects of updates and loads are cut at once, before the closes that are left.
 //! 3. An input of a stream whose closes wait for their cut is held, and so is one of a stream with
 //!    too many firings under way. A source is thus as slow as the queries over its stream, and no
 //!    slower than that through other streams.
@@ -13,27 +13,30 @@
 //! in it is applied first, live and in recovery, so these bounds change no answer after a crash.
 
 use super::Sequencer;
-use super::requests::{Done, Want};
+use super::requests::{Done, Reply, Want};
 use super::stability::Waiter;
 use crate::error::RuntimeError;
-use crossbeam_channel::Sender;
 use somersault_log::{PlanRecord, Position};
 use somersault_model::QueryUid;
 use somersault_stream::{Input, Record, Refusal};
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// At most this many closes are cut before the input that made them due lets others in.
-const CLOSES_IN_A_ROW: usize = 256;
-/// At most this many closes are cut between two looks at what else there is.
+const CLOSES_IN_A_TURN: usize = 256;
+/// At most this many closes are cut in one step.
 const CLOSES_IN_A_SLICE: usize = 64;
 
 /// While closes wait for their cut, at most this many inputs wait with them: each keeps a thread of
 /// its caller.
 const MOST_HELD: usize = 64;
 
-/// The sender of an answer to an input.
-pub(super) type Reply = Sender<Result<Done, RuntimeError>>;
+/// The turn of an input that has made closes due.
+pub(super) struct Turn {
+    /// When it is over at the latest.
+    until: Instant,
+    /// How many closes have been cut in it.
+    closes: usize,
+}
 
 /// An input that waits for closes or firings of its stream.
 pub(super) struct HeldInput {
@@ -50,40 +53,72 @@ pub(super) struct CatchingUp {
 }
 
 impl Sequencer {
-    /// Makes the cuts that due closes ask for, or as many as may be made at once.
+    /// Begins to make the cuts that due closes ask for. While closes from before are left, only
+    /// what comes before them.
     pub(super) fn cut_due(&mut self) -> Result<(), RuntimeError> {
-        let until = Instant::now() + self.shared.config.closes_patience;
+        if self.behind {
+            self.cut_before_closes()?;
+            self.note_pending();
+            return Ok(());
+        }
+        self.turn = Some(Turn {
+            until: self.now.at + self.shared.config.closes_patience,
+            closes: 0,
+        });
+        self.cut_some().map(|_| ())
+    }
+
+    /// Whether an input has its turn: closes that it made due are cut before others come.
+    pub(super) fn has_turn(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// When the turn of an input is over at the latest.
+    pub(super) fn end_of_turn(&self) -> Option<Instant> {
+        self.turn.as_ref().map(|turn| turn.until)
+    }
+
+    /// Makes one slice of the cuts that are due. Whether more can be made at once.
+    fn cut_some(&mut self) -> Result<bool, RuntimeError> {
         let mut closes = 0;
-        loop {
+        let has_more = loop {
             let Some(plan) = self.next_due_cut() else {
                 self.set_behind(false);
-                break;
+                self.turn = None;
+                break false;
             };
             if plan.through.is_some() {
-                let is_late = closes == CLOSES_IN_A_ROW || Instant::now() >= until;
-                if self.behind || is_late {
-                    self.set_behind(true);
-                    break;
-                }
                 // Each close holds a pin and slices until it is answered.
-                if self.is_throttled() {
-                    self.wait_until(|sequencer| {
-                        !sequencer.is_throttled() || Instant::now() >= until
-                    })?;
-                    continue;
+                let is_throttled = self.is_throttled();
+                if closes == CLOSES_IN_A_SLICE || is_throttled {
+                    self.set_behind(true);
+                    break !is_throttled;
                 }
                 closes += 1;
             }
-            self.make_cut(plan)?;
+            if let Err(error) = self.make_cut(plan) {
+                self.turn = None;
+                return Err(error);
+            }
+        };
+        if let Some(turn) = &mut self.turn {
+            turn.closes += closes;
+            if turn.closes >= CLOSES_IN_A_TURN || self.now.at >= turn.until {
+                self.turn = None;
+            }
         }
-        let coordinator = self.shared.coordinator.lock();
-        self.late = coordinator.has_amendments();
-        if !coordinator.has_pending() {
+        self.note_pending();
+        Ok(has_more)
+    }
+
+    /// Notes whether something waits for a cut, and since when.
+    fn note_pending(&mut self) {
+        self.late = self.coordinator.has_amendments();
+        if !self.coordinator.has_pending() {
             self.pending_since = None;
         } else if self.pending_since.is_none() {
-            self.pending_since = Some(Instant::now());
+            self.pending_since = Some(self.now.at);
         }
-        Ok(())
     }
 
     /// Cuts until nothing that can be made visible is left; while closes wait for their cut, only
@@ -93,9 +128,8 @@ impl Sequencer {
             return self.cut_before_closes();
         }
         loop {
-            let end = self.shared.log.end();
-            let amends = !self.firings.joins_amendments();
-            let plan = (self.shared.coordinator.lock()).freshness_cut_amending(end, amends);
+            let amends = !self.delivery.joins_amendments();
+            let plan = (self.coordinator).freshness_cut_amending(self.log_end, amends);
             let Some(plan) = plan else { break };
             self.make_cut(plan)?;
         }
@@ -116,40 +150,31 @@ impl Sequencer {
 
     /// One slice of the cuts that are left. Whether more can be made at once.
     pub(super) fn cut_slice(&mut self) -> bool {
-        if !self.behind || self.stopping.is_some() || self.shared.failure().is_some() {
+        if self.stopping.is_some() || self.failure.is_some() {
+            self.turn = None;
             return false;
         }
-        for _ in 0..CLOSES_IN_A_SLICE {
-            let Some(plan) = self.next_due_cut() else {
-                self.set_behind(false);
-                self.pending_since.get_or_insert_with(Instant::now);
-                break;
-            };
-            if plan.through.is_some() && self.is_throttled() {
-                return false;
-            }
-            if let Err(error) = self.make_cut(plan) {
-                tracing::warn!("no cut could be made: {error}");
-                return false;
-            }
+        if !self.behind {
+            return false;
         }
-        true
+        self.cut_some().unwrap_or_else(|error| {
+            tracing::warn!("no cut could be made: {error}");
+            false
+        })
     }
 
     /// The next cut. Late statements wait while the firings that earlier ones amended are under
     /// way, so that those that come meanwhile are joined into one amendment.
     fn next_due_cut(&self) -> Option<PlanRecord> {
-        let end = self.shared.log.end();
-        let amends = !self.firings.joins_amendments();
-        let coordinator = self.shared.coordinator.lock();
-        coordinator.next_due_cut_amending(end, amends)
+        let amends = !self.delivery.joins_amendments();
+        (self.coordinator).next_due_cut_amending(self.log_end, amends)
     }
 
     /// Cuts the amendments that have waited, once the firings of the one before are done.
     pub(super) fn cut_late_amendments(&mut self) {
-        if self.firings.joins_amendments()
+        if self.delivery.joins_amendments()
             || self.stopping.is_some()
-            || self.shared.failure().is_some()
+            || self.failure.is_some()
             || !self.late
         {
             return;
@@ -161,12 +186,12 @@ impl Sequencer {
 
     fn set_behind(&mut self, behind: bool) {
         self.behind = behind;
-        self.shared.behind.store(behind, Ordering::Relaxed);
+        self.shared.figures.set_behind(behind);
     }
 
     fn make_cut(&mut self, plan: PlanRecord) -> Result<(), RuntimeError> {
         let record = Record::Plan(plan);
-        let position = self.shared.log.append(&record)?;
+        let position = self.append(&record)?;
         self.apply(&record, position)?;
         Ok(())
     }
@@ -174,16 +199,12 @@ impl Sequencer {
     /// Whether the firings of the queries whose close is due next, or the shards, are too far
     /// behind for another close.
     fn is_throttled(&self) -> bool {
-        if self.shared.failure().is_some() {
+        if self.failure.is_some() {
             return false;
         }
-        if self.shards_are_behind() {
-            return true;
-        }
-        self.firings.backlogged() && {
-            let queries = self.shared.coordinator.lock().queries_due_next();
-            self.firings.are_behind(&queries)
-        }
+        self.are_shards_behind()
+            || (self.delivery.is_backlogged()
+                && (self.delivery).are_behind(&self.coordinator.queries_due_next()))
     }
 
     /// Holds an input whose stream has closes that wait for their cut, or too many firings under
@@ -198,9 +219,10 @@ impl Sequencer {
             return Some((input, reply));
         }
         if self.behind && self.held.len() >= MOST_HELD {
-            let closes = self.shared.coordinator.lock().closes_due();
-            let waiting = self.held.len();
-            let refusal = Refusal::ClosesAhead { closes, waiting };
+            let refusal = Refusal::ClosesAhead {
+                closes: self.coordinator.closes_due(),
+                waiting: self.held.len(),
+            };
             let _ = reply.send(Err(refusal.into()));
             return None;
         }
@@ -209,53 +231,62 @@ impl Sequencer {
     }
 
     pub(super) fn must_wait(&self, input: &Input) -> bool {
-        if !(self.behind || self.firings.backlogged()) {
-            return false;
-        }
-        let coordinator = self.shared.coordinator.lock();
-        if self.behind && coordinator.waits_for_closes(input) {
+        if self.behind && self.coordinator.waits_for_closes(input) {
             return true;
         }
-        self.firings.backlogged() && {
-            let queries: Vec<QueryUid> = coordinator.fed_by(input).collect();
-            self.firings.fill_up(&queries)
+        self.delivery.is_backlogged() && {
+            let queries: Vec<QueryUid> = self.coordinator.fed_by(input).collect();
+            self.delivery.fill_up(&queries)
         }
     }
 
     /// Takes held inputs that need not wait any more, in the order in which they came, and answers
     /// those that waited for the last close.
     pub(super) fn release_held(&mut self) {
+        // Those that an input with a turn keeps from being looked at stay first.
+        let mut seen = 0;
         for _ in 0..self.held.len() {
+            if self.has_turn() {
+                break;
+            }
             let Some(HeldInput { input, want, reply }) = self.held.pop_front() else {
                 break;
             };
             // One that has to wait still goes to the end, so that their order stays.
+            let left = self.held.len();
             self.on_input(input, want, reply);
+            seen += usize::from(self.held.len() > left);
         }
+        self.held.rotate_right(seen);
         if !self.behind && !self.catching_up.is_empty() && !self.late {
-            let cut = self.cut_all();
-            for CatchingUp {
-                position,
-                mut done,
-                reply,
-            } in std::mem::take(&mut self.catching_up)
-            {
-                if let Err(error) = &cut {
-                    let _ = reply.send(Err(error.clone()));
-                    continue;
-                }
-                done.sn = self.last_cut();
-                self.answer_when_stable(position, done, reply);
+            self.answer_caught_up();
+        }
+    }
+
+    fn answer_caught_up(&mut self) {
+        let cut = self.cut_all();
+        for CatchingUp {
+            position,
+            mut done,
+            reply,
+        } in std::mem::take(&mut self.catching_up)
+        {
+            if let Err(error) = &cut {
+                let _ = reply.send(Err(error.clone()));
+                continue;
             }
+            done.sn = self.coordinator.last_cut();
+            self.answer_when_stable(position, done, reply);
         }
     }
 
     /// Answers an input when all that is due by now is in a stable snapshot.
     pub(super) fn answer_when_stable(&mut self, position: Position, done: Done, reply: Reply) {
-        self.stability.wait(Waiter::Input {
+        let input = self.delivery.oldest_underived().map_or(0, |_| self.inputs);
+        self.wait_stable(Waiter::Input {
             sn: done.sn,
             position,
-            input: self.firings.oldest_underived().map_or(0, |_| self.inputs),
+            input,
             done,
             reply,
         });

@@ -1,5 +1,13 @@
-//! The sequencer's loop: one thread, one order. Every change of the engine's state passes through
-//! `take` (`record.rs`); all timed work, through `on_timers` (`timers.rs`).
+//! The sequencer: the state machine that puts inputs in order, and owns the coordinator.
+//!
+//! [`Sequencer::step`] takes one event and does what follows from it: admit → log → apply → cuts →
+//! inject → (applied by every shard, and the plan record durable) → stable → firings to the pool.
+//! Every change of the engine's state passes through `take` (`record.rs`).
+//!
+//! Before changing anything here: a step never waits and is never re-entered. What has to wait is a
+//! [`Phase`], or is in a list (`held`, `catching_up`, `derived`, the waiters of `stability.rs`).
+//! A later step goes on with it. There is no clock and no thread here: time comes in with each
+//! event, and `driver` says what runs where.
 
 mod acks;
 mod closes;
@@ -13,224 +21,303 @@ mod stability;
 mod timers;
 mod update;
 
-pub use requests::{Change, Done, Outcome, PendingInput, UpdateJob, UpdateResult};
-pub(crate) use requests::{Request, Want};
+pub use requests::{Change, Done, Outcome, UpdateJob, UpdateResult};
+pub(crate) use requests::{Event, Read, Request, Want};
 pub use shared::DriverConfig;
-pub(crate) use shared::{Channels, Shared, Waker};
-pub(crate) use timers::CLOCK_SLACK;
+pub(crate) use shared::{Shared, SharedParts};
+pub(crate) use update::Evaluation;
 
+use crate::clock::Now;
+use crate::delivery::Delivery;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
 use acks::Ack;
-use closes::{CatchingUp, HeldInput, Reply};
-use crossbeam_channel::{Sender, never, select};
-use firings::{Derived, Firings};
+use closes::{CatchingUp, HeldInput, Turn};
+use crossbeam_channel::Sender;
+use firings::Derived;
 use injection::Injection;
-use somersault_log::Position;
-use somersault_stream::Input;
+use recovery::Recovery;
+use requests::Reply;
+use somersault_log::{Position, Recovered};
+use somersault_stream::{Coordinator, Input};
 use stability::Stability;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use update::{AwaitedSnapshot, UnderEvaluation};
 
 /// This many SNs may be cut and not stable before inputs have to wait.
 const UNSTABLE_LIMIT: usize = 256;
-/// This many requests are taken before stability is checked again.
-const REQUESTS_IN_A_ROW: usize = 64;
+/// How long the shards may take to stop.
+const FABRIC_STOP: Duration = Duration::from_secs(5);
 
+/// The state machine that puts inputs in order.
 pub(crate) struct Sequencer {
-    pub(super) shared: Arc<Shared>,
-    pub(super) fabric: Box<dyn Fabric>,
-    pub(super) channels: Channels,
-    pub(super) injection: Injection,
-    pub(super) stability: Stability,
-    pub(super) firings: Firings,
+    shared: Arc<Shared>,
+    coordinator: Coordinator,
+    fabric: Box<dyn Fabric>,
+    /// Where evaluations of updates are sent, and where they report to.
+    evaluations: Sender<Evaluation>,
+    events: Sender<Event>,
+    phase: Phase,
+    /// The time of the step at hand.
+    now: Now,
+    injection: Injection,
+    stability: Stability,
+    delivery: Delivery,
+    /// The position of the newest record in the log.
+    log_end: Position,
+    /// Why nothing becomes stable any more.
+    failure: Option<RuntimeError>,
     /// Answers of firings for derived streams, not yet taken.
-    pub(super) derived: VecDeque<Derived>,
+    derived: VecDeque<Derived>,
     /// Whether closes that are due wait for their cut.
-    pub(super) behind: bool,
+    behind: bool,
+    /// While closes are cut for the input that made them due, before others come.
+    turn: Option<Turn>,
     /// Whether late statements wait for a cut.
-    pub(super) late: bool,
+    late: bool,
     /// Inputs that wait for closes or firings of their streams, in order.
-    pub(super) held: VecDeque<HeldInput>,
+    held: VecDeque<HeldInput>,
     /// Inputs that are answered when no close waits for its cut.
-    pub(super) catching_up: Vec<CatchingUp>,
+    catching_up: Vec<CatchingUp>,
     /// How many inputs have been taken, answers of firings not counted.
-    pub(super) inputs: u64,
+    inputs: u64,
     /// The number of the input that is being taken, or that led to the one being taken.
-    pub(super) input: u64,
+    input: u64,
     /// When something first waited for the next cut.
-    pub(super) pending_since: Option<Instant>,
-    pub(super) next_tick: Instant,
-    pub(super) next_expiry: Instant,
+    pending_since: Option<Instant>,
+    next_tick: Instant,
     quiescing: Vec<Sender<Result<(), RuntimeError>>>,
-    pub(super) stopping: Option<(Instant, Vec<Sender<()>>)>,
+    stopping: Option<Stopping>,
     reported_failure: bool,
-    /// ARRIVAL TIME streams for which a warning said that the clock is behind them.
-    pub(super) ahead_of_clock: BTreeSet<String>,
+    /// Whether an SN may have become stable, or something waits for an SN that may be stable.
+    moved: bool,
+    /// Whether the next step has something to do without an event.
+    is_busy: bool,
+}
+
+/// What the sequencer is about. Reads, acknowledgements and firings go on in every phase.
+enum Phase {
+    /// It replays the log.
+    Recovering(Recovery),
+    /// It takes inputs.
+    Open,
+    /// It takes no input: an update waits until the snapshot that it reads is stable.
+    AwaitingSnapshot(AwaitedSnapshot),
+    /// It takes no input: an update is evaluated.
+    EvaluatingUpdate(UnderEvaluation),
+    /// It does nothing any more.
+    Ended,
+}
+
+/// A stop that was asked for: no input is taken, and what is due is finished.
+struct Stopping {
+    until: Instant,
+    replies: Vec<Sender<()>>,
+}
+
+/// The ports of a sequencer, and the log that it replays.
+pub(crate) struct SequencerParts {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) fabric: Box<dyn Fabric>,
+    pub(crate) evaluations: Sender<Evaluation>,
+    pub(crate) events: Sender<Event>,
+    pub(crate) recovered: Option<Recovered>,
+    /// Told when the log has been replayed, or cannot be.
+    pub(crate) ready: Sender<Result<(), RuntimeError>>,
 }
 
 impl Sequencer {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        fabric: Box<dyn Fabric>,
-        channels: Channels,
-    ) -> Sequencer {
-        let now = Instant::now();
+    /// A sequencer that begins with the replay of its log.
+    pub(crate) fn new(parts: SequencerParts, now: Now) -> Sequencer {
+        let shared = parts.shared;
+        let mut coordinator = Coordinator::new().with_limits(shared.config.limits);
+        for mark in parts.recovered.iter().flat_map(Recovered::delivered) {
+            coordinator.expect_delivered(&mark);
+        }
         Sequencer {
+            phase: Phase::Recovering(Recovery::new(parts.recovered, parts.ready)),
+            coordinator,
+            fabric: parts.fabric,
+            evaluations: parts.evaluations,
+            events: parts.events,
+            now,
             injection: Injection::default(),
             stability: Stability::default(),
-            firings: Firings::new(shared.config.kept_firings),
+            delivery: Delivery::new(shared.config.kept_firings),
+            log_end: shared.log.end(),
+            failure: None,
             derived: VecDeque::new(),
             behind: false,
+            turn: None,
             late: false,
             held: VecDeque::new(),
             catching_up: Vec::new(),
             inputs: 0,
             input: 0,
-            shared,
-            fabric,
-            channels,
             pending_since: None,
-            next_tick: now,
-            next_expiry: now,
+            next_tick: now.at,
             quiescing: Vec::new(),
             stopping: None,
             reported_failure: false,
-            ahead_of_clock: BTreeSet::new(),
+            moved: false,
+            is_busy: true,
+            shared,
         }
     }
 
-    /// Runs until it is stopped.
-    pub(crate) fn run(mut self) {
-        loop {
-            let busy = self.advance();
-            if self.shared.aborted.load(Ordering::SeqCst) || self.has_stopped() {
-                break;
+    /// Takes one event at this time, and does what follows from it.
+    pub(crate) fn step(&mut self, event: Event, now: Now) {
+        self.now = now;
+        self.handle(event);
+        if !self.has_ended() {
+            self.go_on();
+        }
+    }
+
+    /// Whether it takes requests now. Where it does not, they have to wait; all other events are
+    /// taken in every state.
+    pub(crate) fn takes_requests(&self) -> bool {
+        self.takes_inputs() && !self.are_shards_behind()
+    }
+
+    /// Whether nothing more is to be done.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
+    }
+
+    /// Stops the shards and gives the coordinator back.
+    pub(crate) fn end(mut self) -> Coordinator {
+        if let Err(error) = self.fabric.stop(FABRIC_STOP) {
+            tracing::warn!("{error}");
+        }
+        for reply in self.stopping.into_iter().flat_map(|it| it.replies) {
+            let _ = reply.send(());
+        }
+        self.coordinator
+    }
+
+    /// Answers reads between two steps.
+    pub(crate) fn answer(&self, reads: impl Iterator<Item = Read>) {
+        reads.for_each(|read| read(&self.coordinator));
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Request(request) => self.on_request(request),
+            Event::Read(read) => read(&self.coordinator),
+            Event::Fired(fired) => self.on_fired(fired),
+            Event::Durable { position, at } => {
+                self.stability.on_durable(position, at);
+                self.moved = true;
             }
-            let wait = if busy {
-                Duration::ZERO
-            } else {
-                self.until_timer()
-            };
-            let never_requests = never();
-            let requests = if self.shards_are_behind() {
-                &never_requests
-            } else {
-                &self.channels.requests
-            };
-            select! {
-                recv(self.channels.fired) -> fired => {
-                    if let Ok(fired) = fired {
-                        self.on_fired(fired);
-                    }
+            Event::LogFailed(error) => self.fail(RuntimeError::Log(error)),
+            Event::Applied => self.moved = true,
+            Event::UpdateEvaluated(change) => self.on_evaluated(change),
+            Event::FreeSuperseded => {
+                if let Err(error) = self.fabric.tidy() {
+                    self.fail(RuntimeError::Fabric(error));
                 }
-                recv(self.channels.woken) -> _ => {}
-                recv(requests) -> request => match request {
-                    Ok(request) => self.on_requests(request),
-                    // The last handle was dropped.
-                    Err(_) => break,
-                },
-                default(wait) => {}
             }
-        }
-        let _ = self.fabric.stop(Duration::from_secs(5));
-        if let Some((_, replies)) = self.stopping.take() {
-            for reply in replies {
-                let _ = reply.send(());
-            }
+            Event::Tick => {}
+            Event::Abort => self.phase = Phase::Ended,
         }
     }
 
-    /// Does everything that needs no new message: shards without threads, SNs that have become
-    /// stable, timers. Returns whether to call it again at once.
-    pub(super) fn advance(&mut self) -> bool {
-        let busy = self.fabric.drive();
-        while let Ok(fired) = self.channels.fired.try_recv() {
-            self.on_fired(fired);
-        }
-        self.take_derived();
+    /// Does everything that needs no further event: work of shards without threads, SNs that have
+    /// become stable, what waits for them, timers.
+    fn go_on(&mut self) {
+        self.is_busy = self.fabric.drive();
         self.give_up_unpinned();
-        self.publish();
-        let has_more = self.cut_slice();
-        self.cut_late_amendments();
-        self.release_held();
-        self.settle_derivations();
-        self.on_timers();
+        if self.is_busy || self.moved {
+            self.moved = false;
+            self.publish();
+        }
+        match self.phase {
+            Phase::Recovering(_) => self.is_busy |= self.recover(),
+            Phase::AwaitingSnapshot(_) => self.evaluate_awaited(),
+            _ => {}
+        }
+        if matches!(self.phase, Phase::Open) {
+            self.is_busy |= self.cut_slice();
+            self.take_more();
+        }
         self.report_failure();
         self.answer_quiescing();
-        busy || has_more
+        if self.has_stopped() {
+            self.phase = Phase::Ended;
+        }
+    }
+
+    /// Takes inputs that are here already, and those of the clock, unless one has its turn.
+    fn take_more(&mut self) {
+        let parts: [fn(&mut Sequencer); 5] = [
+            Sequencer::take_derived,
+            Sequencer::cut_late_amendments,
+            Sequencer::release_held,
+            Sequencer::settle_derivations,
+            Sequencer::on_timers,
+        ];
+        for part in parts {
+            if !self.takes_inputs() {
+                break;
+            }
+            part(self);
+        }
+    }
+
+    fn takes_inputs(&self) -> bool {
+        matches!(self.phase, Phase::Open) && !self.has_turn()
     }
 
     /// Whether all inputs have to wait until shards have caught up.
-    pub(super) fn shards_are_behind(&self) -> bool {
-        self.shared.failure().is_none() && self.stability.unstable() > UNSTABLE_LIMIT
+    fn are_shards_behind(&self) -> bool {
+        self.failure.is_none() && self.stability.unstable() > UNSTABLE_LIMIT
     }
 
     /// Whether a replay has to wait until firings or shards have caught up.
-    pub(super) fn backlogged(&self) -> bool {
-        self.shared.failure().is_none()
-            && (self.firings.backlogged() || self.stability.unstable() > UNSTABLE_LIMIT)
-    }
-
-    fn on_requests(&mut self, first: Request) {
-        let mut request = Some(first);
-        for _ in 0..REQUESTS_IN_A_ROW {
-            let Some(next) = request.take() else { break };
-            self.on_request(next);
-            if self.shards_are_behind() {
-                break;
-            }
-            request = self.channels.requests.try_recv().ok();
-        }
-        if let Some(next) = request {
-            self.on_request(next);
-        }
+    fn is_backlogged(&self) -> bool {
+        self.failure.is_none()
+            && (self.delivery.is_backlogged() || self.stability.unstable() > UNSTABLE_LIMIT)
     }
 
     fn on_request(&mut self, request: Request) {
         match request {
             Request::Input { input, want, reply } => self.on_input(*input, want, reply),
-            Request::Update { job, reply } => {
-                let result = self
-                    .refuse_if_failed()
-                    .and_then(|()| self.begin_update(job));
-                match result {
-                    Ok(result) => self.answer_update(result, reply),
-                    Err(error) => {
-                        let _ = reply.send(Err(error));
-                    }
-                }
-            }
+            Request::Update { job, reply } => self.begin_update(job, reply),
             Request::Quiesce { reply } => self.quiescing.push(reply),
+            Request::Check { reply } => drop(reply.send(self.delivery.check())),
             Request::Stop { deadline, reply } => {
-                let until = Instant::now() + deadline;
-                let (_, replies) = self.stopping.get_or_insert((until, Vec::new()));
-                replies.push(reply);
+                let until = self.now.at + deadline;
+                let stopping = self.stopping.get_or_insert(Stopping {
+                    until,
+                    replies: Vec::new(),
+                });
+                stopping.replies.push(reply);
                 self.refuse_waiting(&RuntimeError::Stopped);
             }
         }
     }
 
-    pub(super) fn refuse_if_failed(&self) -> Result<(), RuntimeError> {
+    fn refuse_if_failed(&self) -> Result<(), RuntimeError> {
         if self.stopping.is_some() {
             return Err(RuntimeError::Stopped);
         }
-        let failure = self.shared.failure();
+        let failure = self.failure.clone();
         failure.map_or(Ok(()), |error| Err(error.not_taken()))
     }
 
     /// Converts an error for a request that found the log's end at `before`.
-    pub(super) fn for_request(&self, error: RuntimeError, before: Position) -> RuntimeError {
-        if self.shared.log.end() > before {
+    fn for_request(&self, error: RuntimeError, before: Position) -> RuntimeError {
+        if self.log_end > before {
             error.unproven()
         } else {
             error.not_taken()
         }
     }
 
-    pub(super) fn on_input(&mut self, input: Input, want: Want, reply: Reply) {
+    fn on_input(&mut self, input: Input, want: Want, reply: Reply) {
         if let Err(error) = self.refuse_if_failed() {
             let _ = reply.send(Err(error));
             return;
@@ -239,8 +326,13 @@ impl Sequencer {
             return;
         };
         let is_advance = matches!(input, Input::Advance { .. });
-        let before = self.shared.log.end();
-        let taken = self.take_input(input);
+        let before = self.log_end;
+        let taken = self.take_input(input).and_then(|taken| {
+            if want == Want::Stable {
+                self.cut_all()?;
+            }
+            Ok(taken)
+        });
         let (outcome, position) = match taken {
             Ok(taken) => taken,
             Err(error) => {
@@ -248,40 +340,33 @@ impl Sequencer {
                 return;
             }
         };
-        if want == Want::Stable
-            && let Err(error) = self.cut_all()
-        {
-            let _ = reply.send(Err(self.for_request(error, before)));
-            return;
-        }
-        let sn = self.last_cut();
+        let sn = self.coordinator.last_cut();
         let done = Done { outcome, sn };
-        if want == Want::Stable && is_advance && (self.behind || self.late) {
-            self.answer_when_caught_up(position, done, reply);
-            return;
-        }
         match want {
+            Want::Stable if is_advance && (self.behind || self.late) => {
+                self.answer_when_caught_up(position, done, reply);
+            }
+            Want::Stable => self.answer_when_stable(position, done, reply),
             Want::Durable => {
-                self.shared.acks.add(Ack {
+                let ack = Ack {
                     position,
                     answer: done,
                     reply,
-                });
-                // The group may have become durable before the acknowledgement was added.
+                };
                 let log = &self.shared.log;
-                self.shared.acks.settle(log.durable(), log.failed());
+                self.shared.acks.answer(ack, || log.durable());
             }
-            Want::Stable => self.answer_when_stable(position, done, reply),
         }
     }
 
     /// Records a failure after which nothing becomes stable any more.
-    pub(super) fn fail(&mut self, error: RuntimeError) {
-        self.shared.failure.lock().get_or_insert(error);
+    fn fail(&mut self, error: RuntimeError) {
+        self.shared.fail(error.clone());
+        self.failure.get_or_insert(error);
     }
 
     fn report_failure(&mut self) {
-        let Some(error) = self.shared.failure() else {
+        let Some(error) = self.failure.clone() else {
             return;
         };
         self.stability.give_up(&error);
@@ -295,7 +380,7 @@ impl Sequencer {
 
     /// Whether all that was cut is stable and answered.
     fn is_drained(&self) -> bool {
-        self.stability.unstable() == 0 && self.firings.outstanding() == 0 && self.derived.is_empty()
+        self.stability.unstable() == 0 && self.delivery.under_way() == 0 && self.derived.is_empty()
     }
 
     /// Whether nothing is under way, and nothing waits.
@@ -308,24 +393,24 @@ impl Sequencer {
     /// caught up, and sees their content by then. That makes a replay exact, and it makes a source
     /// that sends advances as slow as the queries that follow from it.
     fn settle_derivations(&mut self) {
-        let oldest = self.firings.oldest_underived();
+        let oldest = self.delivery.oldest_underived();
         if self.behind || !self.stability.has_underived(oldest) {
             return;
         }
         if let Err(error) = self.cut_all() {
             tracing::warn!("no cut could be made: {error}");
         }
-        let newest = self.last_cut();
+        let newest = self.coordinator.last_cut();
         self.stability.derived(oldest, newest);
-        self.publish();
+        self.moved = true;
     }
 
     fn answer_quiescing(&mut self) {
         if self.quiescing.is_empty() {
             return;
         }
-        let result = match self.shared.failure() {
-            Some(error) => Err(error),
+        let result = match &self.failure {
+            Some(error) => Err(error.clone()),
             None if self.is_quiet() => Ok(()),
             None => return,
         };
@@ -335,48 +420,10 @@ impl Sequencer {
     }
 
     fn has_stopped(&self) -> bool {
-        let Some((until, _)) = &self.stopping else {
+        let Some(stopping) = &self.stopping else {
             return false;
         };
         // Remaining closes are cut after the restart.
-        self.is_drained() || self.shared.failure().is_some() || Instant::now() >= *until
-    }
-
-    /// Handles everything but requests until `done` holds or something has failed.
-    pub(super) fn wait_until(
-        &mut self,
-        mut done: impl FnMut(&mut Sequencer) -> bool,
-    ) -> Result<(), RuntimeError> {
-        loop {
-            let busy = self.fabric.drive();
-            while let Ok(fired) = self.channels.fired.try_recv() {
-                self.on_fired(fired);
-            }
-            self.publish();
-            if done(self) {
-                return Ok(());
-            }
-            if let Some(error) = self.shared.failure() {
-                return Err(error);
-            }
-            if self.shared.aborted.load(Ordering::SeqCst) {
-                return Err(RuntimeError::Stopped);
-            }
-            let wait = if busy {
-                Duration::ZERO
-            } else {
-                // Only an abort comes without a signal.
-                Duration::from_millis(200)
-            };
-            select! {
-                recv(self.channels.fired) -> fired => {
-                    if let Ok(fired) = fired {
-                        self.on_fired(fired);
-                    }
-                }
-                recv(self.channels.woken) -> _ => {}
-                default(wait) => {}
-            }
-        }
+        self.is_drained() || self.failure.is_some() || self.now.at >= stopping.until
     }
 }

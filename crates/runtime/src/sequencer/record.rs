@@ -7,10 +7,7 @@ use super::requests::Outcome;
 use crate::error::RuntimeError;
 use crate::fabric::DueWindows;
 use somersault_log::{Command, CommandRecord, Position};
-use somersault_model::Sn;
 use somersault_stream::{Admission, Applied, Input, Output, QueryChange, QueryEvent, Record};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Sequencer {
     /// Takes an input from outside.
@@ -22,30 +19,20 @@ impl Sequencer {
 
     /// Admits, logs and applies an input, and makes the cuts that it calls for.
     pub(super) fn take(&mut self, input: Input) -> Result<(Outcome, Position), RuntimeError> {
-        let admission = self.shared.coordinator.lock().admit(input)?;
-        let record = match admission {
+        let record = match self.coordinator.admit(input)? {
             Admission::Record(record) => record,
-            Admission::Several(record, outcomes) => {
-                let position = match record {
-                    Some(record) => {
-                        let position = self.shared.log.append(&record)?;
-                        self.note_command(&record, position);
-                        self.apply(&record, position)?;
-                        self.cut_due()?;
-                        position
-                    }
-                    None => self.shared.log.end(),
-                };
+            Admission::Several(Some(record), outcomes) => {
+                let (position, _) = self.log_and_apply(&record)?;
+                self.cut_due()?;
                 return Ok((Outcome::Several(outcomes), position));
             }
-            Admission::Repeat(repeat) => {
-                return Ok((Outcome::Repeat(repeat), self.shared.log.end()));
+            Admission::Several(None, outcomes) => {
+                return Ok((Outcome::Several(outcomes), self.log_end));
             }
-            Admission::Nothing => return Ok((Outcome::Nothing, self.shared.log.end())),
+            Admission::Repeat(repeat) => return Ok((Outcome::Repeat(repeat), self.log_end)),
+            Admission::Nothing => return Ok((Outcome::Nothing, self.log_end)),
         };
-        let position = self.shared.log.append(&record)?;
-        self.note_command(&record, position);
-        let applied = self.apply(&record, position)?;
+        let (position, applied) = self.log_and_apply(&record)?;
         let outcome = match &record {
             Record::Command(CommandRecord {
                 command: Command::ResetStream { .. },
@@ -63,12 +50,20 @@ impl Sequencer {
         Ok((outcome, position))
     }
 
-    /// Notes a command, so that lists that show its effect wait until it is durable.
-    fn note_command(&self, record: &Record, position: Position) {
+    fn log_and_apply(&mut self, record: &Record) -> Result<(Position, Applied), RuntimeError> {
+        let position = self.append(record)?;
         if matches!(record, Record::Command(_)) {
-            let newest = &self.shared.newest_command;
-            newest.store(position.0, Ordering::Release);
+            // Lists that show its effect wait until it is durable.
+            self.shared.figures.set_newest_command(position);
         }
+        let applied = self.apply(record, position)?;
+        Ok((position, applied))
+    }
+
+    /// Appends a record to the log.
+    pub(super) fn append(&mut self, record: &Record) -> Result<Position, RuntimeError> {
+        self.log_end = self.shared.log.append(record)?;
+        Ok(self.log_end)
     }
 
     /// Applies a record that is in the log, and carries out the outputs.
@@ -78,20 +73,8 @@ impl Sequencer {
         position: Position,
     ) -> Result<Applied, RuntimeError> {
         let mut outputs = Vec::new();
-        let applied = {
-            let shared = Arc::clone(&self.shared);
-            let mut coordinator = shared.coordinator.lock();
-            let applied = coordinator.apply(record, &shared.resolver, &mut outputs);
-            // Done while the registry is locked: the host knows every name that is found in it.
-            let is_of_queries = |output: &mut Output| matches!(output, Output::Query(_));
-            for output in outputs.extract_if(.., is_of_queries) {
-                if let Output::Query(event) = output {
-                    self.tell_host(event);
-                }
-            }
-            applied
-        };
-        let applied = match applied {
+        let resolver = &self.shared.resolver;
+        let applied = match self.coordinator.apply(record, resolver, &mut outputs) {
             Ok(applied) => applied,
             Err(error) => {
                 // The log holds a record that the state does not: nothing may become visible after
@@ -101,13 +84,13 @@ impl Sequencer {
                 return Err(error);
             }
         };
+        if matches!(record, Record::Command(_)) {
+            let queries = self.coordinator.query_count();
+            self.shared.figures.set_queries(queries);
+        }
         self.stability.on_record(record, position);
         self.carry_out(outputs, position)?;
         Ok(applied)
-    }
-
-    pub(super) fn last_cut(&self) -> Sn {
-        self.shared.coordinator.lock().last_cut()
     }
 
     /// Carries out the coordinator's outputs, in order.
@@ -127,19 +110,23 @@ impl Sequencer {
                         return Err(error.into());
                     }
                     self.stability.cut(sn, position);
+                    self.moved = true;
                 }
                 Output::Due(firing) => {
                     let windows = windows.clone();
                     let store = &self.shared.store;
-                    self.firings.due(store, firing, windows, self.input);
+                    self.delivery.due(store, &firing, windows, self.input);
                 }
                 Output::Fire(firing) => {
                     let acknowledged = self.stability.acknowledged(firing.sn);
-                    self.firings.fire(&self.shared, firing, acknowledged);
+                    self.delivery.release(firing, acknowledged, self.now.at);
+                    self.hand_out();
                 }
-                Output::Cancelled(firing) => self.firings.cancel(&firing),
+                Output::Cancelled(firing) => self.delivery.cancel(&firing),
                 Output::Retire { stream, below } => {
-                    self.stability.retire(self.last_cut(), stream, below);
+                    self.stability
+                        .retire(self.coordinator.last_cut(), stream, below);
+                    self.moved = true;
                 }
                 Output::StreamCreated { clock } => {
                     let batch = clock.declaration().batch;
@@ -147,27 +134,28 @@ impl Sequencer {
                 }
                 Output::StreamDropped { uid, .. } => {
                     self.injection.stream_dropped(uid);
-                    self.stability.drop_stream(self.last_cut(), uid);
+                    self.stability.drop_stream(self.coordinator.last_cut(), uid);
+                    self.moved = true;
                 }
                 Output::Query(event) => self.tell_host(event),
                 // Other outputs do not exist yet.
                 _ => {}
             }
         }
-        let outstanding = self.firings.outstanding() as u64;
         self.shared
-            .outstanding
-            .store(outstanding, Ordering::Relaxed);
+            .figures
+            .set_outstanding(self.delivery.under_way());
         Ok(())
     }
 
-    /// Tells the host and the firings about changes of registered queries.
+    /// Tells the host and the ledger about changes of registered queries. No read comes between the
+    /// change and this, so the host knows every name that is found.
     fn tell_host(&mut self, event: QueryEvent) {
         match &event.change {
             QueryChange::Formed { derives, .. } => {
-                self.firings.registered(event.cohort, derives.is_some());
+                self.delivery.registered(event.cohort, derives.is_some());
             }
-            QueryChange::Ended => self.firings.dropped(event.cohort),
+            QueryChange::Ended => self.delivery.dropped(event.cohort),
             _ => {}
         }
         self.shared.host.on_query(event);

@@ -1,14 +1,42 @@
-//! Requests to the sequencer, and their answers.
+//! What the sequencer takes: events, requests among them, and their answers.
 
 use crate::error::RuntimeError;
-use crossbeam_channel::{Receiver, Sender};
-use somersault_log::{LoadSegment, Resolved};
+use crate::host::Fired;
+use crossbeam_channel::Sender;
+use somersault_log::{LoadSegment, LogError, Position, Resolved};
 use somersault_model::{QuadIds, Sn};
 use somersault_query::Effects;
 use somersault_store::Snapshot;
-use somersault_stream::{Input, Refusal, Repeat, Taken};
+use somersault_stream::{Coordinator, Input, Refusal, Repeat, Taken};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Something that the sequencer has to know or to do.
+pub(crate) enum Event {
+    /// A caller's request.
+    Request(Request),
+    /// A caller wants to read the registry.
+    Read(Read),
+    /// The host has answered a firing.
+    Fired(Fired),
+    /// All records up to this position have been durable since then.
+    Durable { position: Position, at: Instant },
+    /// The log makes nothing more durable.
+    LogFailed(LogError),
+    /// The shards may have applied more, or have failed.
+    Applied,
+    /// An update has been evaluated.
+    UpdateEvaluated(Result<Option<Change>, RuntimeError>),
+    /// Shards may free what was replaced.
+    FreeSuperseded,
+    /// Time has passed.
+    Tick,
+    /// It is to end at once.
+    Abort,
+}
+
+/// Reads the registry between two steps of the sequencer.
+pub(crate) type Read = Box<dyn FnOnce(&Coordinator) + Send>;
 
 /// When an input is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +46,9 @@ pub(crate) enum Want {
     /// When a snapshot that holds it is stable; a cut is made for it.
     Stable,
 }
+
+/// The sender of an answer to an input.
+pub(crate) type Reply = Sender<Result<Done, RuntimeError>>;
 
 /// The outcome of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,19 +83,6 @@ pub struct Done {
     /// The newest SN that was cut when the input was taken; it is stable if the caller asked for
     /// that.
     pub sn: Sn,
-}
-
-/// An input that was handed in and may not be answered yet.
-pub struct PendingInput(pub(crate) Receiver<Result<Done, RuntimeError>>);
-
-impl PendingInput {
-    /// Waits until the input's record is durable.
-    ///
-    /// # Errors
-    /// The input is refused, or the log has failed.
-    pub fn wait(self) -> Result<Done, RuntimeError> {
-        self.0.recv().map_err(|_| RuntimeError::Stopped)?
-    }
 }
 
 /// The effects of an update.
@@ -107,11 +125,12 @@ pub struct UpdateResult {
     pub called_off: bool,
 }
 
+/// A request to the sequencer. Requests are taken in the order in which they come.
 pub(crate) enum Request {
     Input {
         input: Box<Input>,
         want: Want,
-        reply: Sender<Result<Done, RuntimeError>>,
+        reply: Reply,
     },
     Update {
         job: UpdateJob,
@@ -120,6 +139,8 @@ pub(crate) enum Request {
     Quiesce {
         reply: Sender<Result<(), RuntimeError>>,
     },
+    /// Checks the delivery ledger.
+    Check { reply: Sender<Result<(), String>> },
     Stop {
         deadline: Duration,
         reply: Sender<()>,

@@ -1,20 +1,22 @@
 //! What the handle, the sequencer and the log's thread share.
+//!
+//! Before changing anything here: the coordinator is not among it. The sequencer owns it, and
+//! others ask the sequencer for what they want to read.
 
 use super::acks::Acks;
-use super::requests::{Done, Request};
+use super::requests::{Done, Read};
 use crate::clock::Clock;
 use crate::error::RuntimeError;
-use crate::host::{Fired, Host, PinClock};
+use crate::host::{Host, PinClock};
 use crate::resolver::Resolver;
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 use somersault_log::{Log, Position};
 use somersault_store::Store;
 use somersault_stream::{Coordinator, StreamLimits};
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Driver settings.
 #[derive(Clone, Debug)]
@@ -35,52 +37,131 @@ pub struct DriverConfig {
     pub closes_patience: Duration,
 }
 
-/// The state that the handle and the sequencer share.
+/// The state that the handle, the sequencer and the log's thread share.
 pub(crate) struct Shared {
     pub(crate) config: DriverConfig,
     pub(crate) store: Arc<Store>,
     pub(crate) log: Arc<Log>,
-    pub(crate) coordinator: Mutex<Coordinator>,
     pub(crate) resolver: Resolver,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) acks: Acks<Done>,
-    /// When each position became durable, until the sequencer has read it.
-    pub(crate) durable_at: Mutex<VecDeque<(Position, Instant)>>,
     pub(crate) pin_clock: PinClock,
-    pub(crate) failure: Mutex<Option<RuntimeError>>,
-    pub(crate) aborted: AtomicBool,
-    pub(crate) unstable: AtomicU64,
-    pub(crate) outstanding: AtomicU64,
+    pub(crate) figures: Figures,
+    failure: Mutex<Option<RuntimeError>>,
+    /// The coordinator, once the sequencer has ended.
+    last: OnceLock<Coordinator>,
+}
+
+/// Numbers that the sequencer publishes; any thread reads them.
+#[derive(Default)]
+pub(crate) struct Figures {
+    unstable: AtomicU64,
+    outstanding: AtomicU64,
+    queries: AtomicU64,
+    newest_command: AtomicU64,
+    behind: AtomicBool,
+}
+
+impl Figures {
+    pub(crate) fn set_unstable(&self, sns: usize) {
+        self.unstable.store(sns as u64, Ordering::Relaxed);
+    }
+
+    /// SNs that were cut and are not yet stable.
+    pub(crate) fn unstable(&self) -> u64 {
+        self.unstable.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_outstanding(&self, firings: usize) {
+        self.outstanding.store(firings as u64, Ordering::Relaxed);
+    }
+
+    /// Firings that are due and not yet answered.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.outstanding.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_queries(&self, queries: usize) {
+        self.queries.store(queries as u64, Ordering::Release);
+    }
+
+    /// How many continuous queries are registered.
+    pub(crate) fn queries(&self) -> usize {
+        usize::try_from(self.queries.load(Ordering::Acquire)).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn set_newest_command(&self, position: Position) {
+        self.newest_command.store(position.0, Ordering::Release);
+    }
+
     /// The position of the newest command in the log.
-    pub(crate) newest_command: AtomicU64,
-    /// Whether closes wait for their cut while other inputs are taken.
-    pub(crate) behind: AtomicBool,
+    pub(crate) fn newest_command(&self) -> Position {
+        Position(self.newest_command.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_behind(&self, behind: bool) {
+        self.behind.store(behind, Ordering::Relaxed);
+    }
+
+    /// Whether closes wait for their cut.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Relaxed)
+    }
+}
+
+/// What a driver is started with, as the sequencer and its handle share it.
+pub(crate) struct SharedParts {
+    pub(crate) config: DriverConfig,
+    pub(crate) store: Arc<Store>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Shared {
+    pub(crate) fn new(parts: SharedParts) -> Shared {
+        let pin_clock = PinClock::new(Arc::clone(&parts.clock), parts.config.pin_time);
+        Shared {
+            resolver: Resolver::new(Arc::clone(&parts.store), Arc::clone(&parts.log)),
+            config: parts.config,
+            store: parts.store,
+            log: parts.log,
+            host: parts.host,
+            clock: parts.clock,
+            acks: Acks::new(),
+            pin_clock,
+            figures: Figures::default(),
+            failure: Mutex::new(None),
+            last: OnceLock::new(),
+        }
+    }
+
+    /// The failure after which nothing becomes stable any more.
     pub(crate) fn failure(&self) -> Option<RuntimeError> {
         self.log
             .failed()
             .map(RuntimeError::Log)
             .or_else(|| self.failure.lock().clone())
     }
-}
 
-/// Tells the sequencer that something may have moved; many signals become one.
-#[derive(Clone)]
-pub(crate) struct Waker(pub(crate) Sender<()>);
-
-impl Waker {
-    pub(crate) fn wake(&self) {
-        // A full channel means that a signal is waiting already.
-        let _ = self.0.try_send(());
+    /// Records a failure, unless there was one before.
+    pub(crate) fn fail(&self, error: RuntimeError) {
+        self.failure.lock().get_or_insert(error);
     }
-}
 
-/// The channels that the sequencer receives from.
-pub(crate) struct Channels {
-    pub(crate) requests: Receiver<Request>,
-    pub(crate) fired: Receiver<Fired>,
-    pub(crate) woken: Receiver<()>,
+    /// Keeps the coordinator of a sequencer that has ended: it can still be read. Answers the reads
+    /// that it left behind.
+    pub(crate) fn end(&self, coordinator: Coordinator, reads: &Receiver<Read>) {
+        // One sequencer ends, and it ends once.
+        let _ = self.last.set(coordinator);
+        self.answer_last(reads);
+    }
+
+    /// Answers reads, if the sequencer has ended.
+    pub(crate) fn answer_last(&self, reads: &Receiver<Read>) {
+        if let Some(last) = self.last.get() {
+            reads.try_iter().for_each(|read| read(last));
+        }
+    }
 }

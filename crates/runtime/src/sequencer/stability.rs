@@ -2,16 +2,14 @@
 //! durable (VT-1, S5). Only then do answers, firings and retired slices follow.
 
 use super::Sequencer;
-use super::requests::{Done, UpdateResult};
+use super::requests::{Done, Reply, UpdateResult};
+use super::update::UpdateReply;
 use crate::error::RuntimeError;
-use crossbeam_channel::Sender;
 use somersault_log::Position;
 use somersault_model::{BatchNumber, Sn, StreamUid};
 use somersault_store::Store;
 use somersault_stream::Record;
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// A caller to answer when an SN is stable.
@@ -25,11 +23,11 @@ pub(crate) enum Waiter {
         /// they have.
         input: u64,
         done: Done,
-        reply: Sender<Result<Done, RuntimeError>>,
+        reply: Reply,
     },
     Update {
         result: UpdateResult,
-        reply: Sender<Result<UpdateResult, RuntimeError>>,
+        reply: UpdateReply,
     },
 }
 
@@ -88,6 +86,8 @@ pub(crate) struct Stability {
     /// The cuts that have just become stable, while their firings are released.
     released: Vec<(Sn, Option<Instant>)>,
     waiters: Vec<Waiter>,
+    /// When positions became durable, until a cut is told; ascending.
+    durable_at: VecDeque<(Position, Instant)>,
     /// Slices to retire once all SNs that were cut before are applied.
     retirements: VecDeque<(Sn, Retirement)>,
     last_input: Position,
@@ -180,14 +180,19 @@ impl Stability {
         }
     }
 
-    /// Records when positions became durable; both sides ascend.
-    fn acknowledge(&mut self, durable_at: impl Iterator<Item = (Position, Instant)>) {
+    /// All records up to this position have been durable since then.
+    pub(crate) fn on_durable(&mut self, position: Position, at: Instant) {
+        self.durable_at.push_back((position, at));
+    }
+
+    /// Tells the cuts since when their records have been durable; both sides ascend.
+    fn acknowledge(&mut self) {
         let mut cuts = self
             .cuts
             .iter_mut()
             .filter(|cut| cut.acknowledged.is_none());
         let mut next = cuts.next();
-        for (durable, at) in durable_at {
+        for (durable, at) in self.durable_at.drain(..) {
             while let Some(cut) = next.as_mut().filter(|cut| cut.input <= durable) {
                 cut.acknowledged = Some(at);
                 next = cuts.next();
@@ -212,6 +217,9 @@ impl Stability {
     }
 
     fn answer(&mut self, stable: Sn, durable: Position) {
+        if self.waiters.is_empty() {
+            return;
+        }
         let (answered, waiting) = std::mem::take(&mut self.waiters)
             .into_iter()
             .partition(|waiter| waiter.is_due(stable, durable));
@@ -238,6 +246,13 @@ impl Stability {
 }
 
 impl Sequencer {
+    /// Answers a caller when an SN is stable.
+    pub(super) fn wait_stable(&mut self, waiter: Waiter) {
+        self.stability.wait(waiter);
+        // It may be stable already.
+        self.moved = true;
+    }
+
     /// Publishes what has become stable and releases what waited for it.
     pub(super) fn publish(&mut self) {
         let applied = match self.fabric.applied() {
@@ -247,23 +262,22 @@ impl Sequencer {
                 return;
             }
         };
-        let shared = Arc::clone(&self.shared);
-        let durable_at = std::mem::take(&mut *shared.durable_at.lock());
-        self.stability.acknowledge(durable_at.into_iter());
-        let durable = shared.log.durable();
+        self.stability.acknowledge();
+        let durable = self.shared.log.durable();
         if let Some((stable, time_ms)) = self.stability.settle(applied, durable) {
-            shared.store.snapshots().publish_stable(stable);
-            shared.host.stable(stable, time_ms);
+            self.shared.store.snapshots().publish_stable(stable);
+            self.shared.host.stable(stable, time_ms);
             let mut outputs = Vec::new();
-            shared.coordinator.lock().on_stable(stable, &mut outputs);
+            self.coordinator.on_stable(stable, &mut outputs);
             // Releasing firings injects nothing, so this cannot fail.
-            let released = self.carry_out(outputs, shared.log.end());
+            let released = self.carry_out(outputs, self.log_end);
             debug_assert!(released.is_ok());
         }
-        let stable = shared.store.snapshots().stable();
+        let store = &self.shared.store;
+        let stable = store.snapshots().stable();
         self.stability.answer(stable, durable);
-        self.stability.carry_out_retirements(stable, &shared.store);
-        let unstable = self.stability.unstable() as u64;
-        shared.unstable.store(unstable, Ordering::Relaxed);
+        self.stability.carry_out_retirements(stable, store);
+        let unstable = self.stability.unstable();
+        self.shared.figures.set_unstable(unstable);
     }
 }

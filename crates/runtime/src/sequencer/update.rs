@@ -1,32 +1,143 @@
-//! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15). So the
-//! sequencer takes no input while an update is evaluated; acknowledgements and firings go on
-//! meanwhile.
+//! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15).
+//!
+//! 1. Everything that can be made visible is cut, and the update waits until that SN is stable.
+//! 2. Its job runs on a lane of its own, over the pinned SN.
+//! 3. Its effects are logged, applied and cut, and its caller is answered when that SN is stable.
+//!
+//! Before changing anything here: from 1 to 3 no input is taken and nothing is cut.
+//! Acknowledgements, firings and reads go on.
 
-use super::Sequencer;
-use super::requests::{Change, UpdateJob, UpdateResult};
+use super::requests::{Change, Event, UpdateJob, UpdateResult};
 use super::stability::Waiter;
+use super::{Phase, Sequencer};
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
 use somersault_model::Sn;
+use somersault_store::Snapshot;
 use somersault_stream::Input;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The sender of an answer to an update.
+pub(super) type UpdateReply = Sender<Result<UpdateResult, RuntimeError>>;
+
+/// An update that waits until the snapshot that it reads is stable.
+pub(super) struct AwaitedSnapshot {
+    job: UpdateJob,
+    reply: UpdateReply,
+    evaluated_at: Sn,
+}
+
+/// An update whose job runs.
+pub(super) struct UnderEvaluation {
+    reply: UpdateReply,
+    evaluated_at: Sn,
+}
+
+/// The evaluation of an update, for a lane to run.
+pub(crate) struct Evaluation {
+    job: UpdateJob,
+    snapshot: Snapshot,
+    events: Sender<Event>,
+}
+
+impl Evaluation {
+    /// Evaluates the update and sends the result to the sequencer.
+    pub(crate) fn run(self) {
+        let Evaluation {
+            job,
+            snapshot,
+            events,
+        } = self;
+        let result = catch_unwind(AssertUnwindSafe(|| job(snapshot)));
+        let result = result
+            .map_err(|_| RuntimeError::Internal("the evaluation of an update panicked".to_owned()));
+        // The sequencer may have ended.
+        let _ = events.send(Event::UpdateEvaluated(result));
+    }
+}
 
 impl Sequencer {
-    /// Evaluates an update and takes its effects.
-    pub(super) fn begin_update(&mut self, job: UpdateJob) -> Result<UpdateResult, RuntimeError> {
-        self.cut_all().map_err(RuntimeError::not_taken)?;
-        let evaluated_at = self.last_cut();
-        self.wait_until(|sequencer| sequencer.shared.store.snapshots().stable() >= evaluated_at)
-            .map_err(RuntimeError::not_taken)?;
+    /// Cuts, so that the update reads everything that was taken before it.
+    pub(super) fn begin_update(&mut self, job: UpdateJob, reply: UpdateReply) {
+        let ready = self.refuse_if_failed();
+        let ready = ready.and_then(|()| self.cut_all().map_err(RuntimeError::not_taken));
+        match ready {
+            Ok(()) => {
+                self.phase = Phase::AwaitingSnapshot(AwaitedSnapshot {
+                    job,
+                    reply,
+                    evaluated_at: self.coordinator.last_cut(),
+                });
+            }
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    /// Has the update evaluated that waits for its snapshot, if the snapshot is stable.
+    pub(super) fn evaluate_awaited(&mut self) {
+        let Phase::AwaitingSnapshot(update) = &self.phase else {
+            return;
+        };
+        let is_stable = self.shared.store.snapshots().stable() >= update.evaluated_at;
+        if !is_stable && self.failure.is_none() {
+            return;
+        }
+        let Phase::AwaitingSnapshot(update) = std::mem::replace(&mut self.phase, Phase::Open)
+        else {
+            return;
+        };
+        let AwaitedSnapshot {
+            job,
+            reply,
+            evaluated_at,
+        } = update;
+        if !is_stable {
+            let error = self.failure.clone().unwrap_or(RuntimeError::Stopped);
+            let _ = reply.send(Err(error.not_taken()));
+            return;
+        }
         let snapshot = self.shared.store.pin_stable();
         if snapshot.sn() != evaluated_at {
-            return Err(RuntimeError::Internal(format!(
+            let _ = reply.send(Err(RuntimeError::Internal(format!(
                 "an update was to be evaluated at {evaluated_at}, but {} is stable",
                 snapshot.sn()
-            )));
+            ))));
+            return;
         }
-        let before = self.shared.log.end();
-        self.take_change(job(snapshot), evaluated_at)
-            .map_err(|error| self.for_request(error, before))
+        let evaluation = Evaluation {
+            job,
+            snapshot,
+            events: self.events.clone(),
+        };
+        match self.evaluations.send(evaluation) {
+            Ok(()) => {
+                self.phase = Phase::EvaluatingUpdate(UnderEvaluation {
+                    reply,
+                    evaluated_at,
+                });
+            }
+            Err(_) => drop(reply.send(Err(RuntimeError::Stopped))),
+        }
+    }
+
+    /// Takes the effects of the update that has been evaluated.
+    pub(super) fn on_evaluated(&mut self, change: Result<Option<Change>, RuntimeError>) {
+        let Phase::EvaluatingUpdate(update) = std::mem::replace(&mut self.phase, Phase::Open)
+        else {
+            debug_assert!(false, "one update is evaluated at a time");
+            return;
+        };
+        let before = self.log_end;
+        let result = change
+            .and_then(|change| self.take_change(change, update.evaluated_at))
+            .map_err(|error| self.for_request(error, before));
+        match result {
+            Ok(result) => self.wait_stable(Waiter::Update {
+                result,
+                reply: update.reply,
+            }),
+            Err(error) => drop(update.reply.send(Err(error))),
+        }
     }
 
     /// Logs the effects of an update on the snapshot that it was evaluated at, and cuts.
@@ -42,7 +153,7 @@ impl Sequencer {
             deleted: 0,
             called_off: false,
         };
-        let received_ms = self.shared.clock.now_ms();
+        let received_ms = self.now.ms;
         match change {
             None => {
                 result.called_off = true;
@@ -76,16 +187,7 @@ impl Sequencer {
             }
         }
         self.cut_all()?;
-        result.sn = self.last_cut();
+        result.sn = self.coordinator.last_cut();
         Ok(result)
-    }
-
-    /// Answers when the effects are stable.
-    pub(super) fn answer_update(
-        &mut self,
-        result: UpdateResult,
-        reply: Sender<Result<UpdateResult, RuntimeError>>,
-    ) {
-        self.stability.wait(Waiter::Update { result, reply });
     }
 }

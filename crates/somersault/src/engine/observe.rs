@@ -121,11 +121,13 @@ impl Engine {
             .collect()
     }
 
-    /// Checks the invariants of the store (ST-1, ST-2, DI-1); slow on large data.
+    /// Checks the invariants of the store and of the firings under way (ST-1, ST-2, DI-1, DL-1);
+    /// slow on large data.
     ///
     /// # Errors
     /// [`EngineError::Internal`] with the invariant that does not hold, and where.
     pub fn check(&self) -> Result<(), EngineError> {
+        self.inner.driver.check()?;
         let checked = self.inner.store.check();
         checked.map_err(|violation| EngineError::Internal(violation.to_string()))
     }

@@ -35,7 +35,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "crates/query/src/plan/sample.rs::look",
         "one match over the positions",
     ),
-    ("crates/runtime/src/driver/mod.rs::start", "to be cut"),
     (
         "crates/server/src/routes/exposition.rs::engine",
         "data: one line a metric",
@@ -53,7 +52,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 
 /// Names that stand for several types of a crate.
 pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
-    ("runtime", "Shared"),
     ("pool", "ThreadNumber"),
     ("store", "Found"),
     ("store", "Held"),

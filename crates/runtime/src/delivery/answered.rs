@@ -12,7 +12,7 @@ const FIRINGS_PER_MARK: usize = 16;
 
 /// The answered firings since the last mark, in the order in which they became due.
 #[derive(Debug, Default)]
-pub(super) struct AnsweredFirings {
+pub(crate) struct AnsweredFirings {
     sns: VecDeque<OfSn>,
     /// The total number of firings.
     firings: usize,
@@ -30,7 +30,7 @@ struct OfSn {
 impl AnsweredFirings {
     /// Adds an answered firing, where `kept` firings are kept. Returns the close and the SN for a
     /// mark, if it is time for one.
-    pub(super) fn add(&mut self, close: EventTime, sn: Sn, kept: usize) -> Option<(EventTime, Sn)> {
+    pub(crate) fn add(&mut self, close: EventTime, sn: Sn, kept: usize) -> Option<(EventTime, Sn)> {
         self.firings += 1;
         match self.sns.back_mut() {
             Some(last) if last.sn == sn => {

@@ -1,0 +1,150 @@
+//! How callers reach the sequencer: requests, reads and their answers. A caller waits for an answer
+//! here; in a driver without threads it gives the process its turns meanwhile.
+
+use super::process::CallerDriven;
+use crate::error::RuntimeError;
+use crate::sequencer::{Done, Event, Read, Request, Shared};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use somersault_stream::Coordinator;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a reader looks whether the sequencer has ended.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A caller's end of the channels to the sequencer.
+pub(crate) struct Handle {
+    pub(super) shared: Arc<Shared>,
+    pub(super) requests: Sender<Request>,
+    pub(super) events: Sender<Event>,
+    pub(super) reads: Sender<Read>,
+    /// The other end of `reads`: once the sequencer has ended, readers answer themselves.
+    pub(super) unanswered: Receiver<Read>,
+    /// For a driver without threads.
+    pub(super) caller_driven: Option<CallerDriven>,
+}
+
+impl Handle {
+    /// Sends a request and waits for its answer.
+    pub(super) fn ask<T>(
+        &self,
+        request: impl FnOnce(Sender<Result<T, RuntimeError>>) -> Request,
+    ) -> Result<T, RuntimeError> {
+        let (reply, answer) = bounded(1);
+        self.send(request(reply))?;
+        self.wait(&answer)?
+    }
+
+    pub(super) fn send(&self, request: Request) -> Result<(), RuntimeError> {
+        let sent = self.requests.send(request);
+        sent.map_err(|_| RuntimeError::Stopped)
+    }
+
+    /// Waits for an answer.
+    pub(super) fn wait<T>(&self, answer: &Receiver<T>) -> Result<T, RuntimeError> {
+        match &self.caller_driven {
+            None => answer.recv().map_err(|_| RuntimeError::Stopped),
+            Some(driven) => wait_by_turns(answer, || driven.turn(self))?.ok_or_else(|| {
+                RuntimeError::Internal(
+                    "a request is not answered, and nothing in the process is left to do"
+                        .to_owned(),
+                )
+            }),
+        }
+    }
+
+    /// Waits for an answer; `None` if it does not come in time. A process without threads has all
+    /// the time until nothing in it is left to do.
+    pub(super) fn wait_for<T>(
+        &self,
+        answer: &Receiver<T>,
+        timeout: Duration,
+    ) -> Result<Option<T>, RuntimeError> {
+        match &self.caller_driven {
+            None => match answer.recv_timeout(timeout) {
+                Ok(answer) => Ok(Some(answer)),
+                Err(RecvTimeoutError::Timeout) => Ok(None),
+                Err(RecvTimeoutError::Disconnected) => Err(RuntimeError::Stopped),
+            },
+            Some(driven) => wait_by_turns(answer, || driven.turn(self)),
+        }
+    }
+
+    /// Reads the registry between two steps of the sequencer.
+    pub(super) fn read<T: Send + 'static>(
+        &self,
+        of: impl FnOnce(&Coordinator) -> T + Send + 'static,
+    ) -> T {
+        let (reply, answer) = bounded(1);
+        let read: Read = Box::new(move |coordinator| {
+            // A reader waits for its answer.
+            let _ = reply.send(of(coordinator));
+        });
+        // The handle has a receiver itself, so a read can always be sent.
+        let _ = self.reads.send(read);
+        if let Some(driven) = &self.caller_driven {
+            driven.answer_reads();
+        }
+        loop {
+            if let Ok(answer) = answer.try_recv() {
+                return answer;
+            }
+            self.shared.answer_last(&self.unanswered);
+            if let Ok(answer) = answer.recv_timeout(LOOK) {
+                return answer;
+            }
+        }
+    }
+
+    /// Waits until the commands that a list shows are durable: what it shows must survive a crash.
+    pub(super) fn await_commands(&self) {
+        let newest = self.shared.figures.newest_command();
+        let log = &self.shared.log;
+        if newest <= log.durable() {
+            return;
+        }
+        let waited = match &self.caller_driven {
+            None => log.wait_durable(newest),
+            Some(driven) => {
+                while log.durable() < newest && log.failed().is_none() && driven.turn(self) {}
+                log.failed().map_or(Ok(()), Err)
+            }
+        };
+        if let Err(error) = waited {
+            // The engine's health reports the failure too, and takes no more commands.
+            tracing::debug!("a list shows commands that are not durable: {error}");
+        }
+    }
+}
+
+/// Gives turns until there is an answer; `None` if nothing is left to do before.
+fn wait_by_turns<T>(
+    answer: &Receiver<T>,
+    turn: impl Fn() -> bool,
+) -> Result<Option<T>, RuntimeError> {
+    loop {
+        match answer.try_recv() {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(TryRecvError::Disconnected) => return Err(RuntimeError::Stopped),
+            Err(TryRecvError::Empty) if turn() => {}
+            // The last turn may have answered and found nothing more to do.
+            Err(TryRecvError::Empty) => return Ok(answer.try_recv().ok()),
+        }
+    }
+}
+
+/// An input that was handed in and may not be answered yet.
+pub struct PendingInput {
+    pub(super) answer: Receiver<Result<Done, RuntimeError>>,
+    pub(super) handle: Arc<Handle>,
+}
+
+impl PendingInput {
+    /// Waits until the input's record is durable.
+    ///
+    /// # Errors
+    /// The input is refused, or the log has failed.
+    pub fn wait(self) -> Result<Done, RuntimeError> {
+        self.handle.wait(&self.answer)?
+    }
+}

@@ -1,0 +1,86 @@
+//! Housekeeping: memory that is no longer read, pins that were held for too long, and the warning
+//! of a clock that was set back. None of it changes what anyone sees, so it runs beside the
+//! sequencer, on a thread of its own.
+
+use super::handle::Handle;
+use crate::sequencer::Event;
+use somersault_model::Millis;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How often reclaimable terms are looked for.
+const TICK: Duration = Duration::from_millis(20);
+/// How often pins are checked, and the memory that only pins kept.
+const EXPIRY: Duration = Duration::from_secs(1);
+/// How far an ARRIVAL TIME stream may be ahead of the clock before a warning is logged.
+pub(super) const CLOCK_SLACK: Millis = Millis(10_000);
+/// The number of reclaimable terms checked at each tick, where no new terms pay for it.
+const RECLAIMED_AT_A_TICK: usize = 1024;
+
+/// What is to be done when.
+pub(super) struct Housekeeping {
+    next_tick: Instant,
+    next_expiry: Instant,
+    /// ARRIVAL TIME streams for which a warning said that the clock is behind them.
+    ahead_of_clock: BTreeSet<String>,
+}
+
+impl Housekeeping {
+    pub(super) fn new(now: Instant) -> Housekeeping {
+        Housekeeping {
+            next_tick: now,
+            next_expiry: now,
+            ahead_of_clock: BTreeSet::new(),
+        }
+    }
+
+    /// When something is to be done next.
+    pub(super) fn next(&self) -> Instant {
+        self.next_tick.min(self.next_expiry)
+    }
+
+    /// Does what is due by now.
+    pub(super) fn run(&mut self, handle: &Handle) {
+        let now = handle.shared.clock.instant();
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            let dictionary = handle.shared.store.dictionary();
+            dictionary.tidy(RECLAIMED_AT_A_TICK);
+        }
+        if now >= self.next_expiry {
+            self.next_expiry = now + EXPIRY;
+            self.expire(handle, now);
+            self.warn_of_clock(handle);
+        }
+    }
+
+    fn expire(&mut self, handle: &Handle, now: Instant) {
+        let store = &handle.shared.store;
+        let expired = store.snapshots().expire(handle.shared.pin_clock.ms_at(now));
+        if expired > 0 {
+            tracing::warn!("{expired} snapshots were pinned for too long and given up");
+        }
+        // Without further writes, no SN would free what large loads have replaced.
+        if store.superseded() > 0 {
+            // The sequencer may have ended.
+            let _ = handle.events.send(Event::FreeSuperseded);
+        }
+        let floor = store.snapshots().floor();
+        store.slices().forget_superseded(floor);
+    }
+
+    /// Warns once for each ARRIVAL TIME stream that the clock is behind.
+    fn warn_of_clock(&mut self, handle: &Handle) {
+        let ahead = handle.ahead_of_clock();
+        for (stream, by) in &ahead {
+            if !self.ahead_of_clock.contains(stream) {
+                tracing::warn!(
+                    "the time of stream <{stream}> is {} s ahead of the clock, which was set back; until the clock gets there its \
+                     statements have that time and no close comes due",
+                    by.0 / 1_000
+                );
+            }
+        }
+        self.ahead_of_clock = ahead.into_iter().map(|(stream, _)| stream).collect();
+    }
+}

@@ -1,0 +1,106 @@
+//! The driver's threads: the sequencer, the lane on which updates are evaluated, and the
+//! housekeeping.
+
+use super::handle::Handle;
+use super::housekeeping::Housekeeping;
+use super::mailbox::Mailbox;
+use crate::clock::{Clock, Now};
+use crate::error::RuntimeError;
+use crate::sequencer::{Evaluation, Sequencer, Shared};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The stack of the threads that parse and evaluate: deeply nested patterns take recursion.
+const STACK_BYTES: usize = 16 << 20;
+
+/// The threads of a driver.
+pub(super) struct Threads {
+    sequencer: JoinHandle<()>,
+    updates: JoinHandle<()>,
+    housekeeping: JoinHandle<()>,
+    /// Dropping it ends the housekeeping.
+    keeps_house: Sender<()>,
+}
+
+impl Threads {
+    pub(super) fn start(
+        sequencer: Sequencer,
+        mailbox: Mailbox,
+        evaluations: Receiver<Evaluation>,
+        handle: &Arc<Handle>,
+    ) -> Result<Threads, RuntimeError> {
+        let updates = spawn("updates", move || {
+            evaluations.into_iter().for_each(Evaluation::run);
+        })?;
+        let shared = Arc::clone(&handle.shared);
+        let sequencer = spawn("sequencer", move || run(sequencer, mailbox, &shared))?;
+        let (keeps_house, ends) = bounded(0);
+        let handle = Arc::clone(handle);
+        let housekeeping = spawn("housekeeping", move || keep_house(&handle, &ends))?;
+        Ok(Threads {
+            sequencer,
+            updates,
+            housekeeping,
+            keeps_house,
+        })
+    }
+
+    /// Waits until all have ended. The sequencer has been told to.
+    pub(super) fn join(self) {
+        join(self.sequencer);
+        // The sequencer was the last to send evaluations.
+        join(self.updates);
+        drop(self.keeps_house);
+        join(self.housekeeping);
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RuntimeError> {
+    let thread = std::thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(run);
+    thread.map_err(|error| RuntimeError::Internal(format!("no thread to be had: {error}")))
+}
+
+/// Joins a thread, unless it is this one: it may hold the last handle.
+fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != std::thread::current().id() {
+        let _ = thread.join();
+    }
+}
+
+/// Runs the sequencer until it has ended.
+fn run(mut sequencer: Sequencer, mut mailbox: Mailbox, shared: &Shared) {
+    let clock = &*shared.clock;
+    let steps = AssertUnwindSafe(|| take_steps(&mut sequencer, &mut mailbox, clock));
+    if catch_unwind(steps).is_err() {
+        let error = RuntimeError::Internal("the sequencer panicked".to_owned());
+        shared.host.failed(&error);
+        shared.fail(error);
+    }
+    let coordinator = sequencer.end();
+    shared.end(coordinator, mailbox.reads());
+}
+
+fn take_steps(sequencer: &mut Sequencer, mailbox: &mut Mailbox, clock: &dyn Clock) {
+    while !sequencer.has_ended() {
+        let wait = sequencer.until_next(Now::read(clock));
+        let event = mailbox.next(sequencer.takes_requests(), wait);
+        sequencer.step(event, Now::read(clock));
+    }
+}
+
+fn keep_house(handle: &Handle, ends: &Receiver<()>) {
+    let mut housekeeping = Housekeeping::new(handle.shared.clock.instant());
+    loop {
+        let now = handle.shared.clock.instant();
+        let wait = housekeeping.next().saturating_duration_since(now);
+        match ends.recv_timeout(wait) {
+            Err(RecvTimeoutError::Timeout) => housekeeping.run(handle),
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What callers read of the registry. The sequencer answers between two of its steps, in every
+//! phase, a portion at a time where there may be much.
+
+use super::Driver;
+use super::handle::Handle;
+use super::housekeeping::CLOCK_SLACK;
+use somersault_model::{Millis, QueryUid, Sn};
+use somersault_stream::{Coordinator, NamePosition, QueryStatus, StreamStatus};
+use std::collections::BinaryHeap;
+
+/// The number of names that one read looks at.
+const NAMES_AT_ONCE: usize = 4096;
+/// The number of queries that one read describes.
+const QUERIES_AT_ONCE: usize = 256;
+
+/// Counters of the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverStatus {
+    /// The newest stable SN.
+    pub stable: Sn,
+    /// SNs that were cut and are not yet stable.
+    pub unstable: u64,
+    /// Firings that are due and not yet answered.
+    pub outstanding: u64,
+    /// Closes that are due and wait for their cut; only a jump in time leaves more than a few.
+    pub closes_due: u64,
+}
+
+impl Driver {
+    /// Counters.
+    pub fn status(&self) -> DriverStatus {
+        let shared = &self.handle.shared;
+        let figures = &shared.figures;
+        DriverStatus {
+            stable: shared.store.snapshots().stable(),
+            unstable: figures.unstable(),
+            outstanding: figures.outstanding(),
+            closes_due: match figures.is_behind() {
+                true => self.handle.read(Coordinator::closes_due),
+                false => 0,
+            },
+        }
+    }
+
+    /// Reads the registry, and waits until the commands that made it are durable: what a list shows
+    /// must survive a crash.
+    fn listed<T: Send + 'static>(&self, of: impl FnOnce(&Coordinator) -> T + Send + 'static) -> T {
+        let listed = self.handle.read(of);
+        self.handle.await_commands();
+        listed
+    }
+
+    /// All streams, by IRI.
+    pub fn streams(&self) -> Vec<StreamStatus> {
+        self.listed(Coordinator::streams)
+    }
+
+    /// One stream.
+    pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
+        let iri = iri.to_owned();
+        self.listed(move |coordinator| coordinator.stream(&iri))
+    }
+
+    /// Whether a stream, and those derived from it, have room for this many more statements.
+    pub fn has_room(&self, iri: &str, statements: usize) -> bool {
+        let iri = iri.to_owned();
+        self.handle
+            .read(move |coordinator| coordinator.has_room(&iri, statements))
+    }
+
+    /// The ARRIVAL TIME streams whose time is far ahead of the clock, and by how much.
+    pub fn ahead_of_clock(&self) -> Vec<(String, Millis)> {
+        self.handle.ahead_of_clock()
+    }
+
+    /// All continuous queries, by name.
+    pub fn queries(&self) -> Vec<QueryStatus> {
+        let mut queries: Vec<QueryStatus> = Vec::new();
+        let mut from = Some(NamePosition::default());
+        while let Some(position) = from {
+            let (portion, next) = self.handle.read(move |coordinator| {
+                let mut names = Vec::new();
+                let mut add = |name: &str| names.push(name.to_owned());
+                let next = coordinator.names_from(position, QUERIES_AT_ONCE, &mut add);
+                let found = names.iter().filter_map(|name| coordinator.query(name));
+                (found.collect::<Vec<QueryStatus>>(), next)
+            });
+            queries.extend(portion);
+            from = next;
+        }
+        self.handle.await_commands();
+        queries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        queries
+    }
+
+    /// The first `most` names of continuous queries after this one, ascending.
+    pub fn query_names(&self, after: Option<&str>, most: usize) -> Vec<String> {
+        // A heap with the last name on top.
+        let mut first: BinaryHeap<String> = BinaryHeap::new();
+        let mut from = Some(NamePosition::default());
+        while let Some(position) = from {
+            let after = after.map(str::to_owned);
+            let (names, next) = self.handle.read(move |coordinator| {
+                let mut keep = |name: &str| {
+                    let is_full = first.len() >= most;
+                    let is_late = is_full && first.peek().is_none_or(|last| name >= last.as_str());
+                    if is_late || after.as_deref().is_some_and(|after| name <= after) {
+                        return;
+                    }
+                    if is_full {
+                        first.pop();
+                    }
+                    first.push(name.to_owned());
+                };
+                let next = coordinator.names_from(position, NAMES_AT_ONCE, &mut keep);
+                (first, next)
+            });
+            (first, from) = (names, next);
+        }
+        self.handle.await_commands();
+        first.into_sorted_vec()
+    }
+
+    /// How many continuous queries are registered.
+    pub fn query_count(&self) -> usize {
+        self.handle.shared.figures.queries()
+    }
+
+    /// The cohort of the registered queries that have the shape of a text, and their number.
+    pub fn group_of(&self, text: &str, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
+        let (text, namespace) = (text.to_owned(), namespace.map(str::to_owned));
+        self.handle
+            .read(move |coordinator| coordinator.group_of(&text, namespace.as_deref()))
+    }
+
+    /// All cohorts: the uid, the name of one member, and the number of members.
+    pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
+        self.handle.read(Coordinator::firing_queries)
+    }
+
+    /// One continuous query.
+    pub fn query(&self, name: &str) -> Option<QueryStatus> {
+        let name = name.to_owned();
+        self.listed(move |coordinator| coordinator.query(&name))
+    }
+}
+
+impl Handle {
+    /// The ARRIVAL TIME streams whose time is far ahead of the clock, and by how much. A clock that
+    /// stands still is behind none.
+    pub(super) fn ahead_of_clock(&self) -> Vec<(String, Millis)> {
+        let clock = &self.shared.clock;
+        if !clock.ticks() {
+            return Vec::new();
+        }
+        let now_ms = clock.now_ms();
+        self.read(move |coordinator| coordinator.ahead_of_clock(now_ms, CLOCK_SLACK))
+    }
+}

@@ -1,0 +1,311 @@
+//! The driver, with threads and without: a run without threads is a function of its inputs, and an
+//! update that is evaluated delays nothing but inputs.
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use oxrdf::{GraphName, NamedNode, Quad};
+use parking_lot::Mutex;
+use somersault_lang::{Parser, Statement};
+use somersault_log::Log;
+use somersault_model::{EventTime, Sn};
+use somersault_query::Effects;
+use somersault_runtime::{
+    Answered, Change, Driver, DriverConfig, DriverParts, FiringJob, Host, Injectors, ManualClock,
+    Outcome, PendingInput, Process, RuntimeError, SimFabric, TimelyFabric, UpdateJob,
+};
+use somersault_store::Store;
+use somersault_stream::{
+    FiringKey, Input, Push, PushStatement, QueryDeclaration, QueryEvent, StreamLimits,
+};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+const STREAM: &str = "http://x/s";
+const SHARDS: u16 = 2;
+const LONG: Duration = Duration::from_secs(60);
+
+/// Writes down what the driver tells it, and answers firings when it is told to.
+#[derive(Default)]
+struct Recorder {
+    answered: OnceLock<Answered>,
+    trace: Mutex<Vec<String>>,
+    waiting: Mutex<Vec<FiringKey>>,
+}
+
+impl Recorder {
+    fn note(&self, what: String) {
+        self.trace.lock().push(what);
+    }
+
+    /// Answers the firings that it was given; how many there were.
+    fn answer_all(&self) -> usize {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for key in &waiting {
+            self.answered.get().unwrap().tell(*key);
+        }
+        waiting.len()
+    }
+}
+
+impl Host for Recorder {
+    fn attach(&self, answered: Answered) {
+        assert!(self.answered.set(answered).is_ok(), "attached once");
+    }
+
+    fn on_query(&self, event: QueryEvent) {
+        self.note(format!("{:?}", event.change));
+    }
+
+    fn fire(self: Arc<Self>, job: FiringJob) {
+        let key = job.firing.key();
+        self.note(format!("fire {} at {}", key.close.0, job.firing.sn));
+        self.waiting.lock().push(key);
+    }
+
+    fn stable(&self, sn: Sn, _now_ms: i64) {
+        self.note(format!("stable {sn}"));
+    }
+
+    fn failed(&self, error: &RuntimeError) {
+        self.note(error.to_string());
+    }
+}
+
+/// A process of the driver and of a host that answers after every third turn of the driver.
+struct WithHost {
+    host: Arc<Recorder>,
+    turns: Mutex<u64>,
+}
+
+impl Process for WithHost {
+    fn turn(&self, driver: &dyn Fn() -> bool) -> bool {
+        let is_hosts = {
+            let mut turns = self.turns.lock();
+            *turns += 1;
+            turns.is_multiple_of(3)
+        };
+        if is_hosts && self.host.answer_all() > 0 {
+            return true;
+        }
+        driver() || self.host.answer_all() > 0
+    }
+}
+
+fn start(host: &Arc<Recorder>, process: Option<Arc<dyn Process>>, seed: u64) -> Arc<Driver> {
+    let store = Store::new(SHARDS);
+    let injectors = Arc::new(Injectors::new(&store).unwrap());
+    let is_simulated = process.is_some();
+    let parts = DriverParts {
+        config: DriverConfig {
+            read_only: false,
+            freshness: Duration::from_millis(20),
+            kept_firings: 16,
+            pin_time: LONG,
+            inbox: 16,
+            limits: StreamLimits::default(),
+            closes_patience: Duration::from_millis(100),
+        },
+        store,
+        log: Arc::new(Log::volatile()),
+        recovered: None,
+        host: Arc::clone(host) as Arc<dyn Host>,
+        clock: Arc::new(ManualClock),
+        process,
+    };
+    let driver = Driver::start(parts, |on_applied| match is_simulated {
+        true => Ok(Box::new(SimFabric::start(
+            SHARDS,
+            Sn::ZERO,
+            seed,
+            injectors,
+            on_applied,
+        ))),
+        false => {
+            let fabric = TimelyFabric::start(SHARDS, Sn::ZERO, injectors, on_applied)?;
+            Ok(Box::new(fabric))
+        }
+    });
+    driver.unwrap()
+}
+
+fn create_stream(driver: &Driver) {
+    let text = format!("CREATE STREAM <{STREAM}> BATCH 1s IDLE NEVER");
+    let Statement::CreateStream(declaration) = Parser::new().parse_statement(&text).unwrap() else {
+        panic!("{text}")
+    };
+    let created = driver.log_input(Input::CreateStream {
+        received_ms: 0,
+        declaration,
+        namespace: None,
+    });
+    assert!(matches!(created.unwrap().outcome, Outcome::Command(_)));
+}
+
+fn register(driver: &Driver, name: &str) {
+    let text = format!(
+        "SELECT ?s FROM STREAM <{STREAM}> [RANGE 2s STEP 1s] WHERE {{ ?s <http://x/{name}> ?o }}"
+    );
+    let query = Parser::new().parse_continuous(&text).unwrap();
+    let registered = driver.log_input(Input::RegisterQuery {
+        received_ms: 0,
+        name: name.to_owned(),
+        declaration: QueryDeclaration::from(&query),
+        text,
+        namespace: None,
+        replaces: false,
+    });
+    assert!(matches!(registered.unwrap().outcome, Outcome::Command(_)));
+}
+
+fn quad(number: i64) -> Quad {
+    let node = |name: String| NamedNode::new(name).unwrap();
+    Quad::new(
+        node(format!("http://x/{number}")),
+        node("http://x/p".to_owned()),
+        node("http://x/o".to_owned()),
+        GraphName::DefaultGraph,
+    )
+}
+
+fn hand_in(driver: &Driver, at_ms: i64) -> PendingInput {
+    let push = Push {
+        stream: STREAM.to_owned(),
+        source: String::new(),
+        seq: None,
+        received_ms: 0,
+        statements: vec![PushStatement {
+            at: Some(EventTime(at_ms)),
+            quad: quad(at_ms),
+        }],
+    };
+    driver.hand_in(Input::Push(push)).unwrap()
+}
+
+fn inserts(number: i64) -> Change {
+    Change::Effects(Effects {
+        inserts: vec![quad(number)],
+        ..Effects::default()
+    })
+}
+
+/// Everything that a driver without threads tells its host in a run.
+fn run_without_threads(seed: u64) -> Vec<String> {
+    let host = Arc::new(Recorder::default());
+    let process = Arc::new(WithHost {
+        host: Arc::clone(&host),
+        turns: Mutex::new(0),
+    });
+    let driver = start(&host, Some(process), seed);
+    create_stream(&driver);
+    ["p", "q"].iter().for_each(|name| register(&driver, name));
+    for second in 0..20 {
+        hand_in(&driver, second * 1000 + 10).wait().unwrap();
+        if second % 4 == 0 {
+            let job: UpdateJob = Box::new(move |_| Some(inserts(second)));
+            let result = driver.update(job).unwrap();
+            assert_eq!(result.sn, result.evaluated_at.next(), "S15");
+        }
+        assert_eq!(driver.query_count(), 2);
+        assert_eq!(driver.queries().len(), 2);
+        driver.check().unwrap();
+    }
+    driver.quiesce(LONG).unwrap();
+    assert_eq!(driver.status().outstanding, 0);
+    driver.check().unwrap();
+    driver.stop(LONG);
+    assert_eq!(driver.streams().len(), 1, "it is read after its end, too");
+    let refused = driver.log_input(Input::DropStream {
+        received_ms: 0,
+        iri: STREAM.to_owned(),
+    });
+    assert!(matches!(refused, Err(RuntimeError::Stopped)));
+    std::mem::take(&mut *host.trace.lock())
+}
+
+#[test]
+fn a_run_without_threads_repeats_itself() {
+    let trace = run_without_threads(7);
+    let fired = trace.iter().filter(|line| line.starts_with("fire"));
+    assert_eq!(fired.count(), 2 * 19);
+    assert_eq!(trace, run_without_threads(7));
+}
+
+#[test]
+fn a_request_that_nothing_answers_is_an_error_and_no_endless_wait() {
+    struct Stuck;
+    impl Process for Stuck {
+        fn turn(&self, driver: &dyn Fn() -> bool) -> bool {
+            driver()
+        }
+    }
+    let host = Arc::new(Recorder::default());
+    let driver = start(&host, Some(Arc::new(Stuck)), 1);
+    create_stream(&driver);
+    register(&driver, "p");
+    hand_in(&driver, 10).wait().unwrap();
+    hand_in(&driver, 1010).wait().unwrap();
+    // The host answers no firing.
+    let timeout = driver.quiesce(LONG).unwrap_err();
+    assert!(matches!(timeout, RuntimeError::Timeout { .. }), "{timeout}");
+    assert_eq!(host.answer_all(), 1);
+    driver.quiesce(LONG).unwrap();
+}
+
+/// A job that says that it runs, and goes on when it is let.
+fn held_job() -> (UpdateJob, Receiver<()>, Sender<()>) {
+    let (begun, has_begun) = bounded(1);
+    let (go_on, may_go_on) = bounded::<()>(1);
+    let job: UpdateJob = Box::new(move |_| {
+        begun.send(()).unwrap();
+        may_go_on.recv().unwrap();
+        Some(inserts(1))
+    });
+    (job, has_begun, go_on)
+}
+
+#[test]
+fn an_update_under_evaluation_delays_no_acknowledgement_no_firing_and_no_read() {
+    let host = Arc::new(Recorder::default());
+    let driver = start(&host, None, 0);
+    create_stream(&driver);
+    register(&driver, "p");
+    hand_in(&driver, 10).wait().unwrap();
+    let before = hand_in(&driver, 1010);
+    let (job, has_begun, go_on) = held_job();
+    std::thread::scope(|scope| {
+        let update = scope.spawn(|| driver.update(job).unwrap());
+        has_begun.recv_timeout(LONG).unwrap();
+        before.wait().unwrap();
+        // Reads, and the answer to a firing that is due.
+        assert_eq!(driver.streams()[0].statements, 2);
+        assert_eq!(driver.query("p").unwrap().firings, 1);
+        assert_eq!(driver.status().outstanding, 1);
+        assert_eq!(host.answer_all(), 1);
+        while driver.status().outstanding > 0 {
+            std::thread::yield_now();
+        }
+        // An input comes after the update, as its effects are the next SN (S15).
+        let after = hand_in(&driver, 2010);
+        assert_eq!(driver.streams()[0].statements, 2);
+        go_on.send(()).unwrap();
+        let result = update.join().unwrap();
+        assert_eq!(result.sn, result.evaluated_at.next());
+        after.wait().unwrap();
+        assert_eq!(driver.streams()[0].statements, 3);
+    });
+    while host.answer_all() == 0 {
+        std::thread::yield_now();
+    }
+    driver.quiesce(LONG).unwrap();
+    driver.check().unwrap();
+}
+
+#[test]
+fn an_update_whose_job_panics_is_refused_and_the_driver_goes_on() {
+    let host = Arc::new(Recorder::default());
+    let driver = start(&host, None, 0);
+    let refused = driver.update(Box::new(|_| panic!("planted")));
+    assert!(matches!(refused, Err(RuntimeError::Internal(_))));
+    let result = driver.update(Box::new(|_| Some(inserts(1)))).unwrap();
+    assert_eq!(result.inserted, 1);
+    assert_eq!(result.sn, result.evaluated_at.next());
+}

@@ -1,0 +1,229 @@
+//! The fabrics, tested with shards that only write down what they are given: order per shard, the
+//! frontier that never passes what was not applied (VT-1), and a failing worker that ends all.
+
+use parking_lot::{Condvar, Mutex};
+use somersault_model::{BatchNumber, EventTime, Millis, Placement, ShardId, Sn, StreamUid};
+use somersault_model::{TermId, TimedTriple, TripleIds};
+use somersault_runtime::{
+    Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
+};
+use somersault_store::ShardBatch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const SHARDS: u16 = 3;
+
+/// Writes down (shard, SN), and fails at one SN if it is told to.
+#[derive(Default)]
+struct Recorder {
+    seen: Mutex<Vec<(u16, u64)>>,
+    fails_at: Option<Sn>,
+    /// The number of items that have been applied.
+    count: AtomicU64,
+    /// (shard, SN) of each settling, and how many items up to that SN had been applied then.
+    settled: Mutex<Vec<(u16, u64, usize)>>,
+}
+
+impl Apply for Recorder {
+    fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
+        assert_ne!(self.fails_at, Some(sn), "planted");
+        assert_eq!(work.slices.len(), 1);
+        self.seen.lock().push((shard.0, sn.0));
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn settle(&self, shard: ShardId, applied: Sn) {
+        let seen = self.seen.lock();
+        let applied_before = seen.iter().filter(|(_, sn)| *sn <= applied.0).count();
+        let mut settled = self.settled.lock();
+        settled.push((shard.0, applied.0, applied_before));
+    }
+}
+
+/// Lets a test wait for a fabric to move.
+#[derive(Default)]
+struct Signal {
+    moved: Mutex<u64>,
+    condition: Condvar,
+}
+
+impl Signal {
+    fn callback(self: &Arc<Self>) -> OnApplied {
+        let signal = Arc::clone(self);
+        Arc::new(move || {
+            *signal.moved.lock() += 1;
+            signal.condition.notify_all();
+        })
+    }
+
+    fn wait(&self, fabric: &mut dyn Fabric, sn: Sn) -> Result<(), FabricError> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut moved = self.moved.lock();
+        while fabric.applied()? < sn {
+            if parking_lot::MutexGuard::unlocked(&mut moved, || fabric.drive()) {
+                continue;
+            }
+            if fabric.applied()? >= sn {
+                break;
+            }
+            let timed_out = self.condition.wait_until(&mut moved, deadline).timed_out();
+            assert!(!timed_out, "the fabric does not move");
+        }
+        Ok(())
+    }
+}
+
+fn work(shard: u16) -> (ShardId, ShardWork) {
+    let placement = Placement::new(SHARDS);
+    let batch = ShardBatch::split(&[], placement).swap_remove(usize::from(shard));
+    let id = TermId::DEFAULT_GRAPH;
+    let slice = SliceWork {
+        stream: StreamUid(1),
+        batch: BatchNumber(0),
+        interval: Millis(1),
+        statements: vec![TimedTriple {
+            at: EventTime(0),
+            triple: TripleIds::new(id, id, id),
+        }],
+        lease: None,
+        kind: SliceKind::Whole,
+    };
+    let slices = vec![slice];
+    let work = ShardWork {
+        batch,
+        slices,
+        windows: None,
+    };
+    (ShardId(shard), work)
+}
+
+fn timely(apply: Arc<Recorder>, signal: &Arc<Signal>) -> Box<dyn Fabric> {
+    let fabric = TimelyFabric::start(SHARDS, Sn::ZERO, apply, signal.callback());
+    Box::new(fabric.expect("threads are to be had"))
+}
+
+fn simulated(seed: u64, apply: Arc<Recorder>, signal: &Arc<Signal>) -> Box<dyn Fabric> {
+    Box::new(SimFabric::start(
+        SHARDS,
+        Sn::ZERO,
+        seed,
+        apply,
+        signal.callback(),
+    ))
+}
+
+/// Injects `sns` SNs, some of them empty, and checks that each shard saw its own in order.
+fn runs_in_order(mut fabric: Box<dyn Fabric>, recorder: &Recorder, signal: &Signal, sns: u64) {
+    let mut expected = 0;
+    let mut expected_up_to = vec![0];
+    for number in 1..=sns {
+        let sn = Sn(number);
+        let shards: Vec<u16> = (0..SHARDS)
+            .filter(|s| (number + u64::from(*s)) % 4 != 0)
+            .collect();
+        expected += shards.len() as u64;
+        expected_up_to.push(expected as usize);
+        let items = shards.into_iter().map(work).collect();
+        fabric.inject(sn, items).unwrap();
+        fabric.seal(sn).unwrap();
+        assert!(fabric.applied().unwrap() <= sn, "VT-1");
+    }
+    signal.wait(fabric.as_mut(), Sn(sns)).unwrap();
+    assert_eq!(
+        recorder.count.load(Ordering::SeqCst),
+        expected,
+        "all of it is applied"
+    );
+    let seen = recorder.seen.lock();
+    for shard in 0..SHARDS {
+        let own: Vec<u64> = seen
+            .iter()
+            .filter(|(s, _)| *s == shard)
+            .map(|(_, sn)| *sn)
+            .collect();
+        assert!(own.is_sorted(), "shard {shard} saw {own:?}");
+        assert!(!own.is_empty());
+    }
+    drop(seen);
+    let is_settled = |shard| {
+        let settled = recorder.settled.lock();
+        settled.iter().any(|(s, sn, _)| (*s, *sn) == (shard, sns))
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !(0..SHARDS).all(is_settled) {
+        assert!(Instant::now() < deadline, "each shard settles in the end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for (shard, sn, applied) in recorder.settled.lock().iter() {
+        let all = expected_up_to[*sn as usize];
+        assert_eq!(*applied, all, "shard {shard} settles what all have applied");
+    }
+    fabric.stop(Duration::from_secs(10)).unwrap();
+    assert_eq!(fabric.applied(), Err(FabricError::Stopped));
+}
+
+#[test]
+fn timely_applies_in_order_and_stops() {
+    let (recorder, signal) = (Arc::new(Recorder::default()), Arc::new(Signal::default()));
+    let fabric = timely(Arc::clone(&recorder), &signal);
+    runs_in_order(fabric, &recorder, &signal, 500);
+}
+
+#[test]
+fn the_simulator_applies_in_order_and_repeats_itself() {
+    let mut orders = Vec::new();
+    for seed in [1, 1, 2] {
+        let (recorder, signal) = (Arc::new(Recorder::default()), Arc::new(Signal::default()));
+        let fabric = simulated(seed, Arc::clone(&recorder), &signal);
+        runs_in_order(fabric, &recorder, &signal, 50);
+        orders.push(recorder.seen.lock().clone());
+    }
+    assert_eq!(orders[0], orders[1], "the same seed, the same order");
+    assert_ne!(orders[0], orders[2], "another seed, another order");
+}
+
+#[test]
+fn nothing_is_applied_before_it_is_sealed() {
+    let (recorder, signal) = (Arc::new(Recorder::default()), Arc::new(Signal::default()));
+    let mut fabric = timely(Arc::clone(&recorder), &signal);
+    fabric.inject(Sn(1), vec![work(0), work(2)]).unwrap();
+    assert_eq!(fabric.applied(), Ok(Sn::ZERO));
+    fabric.seal(Sn(1)).unwrap();
+    signal.wait(fabric.as_mut(), Sn(1)).unwrap();
+    assert_eq!(recorder.count.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_failing_worker_ends_the_generation_with_its_message() {
+    let recorder = Arc::new(Recorder {
+        fails_at: Some(Sn(3)),
+        ..Recorder::default()
+    });
+    let signal = Arc::new(Signal::default());
+    let mut fabric = timely(Arc::clone(&recorder), &signal);
+    for number in 1..=3 {
+        // Once it has failed, handing over may be refused already.
+        let _ = fabric.inject(Sn(number), vec![work(1)]);
+        let _ = fabric.seal(Sn(number));
+    }
+    let failure = signal.wait(fabric.as_mut(), Sn(3)).unwrap_err();
+    let FabricError::Worker { shard: 1, message } = failure else {
+        panic!("{failure}");
+    };
+    assert!(message.contains("planted"), "{message}");
+    assert!(fabric.inject(Sn(4), vec![work(0)]).is_err());
+    fabric.stop(Duration::from_secs(10)).unwrap();
+}
+
+#[test]
+fn a_fabric_may_be_started_where_another_ended() {
+    let (recorder, signal) = (Arc::new(Recorder::default()), Arc::new(Signal::default()));
+    let apply = Arc::clone(&recorder);
+    let mut fabric = TimelyFabric::start(SHARDS, Sn(41), apply, signal.callback()).unwrap();
+    assert_eq!(fabric.applied(), Ok(Sn(41)));
+    fabric.inject(Sn(42), vec![work(0)]).unwrap();
+    fabric.seal(Sn(42)).unwrap();
+    signal.wait(&mut fabric, Sn(42)).unwrap();
+    assert_eq!(*recorder.seen.lock(), [(0, 42)]);
+}
