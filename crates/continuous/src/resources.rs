@@ -1,4 +1,5 @@
-//! What the cohorts of an engine share: the store, the environment of executions, the settings.
+//! The resources that the cohorts of an engine share: the store, the environment of executions, the
+//! settings.
 
 use somersault_dictionary::Dictionary;
 use somersault_query::Environment;

@@ -1,4 +1,4 @@
-//! The entry points.
+//! The entry points: text to queries, updates and statements.
 
 use crate::algebra::VarId;
 use crate::blocks;

@@ -1,4 +1,4 @@
-//! Why an answer cannot be written.
+//! Errors of writing an answer.
 
 /// The reason why an answer cannot be written in a format.
 #[derive(Debug, thiserror::Error)]

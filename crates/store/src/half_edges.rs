@@ -1,4 +1,4 @@
-//! Half edges: a statement as seen from one of its ends.
+//! Half edges: a statement as seen from one of its two vertices.
 
 use somersault_model::{Direction, TermId};
 

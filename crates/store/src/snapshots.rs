@@ -1,6 +1,6 @@
-//! Which SNs are retained (S9): {pinned, stable, next}. Pins keep two things: the SN (its state can
-//! still be told apart; a deadline ends that) and memory (nothing that a pin may be looking at is
-//! freed; only dropping the pin ends that). So memory safety never depends on a deadline.
+//! The retained SNs (S9): {pinned, stable, next}. Pins keep two things: the SN (its state can still
+//! be told apart; a deadline ends that) and memory (nothing that a pin may be looking at is freed;
+//! only dropping the pin ends that). So memory safety never depends on a deadline.
 //!
 //! Taking and dropping a pin locks a mutex for a few instructions; reading through one takes none.
 //!

@@ -1,4 +1,4 @@
-//! What the coordinator asks the driver to do.
+//! The commands of the coordinator to the driver.
 //!
 //! Before changing anything here: the driver carries outputs out in the order given, and every
 //! `Due` is followed by exactly one `Fire` or `Cancelled` of the same key (in recovery: of those

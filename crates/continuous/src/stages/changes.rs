@@ -1,4 +1,4 @@
-//! The state of ISTREAM and DSTREAM between firings: the solutions of the firing before. Answers
+//! ISTREAM and DSTREAM: each answer is compared with the solutions of the previous firing. Answers
 //! come here in the order of their closes, first those that are executed again after a restart
 //! (`Firing::repeated`).
 

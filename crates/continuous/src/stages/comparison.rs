@@ -1,5 +1,5 @@
-//! How one answer of a query is compared with another: within the rest of the firing's time, and
-//! within the memory that an execution may use.
+//! The comparison of two answers, for ISTREAM, DSTREAM and REPORT ON CHANGE: within the rest of the
+//! firing's time, and within the memory that an execution may use.
 
 use crate::evaluation::firing;
 use crate::resources::Resources;

@@ -1,5 +1,5 @@
-//! What one execution carries: its limits, its buffers, the binding table, and the answer that
-//! comes out. Imports `algebra`, `view` and `value`.
+//! The state of one execution: its limits, its buffers, the binding table, and the answer. Imports
+//! `algebra`, `view` and `value`.
 
 pub(crate) mod answer;
 pub(crate) mod cells;

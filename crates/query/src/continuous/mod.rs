@@ -1,5 +1,5 @@
-//! What standing queries need: many queries evaluated together, evaluation by what has come and
-//! gone, and the difference of two answers. Imports all rooms below it; nothing of a stream.
+//! Evaluation of continuous queries: of many together, incrementally from arrived and expired
+//! statements, and the difference of two answers. Imports all rooms below it; nothing of a stream.
 
 pub(crate) mod difference;
 pub(crate) mod grouped;

@@ -1,7 +1,7 @@
-//! The order of a group's parts: for few parts the cheapest of all connected orders, by dynamic
-//! programming over sets of parts (what is placed says which variables have values, since every
-//! step extends one table); for more a greedy one that looks one move ahead. Both go through the
-//! parts in the order that they are given in, which does not depend on the text of the query.
+//! The join order of a group's parts: for few parts the cheapest of all connected orders, by
+//! dynamic programming over sets of parts (what is placed says which variables have values, since
+//! every step extends one table); for more a greedy one that looks one move ahead. Both go through
+//! the parts in the order that they are given in, which does not depend on the text of the query.
 
 use crate::plan::join_graph::{JoinGraph, JoinStep, SearchState};
 

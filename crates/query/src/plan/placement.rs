@@ -1,5 +1,6 @@
-//! Placing the parts of a group that may come in any order: an order is searched for and tried out,
-//! and its moves become steps, with filters and binds between them as soon as they are ready.
+//! Placement of the parts of a group that may come in any order: an order is searched for and tried
+//! out, and its moves become steps, with each filter and bind placed as soon as its variables are
+//! bound.
 
 use crate::algebra::logical::{GraphPosition, Group, Position, QuadPattern};
 use crate::exec::operators::{FollowPath, GraphName, Intersect, Scan, StepKind};

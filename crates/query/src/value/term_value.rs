@@ -1,6 +1,7 @@
-//! Values of expressions: what a term means to the operators of SPARQL 1.1 (section 17). Derived
-//! integers are integers. Types without operators are compared by spelling; any other operation on
-//! them is an error (`None`).
+//! Values of expressions: the meaning of a term to the operators of SPARQL 1.1 (section 17),
+//! arithmetic and comparisons (`=`, `<`, `true > false`) among them. Derived integers are integers.
+//! Types without operators are compared by spelling; any other operation on them is an error
+//! (`None`).
 
 use crate::value::exact::Exact;
 use crate::value::exact_order;

@@ -1,6 +1,7 @@
-//! What carries records to the shards and says how far they have come. The core knows this trait
-//! and no implementation: [`TimelyFabric`] runs shards on timely workers, [`SimFabric`] runs them
-//! all on the calling thread in a seeded random order, and the answers must not differ (CL-1).
+//! The fabric carries records to the shards and reports the progress of the shards. The core knows
+//! this trait and no implementation: [`TimelyFabric`] runs shards on timely workers, [`SimFabric`]
+//! runs them all on the calling thread in a seeded random order, and the answers must not differ
+//! (CL-1).
 
 mod due_windows;
 mod injectors;

@@ -1,4 +1,4 @@
-//! What goes in and out of the coordinator: inputs, refusals, declarations, outputs.
+//! The interface of the coordinator: inputs, refusals, declarations, outputs.
 
 pub(crate) mod declaration;
 pub(crate) mod firing;

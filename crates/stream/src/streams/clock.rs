@@ -1,4 +1,6 @@
-//! What every thread may know of a stream, without a lock: [`StreamClock`].
+//! The part of a stream that every thread may read without a lock: [`StreamClock`], with the
+//! watermark, the times of the sources, and the time to which the clock moves the stream (IDLE,
+//! ARRIVAL TIME).
 //!
 //! Before changing anything here: the stream alone writes, while it applies a record, so a reader
 //! may see one part of a record's effect before another. Times only go forward, and every number

@@ -1,5 +1,5 @@
-//! The verdict on the times of a push: one implementation for admission and for every thread that
-//! holds a [`StreamClock`].
+//! The verdict on a push: late statements (LATENESS), times too far ahead (AHEAD), repeats and
+//! BUDGET. One implementation serves admission and every thread that holds a [`StreamClock`].
 //!
 //! Before changing anything here: only the verdict in the push's turn counts. A thread that judges
 //! before only keeps refused pushes from interning terms. What the clock does not know (which
