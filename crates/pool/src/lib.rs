@@ -5,12 +5,12 @@
 //! `unsafe`.
 
 mod cores;
-mod crew;
+mod helpers;
 mod pool;
 mod queues;
 mod task;
 mod workers;
 
-pub use crew::Crew;
+pub use helpers::Workers;
 pub use pool::QueryPool;
 pub use queues::Class;

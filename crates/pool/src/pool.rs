@@ -10,7 +10,7 @@
 //! runs and which one, among those that threads could be running at that time.
 
 use crate::cores::{keep_to, look_out, usable};
-use crate::crew::{Crew, InlineCrew};
+use crate::helpers::{InlineWorkers, Workers};
 use crate::queues::{Class, Job, Queues};
 use crate::task::{self, Task};
 use crate::workers::{LONG, Seat, Seats};
@@ -47,7 +47,7 @@ impl Dispatch {
         self.waiting.store(queues.waiting(), Ordering::Relaxed);
     }
 
-    fn is_awaited(&self) -> bool {
+    fn is_needed_elsewhere(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
@@ -106,30 +106,30 @@ fn run_caught(job: Job) {
 }
 
 /// The threads of a pool as helpers of one heavy query.
-struct PoolCrew {
+struct PoolWorkers {
     dispatch: Arc<Dispatch>,
-    hands: usize,
+    limit: usize,
 }
 
-impl Crew for PoolCrew {
-    fn hands(&self) -> usize {
-        self.hands.min(usable())
+impl Workers for PoolWorkers {
+    fn limit(&self) -> usize {
+        self.limit.min(usable())
     }
 
-    fn ready(&self) {
+    fn wake(&self) {
         self.dispatch.announced.fetch_add(1, Ordering::Relaxed);
-        (1..self.hands()).for_each(|_| _ = self.dispatch.wake.notify_one());
+        (1..self.limit()).for_each(|_| _ = self.dispatch.wake.notify_one());
     }
 
-    fn is_awaited(&self) -> bool {
-        self.dispatch.is_awaited()
+    fn is_needed_elsewhere(&self) -> bool {
+        self.dispatch.is_needed_elsewhere()
     }
 
-    fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
+    fn for_each_share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
         let mut called = None;
         let guarded = AssertUnwindSafe(|| {
             Task::run(shares, work, |task| {
-                let helpers = self.hands().min(shares) - 1;
+                let helpers = self.limit().min(shares) - 1;
                 let mut queues = self.dispatch.queues.lock();
                 if queues.stopping {
                     return;
@@ -157,7 +157,7 @@ impl Crew for PoolCrew {
 /// The query pool; see the head of this file.
 pub struct QueryPool {
     dispatch: Arc<Dispatch>,
-    crew: Arc<dyn Crew>,
+    workers: Arc<dyn Workers>,
     /// None for a pool without threads.
     seats: Option<Seats>,
 }
@@ -183,10 +183,10 @@ impl QueryPool {
     ) -> std::io::Result<QueryPool> {
         let threads = threads.max(2);
         let dispatch = Dispatch::new(threads, spare_threads);
-        let crew = Arc::new(PoolCrew {
+        let workers = Arc::new(PoolWorkers {
             dispatch: Arc::clone(&dispatch),
             // A large pool leaves one thread for queries that arrive meanwhile.
-            hands: if threads > 2 { threads - 1 } else { threads },
+            limit: if threads > 2 { threads - 1 } else { threads },
         });
         // Two threads that work on one query help only on two cores, and the system tends to put
         // threads that one thread wakes on the same core.
@@ -222,7 +222,7 @@ impl QueryPool {
             })?;
         Ok(QueryPool {
             dispatch,
-            crew,
+            workers,
             seats: Some(seats),
         })
     }
@@ -234,7 +234,7 @@ impl QueryPool {
         let threads = threads.max(2);
         QueryPool {
             dispatch: Dispatch::new(threads, SPARE_THREADS),
-            crew: Arc::new(InlineCrew::new(threads, seed)),
+            workers: Arc::new(InlineWorkers::new(threads, seed)),
             seats: None,
         }
     }
@@ -275,8 +275,8 @@ impl QueryPool {
     }
 
     /// The threads of the pool, for executions that may be heavy.
-    pub fn crew(&self) -> &Arc<dyn Crew> {
-        &self.crew
+    pub fn workers(&self) -> &Arc<dyn Workers> {
+        &self.workers
     }
 
     /// The number of one-shot queries that wait or run.
@@ -314,7 +314,7 @@ fn work(dispatch: &Dispatch, seat: &Seat) {
             queues = dispatch.run(seat, class, job);
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
-            let help = || task.help(&|| dispatch.is_awaited());
+            let help = || task.help(&|| dispatch.is_needed_elsewhere());
             let more = match task.begun() {
                 Some(begun) => seat.help_at_length(begun, help),
                 None => help(),

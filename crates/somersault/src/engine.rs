@@ -359,7 +359,7 @@ fn environment(config: &EngineConfig, pool: &QueryPool) -> Environment {
     Environment::new(
         config.limits.clone(),
         at_once,
-        Arc::clone(pool.crew()),
+        Arc::clone(pool.workers()),
         remote,
     )
 }

@@ -183,8 +183,10 @@ fn each(
     outcome: &mut Outcome,
 ) {
     let numbers: Vec<u32> = cells.numbers().collect();
-    let crew = execution.crew.as_deref();
-    let Some(crew) = crew.filter(|crew| crew.hands() > 1 && numbers.len() > CELLS_AT_ONCE) else {
+    let workers = execution.workers.as_deref();
+    let Some(workers) =
+        workers.filter(|workers| workers.limit() > 1 && numbers.len() > CELLS_AT_ONCE)
+    else {
         for cell in numbers {
             outcome.add_one(cell, wrap(one(cell, execution), resources));
         }
@@ -192,12 +194,12 @@ fn each(
     };
     // Threads help with cells here, not within one cell.
     let alone = Execution {
-        crew: None,
+        workers: None,
         ..execution.clone()
     };
     let next = AtomicUsize::new(0);
     let all = Mutex::new(outcome);
-    crew.share(crew.hands(), &|_| {
+    workers.for_each_share(workers.limit(), &|_| {
         loop {
             let from = next.fetch_add(CELLS_AT_ONCE, Ordering::Relaxed);
             let Some(part) = numbers.get(from..) else {

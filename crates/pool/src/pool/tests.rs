@@ -61,27 +61,27 @@ fn threads_are_awaited_for_what_they_may_take() {
     };
     let first = busy(Class::OneShot);
     is_started.recv().unwrap();
-    assert!(!pool.crew().is_awaited());
+    assert!(!pool.workers().is_needed_elsewhere());
     // One thread is kept for firings, so that a second one-shot query calls no helper away.
     let second = busy(Class::OneShot);
-    assert!(!pool.crew().is_awaited());
+    assert!(!pool.workers().is_needed_elsewhere());
     let firing = busy(Class::Continuous);
     is_started.recv().unwrap();
-    assert!(!pool.crew().is_awaited());
+    assert!(!pool.workers().is_needed_elsewhere());
     let another = busy(Class::Continuous);
-    assert!(pool.crew().is_awaited());
+    assert!(pool.workers().is_needed_elsewhere());
     drop((first, second, firing, another));
     is_started.recv().unwrap();
     is_started.recv().unwrap();
-    assert!(!pool.crew().is_awaited());
+    assert!(!pool.workers().is_needed_elsewhere());
     pool.stop();
 }
 
 #[test]
 fn idle_threads_help_and_leave_for_jobs() {
     let pool = Arc::new(QueryPool::start(3).unwrap());
-    let crew = Arc::clone(pool.crew());
-    assert_eq!(crew.hands(), 2);
+    let workers = Arc::clone(pool.workers());
+    assert_eq!(workers.limit(), 2);
     let threads = Mutex::new(std::collections::HashSet::new());
     let (done, is_done) = unbounded();
     let in_share = |share: usize| {
@@ -98,13 +98,13 @@ fn idle_threads_help_and_leave_for_jobs() {
             (0..3).for_each(|_| is_done.recv().unwrap());
         }
     };
-    crew.share(500, &in_share);
+    workers.for_each_share(500, &in_share);
     assert!(threads.lock().len() <= 2);
     // Whatever the helpers left behind, jobs are taken and shares run as before.
     pool.submit(Class::OneShot, move || done.send(()).unwrap());
     is_done.recv().unwrap();
     let ran = std::sync::atomic::AtomicUsize::new(0);
-    crew.share(8, &|_| {
+    workers.for_each_share(8, &|_| {
         ran.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     });
     assert_eq!(ran.into_inner(), 8);
@@ -118,7 +118,7 @@ fn heavy_queries_of_many_threads_share_the_pool() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let sum = AtomicUsize::new(0);
-                    pool.crew().share(20, &|share| {
+                    pool.workers().for_each_share(20, &|share| {
                         sum.fetch_add(share, Ordering::Relaxed);
                     });
                     assert_eq!(sum.into_inner(), 190);
@@ -128,7 +128,7 @@ fn heavy_queries_of_many_threads_share_the_pool() {
     });
     pool.stop();
     let sum = AtomicUsize::new(0);
-    pool.crew().share(3, &|share| {
+    pool.workers().for_each_share(3, &|share| {
         sum.fetch_add(share, Ordering::Relaxed);
     });
     assert_eq!(
@@ -156,9 +156,9 @@ fn every_job_and_every_share_is_done_once_under_a_mixed_load() {
                             0 => Class::Continuous,
                             _ => Class::OneShot,
                         };
-                        let (crew, done) = (Arc::clone(pool.crew()), done.clone());
+                        let (workers, done) = (Arc::clone(pool.workers()), done.clone());
                         if number % 5 == 0 {
-                            crew.ready();
+                            workers.wake();
                         }
                         pool.submit(class, move || {
                             let shares = number % 40;
@@ -166,7 +166,7 @@ fn every_job_and_every_share_is_done_once_under_a_mixed_load() {
                                 (0..shares).map(|_| AtomicUsize::new(0)).collect();
                             let panics = number % 10 == 7;
                             let dispatch = catch_unwind(AssertUnwindSafe(|| {
-                                crew.share(shares, &|share| {
+                                workers.for_each_share(shares, &|share| {
                                     counts[share].fetch_add(1, Ordering::Relaxed);
                                     assert!(!panics || share != 3, "planted");
                                 });
@@ -227,7 +227,7 @@ fn long_one_shots_step_back_and_firings_do_not() {
     }
     let sum = AtomicUsize::new(0);
     let add = |share| _ = sum.fetch_add(share, Ordering::Relaxed);
-    pool.crew().share(9, &add);
+    pool.workers().for_each_share(9, &add);
     assert_eq!(sum.into_inner(), 36);
     pool.stop();
 }
@@ -245,13 +245,13 @@ fn helpers_step_back_from_one_shots_of_short_tasks_and_not_from_firings_of_long_
     // One task after the other, in each of which the owner's share lasts until a helper has done
     // one, until a helper has stepped back, or so often; whether one has.
     let run = |class, share: Duration, most: usize| {
-        let (crew, done) = (Arc::clone(pool.crew()), done.clone());
+        let (workers, done) = (Arc::clone(pool.workers()), done.clone());
         pool.submit(class, move || {
             let owner = std::thread::current().id();
             let task = |_| {
                 let seen = std::sync::OnceLock::new();
                 let start = Instant::now();
-                crew.share(2, &|_| {
+                workers.for_each_share(2, &|_| {
                     if std::thread::current().id() == owner {
                         while seen.get().is_none() && start.elapsed() < ENOUGH {
                             std::thread::sleep(Duration::from_micros(50));
@@ -341,11 +341,12 @@ fn without_threads_the_caller_chooses_among_what_threads_could_run() {
 #[test]
 fn without_threads_the_caller_does_all_shares() {
     let pool = QueryPool::manual(3, 7);
-    assert_eq!(pool.crew().hands(), 3);
+    assert_eq!(pool.workers().limit(), 3);
     let orders: Vec<Vec<usize>> = (0..20)
         .map(|_| {
             let order = Mutex::new(Vec::new());
-            pool.crew().share(9, &|share| order.lock().push(share));
+            pool.workers()
+                .for_each_share(9, &|share| order.lock().push(share));
             order.into_inner()
         })
         .collect();
@@ -355,7 +356,8 @@ fn without_threads_the_caller_does_all_shares() {
         assert!(sorted.into_iter().eq(0..9), "{order:?}");
     }
     assert!(orders.iter().any(|order| *order != orders[0]));
-    pool.crew().share(0, &|_| panic!("there is no share"));
+    pool.workers()
+        .for_each_share(0, &|_| panic!("there is no share"));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::execution::{Execution, Remote};
 use somersault_model::{EventTime, Limits, QueryUid};
-use somersault_pool::Crew;
+use somersault_pool::Workers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -17,7 +17,7 @@ const IN_PLACE_PART: u64 = 8;
 pub struct Environment {
     limits: Limits,
     shares: MemoryShares,
-    workers: Arc<dyn Crew>,
+    workers: Arc<dyn Workers>,
     remote: Option<Arc<dyn Remote>>,
     clock: StableClock,
     /// Set when the engine ends; executions under way then stop.
@@ -41,7 +41,7 @@ impl Environment {
     pub fn new(
         limits: Limits,
         jobs_at_once: usize,
-        workers: Arc<dyn Crew>,
+        workers: Arc<dyn Workers>,
         remote: Option<Arc<dyn Remote>>,
     ) -> Environment {
         Environment {
@@ -84,7 +84,7 @@ impl Environment {
         let mut execution = self.execution_in_place(now, query);
         execution.limits.query_memory_bytes = self.shares.pooled;
         execution.cancel = Some(Arc::clone(&self.cancel));
-        execution.crew = Some(Arc::clone(&self.workers));
+        execution.workers = Some(Arc::clone(&self.workers));
         execution
     }
 

@@ -3,7 +3,7 @@
 
 use oxrdf::{Quad, Term};
 use somersault_model::{EventTime, Limits, QueryUid};
-use somersault_pool::Crew;
+use somersault_pool::Workers;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ pub struct Execution {
     /// not run.
     pub budget: Option<Duration>,
     /// Threads that may take shares of it; `None` = the caller's thread alone.
-    pub crew: Option<Arc<dyn Crew>>,
+    pub workers: Option<Arc<dyn Workers>>,
     /// What the planner must do, for tests: every choice gives the same answer.
     #[doc(hidden)]
     pub plan_choices: PlanChoices,
@@ -101,7 +101,7 @@ impl Execution {
             close: now,
             remote: None,
             budget: None,
-            crew: None,
+            workers: None,
             plan_choices: PlanChoices::default(),
             morsel_rows: MORSEL_ROWS,
         }

@@ -4,7 +4,7 @@
 use crate::algebra::error::QueryError;
 use crate::context::execution::{Execution, MORSEL_ROWS, PlanChoices, Remote};
 use crate::context::table::Table;
-use somersault_pool::Crew;
+use somersault_pool::Workers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -74,19 +74,19 @@ impl<'a> Limiter<'a> {
 
     /// The threads that may take shares of a heavy table. A helper shares no further, and sharing
     /// is not worthwhile for a query that has to be light.
-    pub(crate) fn crew(&self) -> Option<&'a dyn Crew> {
-        let crew = self.execution.crew.as_deref()?;
-        let alone = self.beside.is_some() || self.budget_end.is_some() || crew.hands() < 2;
-        (!alone).then_some(crew)
+    pub(crate) fn workers(&self) -> Option<&'a dyn Workers> {
+        let workers = self.execution.workers.as_deref()?;
+        let alone = self.beside.is_some() || self.budget_end.is_some() || workers.limit() < 2;
+        (!alone).then_some(workers)
     }
 
     /// Called when the plan's expected rows are known: threads that may be needed wake up
     /// meanwhile.
     pub(crate) fn expect_help(&self, rows: u64) {
         if worth_ready(rows)
-            && let Some(crew) = self.crew()
+            && let Some(workers) = self.workers()
         {
-            crew.ready();
+            workers.wake();
         }
     }
 

@@ -333,7 +333,7 @@ impl Table {
         workspace.give(other);
     }
 
-    /// Replaces the ids of terms that a hand of a crew computed, which it numbered from `base` on.
+    /// Replaces the ids of terms that a helping thread computed, which it numbered from `base` on.
     pub(crate) fn renumber(&mut self, base: u64, ids: &[TermId]) {
         for id in self.columns.iter_mut().flatten().flatten() {
             if id.tag() == Tag::Local && id.payload() >= base {

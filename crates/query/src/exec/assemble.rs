@@ -6,7 +6,7 @@ use crate::context::table::{Column, Table};
 use crate::context::workspace::Workspace;
 use parking_lot::Mutex;
 use somersault_model::TermId;
-use somersault_pool::Crew;
+use somersault_pool::Workers;
 
 /// Fewer cells than this are copied sooner than a helper wakes up.
 const WORTH_SHARING: usize = 1 << 14;
@@ -16,7 +16,7 @@ const WORTH_SHARING: usize = 1 << 14;
 pub(crate) fn assemble(
     mut tables: Vec<Table>,
     empty: Table,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     workspace: &mut Workspace,
 ) -> Table {
     tables.retain(|table| table.rows > 0);
@@ -47,14 +47,14 @@ pub(crate) fn assemble(
         }
         first = next;
     }
-    if width < 2 || width * rows < WORTH_SHARING || crew.hands() < 2 {
+    if width < 2 || width * rows < WORTH_SHARING || workers.limit() < 2 {
         let columns = columns.iter_mut().map(Mutex::get_mut);
         columns.for_each(|pieces| pieces.join(rows, workspace));
     } else {
         let work = |at: usize| {
             Workspace::of_thread(|workspace| columns[at].lock().join(rows, workspace));
         };
-        workspace.lend(|| crew.share(columns.len(), &work));
+        workspace.lend(|| workers.for_each_share(columns.len(), &work));
     }
     let columns = columns.into_iter().map(|pieces| pieces.into_inner().joined);
     Table::from_parts(columns.collect(), rows, origin)
@@ -94,12 +94,12 @@ mod tests {
     /// A thread for each share.
     struct Threads;
 
-    impl Crew for Threads {
-        fn hands(&self) -> usize {
+    impl Workers for Threads {
+        fn limit(&self) -> usize {
             3
         }
 
-        fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
+        fn for_each_share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
             std::thread::scope(|scope| {
                 (0..shares).for_each(|share| _ = scope.spawn(move || work(share)));
             });
@@ -109,12 +109,12 @@ mod tests {
     /// No helper ever comes.
     struct Nobody;
 
-    impl Crew for Nobody {
-        fn hands(&self) -> usize {
+    impl Workers for Nobody {
+        fn limit(&self) -> usize {
             1
         }
 
-        fn share(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {
+        fn for_each_share(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {
             unreachable!("there is no thread to share with");
         }
     }
@@ -155,9 +155,9 @@ mod tests {
                 for table in made().0 {
                     twin.append(table, &mut Workspace::new());
                 }
-                for crew in [&Threads as &dyn Crew, &Nobody] {
+                for workers in [&Threads as &dyn Workers, &Nobody] {
                     let (tables, empty) = made();
-                    let put_together = assemble(tables, empty, crew, &mut Workspace::new());
+                    let put_together = assemble(tables, empty, workers, &mut Workspace::new());
                     assert_eq!(put_together.rows, 16_049);
                     assert_eq!(twin.rows, put_together.rows);
                     assert_eq!(twin.origin, put_together.origin);

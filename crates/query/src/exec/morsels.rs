@@ -16,7 +16,7 @@ use crate::view::sources::Graphs;
 use oxrdf::Term;
 use parking_lot::Mutex;
 use somersault_dictionary::Held;
-use somersault_pool::Crew;
+use somersault_pool::Workers;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// How many rows are tried first where only some of the answer is wanted.
@@ -73,7 +73,7 @@ impl Runner<'_, '_> {
             rows >= 2 * self.limiter.morsel_rows()
                 && (!rest.is_empty()
                     || !step.kind.operator().keeps_order()
-                    || self.limiter.crew().is_some())
+                    || self.limiter.workers().is_some())
         } else {
             rows > FIRST_PART && step.kind.operator().may_multiply()
         }
@@ -87,15 +87,15 @@ impl Runner<'_, '_> {
         limit: usize,
     ) -> Result<Table, QueryError> {
         let few_terms = self.evaluation.local.len() <= MOST_TERMS;
-        let crew = (self.limiter.crew()).filter(|_| limit == usize::MAX && few_terms);
+        let workers = (self.limiter.workers()).filter(|_| limit == usize::MAX && few_terms);
         // The size depends on the rows alone and not on the threads, since the order of the result
         // may depend on it.
         let most = self.limiter.morsel_rows();
         let most = (start.rows() / PARTS).clamp(LEAST_PART.min(most), most);
         let held = start.bytes();
         self.limiter.reserve(held)?;
-        let all = match crew {
-            Some(crew) => self.share(crew, steps, start, most)?,
+        let all = match workers {
+            Some(workers) => self.share(workers, steps, start, most)?,
             None => self.run_parts(steps, start, most, limit)?,
         };
         self.limiter.release(held);
@@ -138,13 +138,13 @@ impl Runner<'_, '_> {
     /// together.
     fn share(
         &mut self,
-        crew: &dyn Crew,
+        workers: &dyn Workers,
         steps: &[Step],
         start: &Start<'_>,
         size: usize,
     ) -> Result<Table, QueryError> {
         let parts = start.rows().div_ceil(size);
-        let taken = Taken::new(parts, crew.hands());
+        let taken = Taken::new(parts, workers.limit());
         let (view, current) = self.graphs.seed();
         let evaluation = self.evaluation.seed();
         let known_terms = self.evaluation.local.len();
@@ -179,7 +179,7 @@ impl Runner<'_, '_> {
                     runner.limiter.check_memory(0)?;
                     report.made.push((number, made));
                     left -= 1;
-                    next = (left > 0 && !crew.is_awaited())
+                    next = (left > 0 && !workers.is_needed_elsewhere())
                         .then(|| taken.take())
                         .flatten();
                 }
@@ -194,9 +194,9 @@ impl Runner<'_, '_> {
             }
             reports.lock().push(result.map(|()| report));
         };
-        self.workspace.lend(|| crew.share(parts, &work));
+        self.workspace.lend(|| workers.for_each_share(parts, &work));
         let made = self.gather(reports.into_inner(), parts)?;
-        let all = assemble(made, start.empty(), crew, self.workspace);
+        let all = assemble(made, start.empty(), workers, self.workspace);
         self.limiter.check_memory(all.bytes())?;
         Ok(all)
     }

@@ -1,5 +1,5 @@
-//! Tables are cut into morsels, and a crew takes shares of them: neither shows in an answer (EX-1).
-//! Morsels are tiny here, so that a few hundred statements have many. A crew does not show in the
+//! Tables are cut into morsels, and workers take shares of them: neither shows in an answer (EX-1).
+//! Morsels are tiny here, so that a few hundred statements have many. Workers do not show in the
 //! order of the rows either; the size of the morsels may, where there is a UNION.
 
 use crate::equals_spareval::{Data, iri, literal, native_by, oracle, query};
@@ -9,24 +9,24 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use somersault_lang::{Parser, QueryForm};
 use somersault_model::{EventTime, Limits};
-use somersault_pool::Crew;
+use somersault_pool::Workers;
 use somersault_query::{Execution, Invocation, Prepared, QueryError};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A crew of threads that live for one share.
+/// Threads that live for one share.
 #[derive(Default)]
 struct Threads {
     shared: AtomicUsize,
 }
 
-impl Crew for Threads {
-    fn hands(&self) -> usize {
+impl Workers for Threads {
+    fn limit(&self) -> usize {
         3
     }
 
-    fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
+    fn for_each_share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
         self.shared.fetch_add(1, Ordering::Relaxed);
         std::thread::scope(|scope| {
             for share in 0..shares {
@@ -62,10 +62,10 @@ fn data() -> impl Strategy<Value = Data> {
         })
 }
 
-fn execution(morsel_rows: usize, crew: Option<Arc<dyn Crew>>) -> Execution {
+fn execution(morsel_rows: usize, workers: Option<Arc<dyn Workers>>) -> Execution {
     Execution {
         morsel_rows,
-        crew,
+        workers,
         limits: Limits {
             query_memory_bytes: 64 << 20,
             ..Limits::default()
@@ -74,16 +74,16 @@ fn execution(morsel_rows: usize, crew: Option<Arc<dyn Crew>>) -> Execution {
     }
 }
 
-/// The rows of an answer, in order, made by one thread and by a crew.
+/// The rows of an answer, in order, made by one thread and by workers.
 fn alone_and_shared(
     view: &NaiveView,
     prepared: &Prepared,
     morsel_rows: usize,
 ) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
-    let crew: Arc<dyn Crew> = Arc::new(Threads::default());
+    let workers: Arc<dyn Workers> = Arc::new(Threads::default());
     (
         native_by(view, prepared, &execution(morsel_rows, None)),
-        native_by(view, prepared, &execution(morsel_rows, Some(crew))),
+        native_by(view, prepared, &execution(morsel_rows, Some(workers))),
     )
 }
 
@@ -95,7 +95,7 @@ proptest! {
     })]
 
     #[test]
-    fn morsels_and_crews_do_not_show(data in data(), text in query()) {
+    fn morsels_and_workers_do_not_show(data in data(), text in query()) {
         let parse = || Parser::new().parse_query(&text).map(Prepared::new);
         let Ok(prepared) = parse() else { return Ok(()) };
         let data = data.where_spareval_agrees(&text);
@@ -178,42 +178,42 @@ fn ring() -> Data {
 }
 
 #[test]
-fn a_crew_is_asked_where_there_is_much_to_do() {
+fn workers_are_asked_where_there_is_much_to_do() {
     let text = "SELECT ?a ?c ?text { ?a <http://x/p> ?b . ?b <http://x/p> ?c . ?c <http://x/q> ?d
                 BIND(CONCAT(STR(?d), \" computed\") AS ?text) }";
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
     let view = ring().view();
-    let crew = Arc::new(Threads::default());
+    let workers = Arc::new(Threads::default());
     let alone = native_by(&view, &prepared, &execution(16, None));
     let shared = native_by(
         &view,
         &prepared,
-        &execution(16, Some(Arc::clone(&crew) as _)),
+        &execution(16, Some(Arc::clone(&workers) as _)),
     );
     assert_eq!(alone.len(), 1600);
     // The terms that hands compute by themselves become one numbering.
     assert_eq!(alone, shared);
-    assert!(crew.shared.load(Ordering::Relaxed) > 0);
+    assert!(workers.shared.load(Ordering::Relaxed) > 0);
 }
 
 /// Workers of one thread that is, or is not, needed elsewhere; counts the checks in a share.
 struct Awaited {
-    is_awaited: bool,
+    is_needed_elsewhere: bool,
     looks: AtomicUsize,
     most_looks: AtomicUsize,
 }
 
-impl Crew for Awaited {
-    fn hands(&self) -> usize {
+impl Workers for Awaited {
+    fn limit(&self) -> usize {
         2
     }
 
-    fn is_awaited(&self) -> bool {
+    fn is_needed_elsewhere(&self) -> bool {
         self.looks.fetch_add(1, Ordering::Relaxed);
-        self.is_awaited
+        self.is_needed_elsewhere
     }
 
-    fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
+    fn for_each_share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
         for share in 0..shares {
             self.looks.store(0, Ordering::Relaxed);
             work(share);
@@ -229,19 +229,19 @@ fn a_share_ends_after_the_part_that_is_waited_for() {
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
     let view = ring().view();
     let alone = native_by(&view, &prepared, &execution(16, None));
-    let most_looks = |is_awaited| {
-        let crew = Arc::new(Awaited {
-            is_awaited,
+    let most_looks = |is_needed_elsewhere| {
+        let workers = Arc::new(Awaited {
+            is_needed_elsewhere,
             looks: AtomicUsize::new(0),
             most_looks: AtomicUsize::new(0),
         });
         let shared = native_by(
             &view,
             &prepared,
-            &execution(16, Some(Arc::clone(&crew) as _)),
+            &execution(16, Some(Arc::clone(&workers) as _)),
         );
         assert_eq!(alone, shared);
-        crew.most_looks.load(Ordering::Relaxed)
+        workers.most_looks.load(Ordering::Relaxed)
     };
     assert_eq!(most_looks(true), 1);
     assert!(most_looks(false) > 1);
@@ -251,14 +251,14 @@ fn a_share_ends_after_the_part_that_is_waited_for() {
 fn limits_hold_for_all_hands_together() {
     let text = "SELECT * { ?a <http://x/p> ?b . ?c <http://x/p> ?d . ?e <http://x/p> ?f }";
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
-    let crew: Arc<dyn Crew> = Arc::new(Threads::default());
+    let workers: Arc<dyn Workers> = Arc::new(Threads::default());
     let memory = Limits {
         query_memory_bytes: 4 << 20,
         ..Limits::default()
     };
     let limited = Execution {
         limits: memory,
-        ..execution(16, Some(crew))
+        ..execution(16, Some(workers))
     };
     let result = prepared.run(Invocation::new(&ring().view(), &limited));
     assert!(

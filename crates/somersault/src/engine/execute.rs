@@ -101,7 +101,7 @@ impl HeavyQuery {
         });
         if expects_help {
             // Helpers wake up at the same time as the thread that takes it.
-            pool.crew().ready();
+            pool.workers().wake();
         }
     }
 }
