@@ -61,15 +61,9 @@ pub(crate) fn keep_to(_number: usize) -> bool {
     false
 }
 
-/// A thread, by its system-wide number.
-#[cfg(target_os = "linux")]
+/// A thread, by its system-wide number. Only Linux has usable ones.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ThreadNumber(u32);
-
-/// Threads have no usable numbers on this system.
-#[cfg(not(target_os = "linux"))]
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ThreadNumber {}
+pub(crate) struct ThreadNumber(#[cfg(target_os = "linux")] u32);
 
 /// The amount by which a thread that steps back lowers its priority. With it the thread still gets
 /// a tenth of a core that others want, not nothing.
@@ -106,10 +100,10 @@ pub(crate) fn step_back(thread: ThreadNumber) -> bool {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.0, lower) == 0 }
 }
 
-/// Cannot be called: no value of `ThreadNumber` exists here.
+/// Leaves the thread's priority alone and returns `false`.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn step_back(thread: ThreadNumber) -> bool {
-    match thread {}
+pub(crate) fn step_back(_thread: ThreadNumber) -> bool {
+    false
 }
 
 /// Spins for at most `most` until `happened` returns true. Returns whether it did.

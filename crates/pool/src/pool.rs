@@ -13,7 +13,7 @@ use crate::cores::{keep_to, look_out, usable};
 use crate::helpers::{InlineWorkers, Workers};
 use crate::queues::{Class, Job, Queues};
 use crate::task::{self, Task};
-use crate::workers::{LONG, Seat, Seats};
+use crate::workers::{LONG, Roster, Worker};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -52,12 +52,12 @@ impl Dispatch {
     }
 
     /// Runs a job that was taken. Returns the queues, locked.
-    fn run(&self, seat: &Seat, class: Class, job: Job) -> MutexGuard<'_, Queues> {
+    fn run(&self, worker: &Worker, class: Class, job: Job) -> MutexGuard<'_, Queues> {
         // A firing never steps back, and neither do its helpers, for whom it would have to wait.
         let begun = (class == Class::OneShot).then(Instant::now);
         let run = || task::begun(begun, || run_caught(job));
         match begun {
-            Some(begun) => seat.at_length(begun, run),
+            Some(begun) => worker.run_timed(begun, run),
             None => run(),
         }
         self.ended(class)
@@ -159,7 +159,7 @@ pub struct QueryPool {
     dispatch: Arc<Dispatch>,
     workers: Arc<dyn Workers>,
     /// None for a pool without threads.
-    seats: Option<Seats>,
+    roster: Option<Roster>,
 }
 
 impl QueryPool {
@@ -192,13 +192,13 @@ impl QueryPool {
         // threads that one thread wakes on the same core.
         let cores = usable();
         let for_threads = Arc::clone(&dispatch);
-        let begin = move |seat: Arc<Seat>| {
+        let begin = move |worker: Arc<Worker>| {
             let dispatch = Arc::clone(&for_threads);
-            let is_spare = seat.number >= threads;
-            let core = (threads == cores && !is_spare).then_some(seat.number);
+            let is_spare = worker.number >= threads;
+            let core = (threads == cores && !is_spare).then_some(worker.number);
             let name = match is_spare {
-                false => format!("query-{}", seat.number),
-                true => format!("spare-{}", seat.number - threads),
+                false => format!("query-{}", worker.number),
+                true => format!("spare-{}", worker.number - threads),
             };
             std::thread::Builder::new()
                 .name(name)
@@ -208,22 +208,22 @@ impl QueryPool {
                     if let Some(core) = core {
                         keep_to(core);
                     }
-                    seat.take();
+                    worker.take();
                     match is_spare {
-                        false => work(&dispatch, &seat),
-                        true => stand_by(&dispatch, &seat),
+                        false => work(&dispatch, &worker),
+                        true => stand_by(&dispatch, &worker),
                     }
                 })
         };
-        let seats =
-            Seats::start(threads + spare_threads, long, Box::new(begin)).inspect_err(|_| {
+        let roster =
+            Roster::start(threads + spare_threads, long, Box::new(begin)).inspect_err(|_| {
                 // The threads already started end by themselves.
                 dispatch.end();
             })?;
         Ok(QueryPool {
             dispatch,
             workers,
-            seats: Some(seats),
+            roster: Some(roster),
         })
     }
 
@@ -235,7 +235,7 @@ impl QueryPool {
         QueryPool {
             dispatch: Dispatch::new(threads, SPARE_THREADS),
             workers: Arc::new(InlineWorkers::new(threads, seed)),
-            seats: None,
+            roster: None,
         }
     }
 
@@ -288,8 +288,8 @@ impl QueryPool {
     /// Accepts no more jobs, drops the waiting ones, and waits for the running ones.
     pub fn stop(&self) {
         self.dispatch.end();
-        if let Some(seats) = &self.seats {
-            seats.join();
+        if let Some(roster) = &self.roster {
+            roster.join();
         }
     }
 }
@@ -301,7 +301,7 @@ impl Drop for QueryPool {
 }
 
 /// Takes and runs jobs until the pool stops or the thread has stepped back.
-fn work(dispatch: &Dispatch, seat: &Seat) {
+fn work(dispatch: &Dispatch, worker: &Worker) {
     let mut queues = dispatch.queues.lock();
     // Whether the thread's last work was helping, and the announcements that it has seen.
     let mut helped = false;
@@ -311,12 +311,12 @@ fn work(dispatch: &Dispatch, seat: &Seat) {
             dispatch.count_waiting(&queues);
             drop(queues);
             helped = false;
-            queues = dispatch.run(seat, class, job);
+            queues = dispatch.run(worker, class, job);
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
             let help = || task.help(&|| dispatch.is_needed_elsewhere());
             let more = match task.begun() {
-                Some(begun) => seat.help_at_length(begun, help),
+                Some(begun) => worker.help_timed(begun, help),
                 None => help(),
             };
             helped = true;
@@ -342,25 +342,25 @@ fn work(dispatch: &Dispatch, seat: &Seat) {
             }
             queues.idle -= 1;
         }
-        if seat.has_stepped_back() {
+        if worker.has_stepped_back() {
             drop(queues);
-            return seat.leave();
+            return worker.leave();
         }
     }
 }
 
 /// The loop of a spare thread: it runs jobs that have waited too long.
-fn stand_by(dispatch: &Dispatch, seat: &Seat) {
+fn stand_by(dispatch: &Dispatch, worker: &Worker) {
     let mut queues = dispatch.queues.lock();
     while !queues.stopping {
         match queues.take_late(Instant::now()) {
             Ok((class, job)) => {
                 dispatch.count_waiting(&queues);
                 drop(queues);
-                queues = dispatch.run(seat, class, job);
-                if seat.has_stepped_back() {
+                queues = dispatch.run(worker, class, job);
+                if worker.has_stepped_back() {
                     drop(queues);
-                    return seat.leave();
+                    return worker.leave();
                 }
             }
             Err(None) => dispatch.late.wait(&mut queues),

@@ -1,10 +1,10 @@
-//! The seats of a query pool, a thread on each. A thread that has worked on one query for long
-//! steps back: the system gives it a lower priority. So short work comes first when cores are
-//! scarce, injection and firings above all.
+//! The workers of a query pool: places for threads, with one thread in each. A thread that has
+//! worked on one query for long steps back: the system gives it a lower priority. So short work
+//! comes first when cores are scarce, injection and firings above all.
 //!
 //! The one thing to know before changing it: a thread may lower its priority but not raise it
-//! again. So a thread that has stepped back ends with the query, and another takes its seat. The
-//! thread that watches the seats starts the new one: a thread starts with the priority of its
+//! again. So a thread that has stepped back ends with the query, and another takes its place. The
+//! thread that watches the workers starts the new one: a thread starts with the priority of its
 //! creator, and the priority of the watching thread is never lowered. Starting a thread costs more
 //! than many queries take. So a thread steps back only after it has worked on the query for long
 //! itself, whichever thread did before, and none ends sooner than that time after its start.
@@ -18,26 +18,26 @@ use std::time::{Duration, Instant};
 
 /// A thread that has worked on one query for this long steps back.
 pub(crate) const LONG: Duration = Duration::from_secs(1);
-/// The number of times within `LONG` that the seats are checked.
+/// The number of times within `LONG` that the workers are checked.
 const LOOKS: u32 = 4;
 
-/// The messages to the thread that watches the seats.
+/// What the watching thread has to do.
 #[derive(Default)]
-struct Told {
-    /// The seats that have been left.
+struct Departures {
+    /// The workers whose threads have ended.
     left: Vec<usize>,
     stopping: bool,
 }
 
 #[derive(Default)]
-struct Tell {
-    told: Mutex<Told>,
-    news: Condvar,
+struct Watcher {
+    departures: Mutex<Departures>,
+    changed: Condvar,
 }
 
-/// The current work of a seat's thread.
+/// The thread of a worker, and its current work.
 #[derive(Default)]
-struct Sitting {
+struct Occupancy {
     thread: Option<ThreadNumber>,
     /// The start of the thread's current work, if that may take long.
     since: Option<Instant>,
@@ -48,124 +48,123 @@ struct Sitting {
 }
 
 /// The place of one thread in the pool; see the head of this file.
-pub(crate) struct Seat {
+pub(crate) struct Worker {
     pub(crate) number: usize,
-    tell: Arc<Tell>,
-    sitting: Mutex<Sitting>,
+    watcher: Arc<Watcher>,
+    occupancy: Mutex<Occupancy>,
 }
 
-impl Seat {
-    /// Claims the seat. A thread calls this when it starts.
+impl Worker {
+    /// Claims the place. A thread calls this when it starts.
     pub(crate) fn take(&self) {
-        *self.sitting.lock() = Sitting {
+        *self.occupancy.lock() = Occupancy {
             thread: this_thread(),
-            ..Sitting::default()
+            ..Occupancy::default()
         };
     }
 
     /// Runs `call`, which never panics and may take long; its time counts from `since`.
-    pub(crate) fn at_length<T>(&self, since: Instant, call: impl FnOnce() -> T) -> T {
-        self.sitting.lock().since = Some(since);
+    pub(crate) fn run_timed<T>(&self, since: Instant, call: impl FnOnce() -> T) -> T {
+        self.occupancy.lock().since = Some(since);
         let result = call();
-        self.sitting.lock().since = None;
+        self.occupancy.lock().since = None;
         result
     }
 
     /// Runs `call`, which never panics and helps with a query that began at `query`. Its time is
     /// added to what the thread has spent on that query before, as if that had continued until now:
     /// a thread helps a heavy query a stretch at a time, with short jobs in between.
-    pub(crate) fn help_at_length<T>(&self, query: Instant, call: impl FnOnce() -> T) -> T {
-        let helped = self.sitting.lock().helped;
+    pub(crate) fn help_timed<T>(&self, query: Instant, call: impl FnOnce() -> T) -> T {
+        let helped = self.occupancy.lock().helped;
         let before = helped.filter(|(other, _)| *other == query);
         let before = before.map_or(Duration::ZERO, |(_, before)| before);
         let now = Instant::now();
         let since = now.checked_sub(before).unwrap_or(now);
-        let result = self.at_length(since, call);
-        self.sitting.lock().helped = Some((query, since.elapsed()));
+        let result = self.run_timed(since, call);
+        self.occupancy.lock().helped = Some((query, since.elapsed()));
         result
     }
 
-    /// Whether the seat's thread has stepped back. It must then end, and say so with
-    /// [`Seat::leave`].
+    /// Whether the thread has stepped back. It must then end, and say so with [`Worker::leave`].
     pub(crate) fn has_stepped_back(&self) -> bool {
-        self.sitting.lock().stepped_back
+        self.occupancy.lock().stepped_back
     }
 
-    /// Gives the seat up. A thread that has stepped back calls this last.
+    /// Gives the place up. A thread that has stepped back calls this last.
     pub(crate) fn leave(&self) {
-        self.tell.told.lock().left.push(self.number);
-        self.tell.news.notify_one();
+        self.watcher.departures.lock().left.push(self.number);
+        self.watcher.changed.notify_one();
     }
 
-    /// Makes the seat's thread step back if it has worked on one thing for longer than `long`.
+    /// Makes the thread step back if it has worked on one thing for longer than `long`.
     fn look(&self, long: Duration) {
         // The lock is held to the end, so that a thread that finishes meanwhile learns of it.
-        let mut sitting = self.sitting.lock();
-        let is_long = sitting.since.is_some_and(|since| since.elapsed() >= long);
+        let mut occupancy = self.occupancy.lock();
+        let is_long = occupancy.since.is_some_and(|since| since.elapsed() >= long);
         if is_long
-            && !sitting.stepped_back
-            && let Some(thread) = sitting.thread
+            && !occupancy.stepped_back
+            && let Some(thread) = occupancy.thread
         {
-            sitting.stepped_back = step_back(thread);
+            occupancy.stepped_back = step_back(thread);
         }
     }
 }
 
-/// Starts a thread for a seat.
-pub(crate) type Begin = dyn Fn(Arc<Seat>) -> io::Result<JoinHandle<()>> + Send + Sync;
+/// Starts a thread for a worker.
+pub(crate) type Begin = dyn Fn(Arc<Worker>) -> io::Result<JoinHandle<()>> + Send + Sync;
 
-/// All seats of a pool.
-pub(crate) struct Seats {
+/// All workers of a pool.
+pub(crate) struct Roster {
     shared: Arc<Shared>,
     watch: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
-    seats: Vec<Arc<Seat>>,
-    tell: Arc<Tell>,
-    /// By seat; `None` where no thread could be started, and at the end.
+    workers: Vec<Arc<Worker>>,
+    watcher: Arc<Watcher>,
+    /// By worker; `None` where no thread could be started, and at the end.
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
     begin: Box<Begin>,
     long: Duration,
 }
 
-impl Seats {
-    /// Creates `count` seats, with a thread on each.
+impl Roster {
+    /// Creates `count` workers, with a thread in each.
     ///
     /// # Errors
     /// Fails if the system cannot start the threads.
-    pub(crate) fn start(count: usize, long: Duration, begin: Box<Begin>) -> io::Result<Seats> {
-        let tell = Arc::new(Tell::default());
-        let seat = |number| {
-            Arc::new(Seat {
+    pub(crate) fn start(count: usize, long: Duration, begin: Box<Begin>) -> io::Result<Roster> {
+        let watcher = Arc::new(Watcher::default());
+        let worker = |number| {
+            Arc::new(Worker {
                 number,
-                tell: Arc::clone(&tell),
-                sitting: Mutex::default(),
+                watcher: Arc::clone(&watcher),
+                occupancy: Mutex::default(),
             })
         };
-        let seats = Seats {
+        let workers = Roster {
             shared: Arc::new(Shared {
-                seats: (0..count).map(seat).collect(),
-                tell,
+                workers: (0..count).map(worker).collect(),
+                watcher,
                 threads: Mutex::new((0..count).map(|_| None).collect()),
                 begin,
                 long,
             }),
             watch: Mutex::new(None),
         };
-        (0..count).try_for_each(|number| seats.shared.fill(number))?;
-        let shared = Arc::clone(&seats.shared);
+        (0..count).try_for_each(|number| workers.shared.fill(number))?;
+        let shared = Arc::clone(&workers.shared);
         let watch = std::thread::Builder::new()
-            .name("query-seats".to_owned())
+            .name("query-workers".to_owned())
             .spawn(move || shared.watch())?;
-        *seats.watch.lock() = Some(watch);
-        Ok(seats)
+        *workers.watch.lock() = Some(watch);
+        Ok(workers)
     }
 
-    /// Waits for all threads, which have been told to end, except for the calling one.
+    /// Waits for all threads, which have been departures to end, except for the calling one.
     pub(crate) fn join(&self) {
-        self.shared.tell.told.lock().stopping = true;
-        self.shared.tell.news.notify_all();
+        self.shared.watcher.departures.lock().stopping = true;
+        self.shared.watcher.changed.notify_all();
         // The watching thread starts no thread after that.
         if let Some(watch) = self.watch.lock().take() {
             let _ = watch.join();
@@ -184,28 +183,30 @@ impl Seats {
 }
 
 impl Shared {
-    /// Starts a thread for a seat, after the one before has ended.
+    /// Starts a thread for a worker, after the one before has ended.
     fn fill(&self, number: usize) -> io::Result<()> {
         let before = self.threads.lock()[number].take();
         if let Some(before) = before {
             let _ = before.join();
         }
-        let thread = (self.begin)(Arc::clone(&self.seats[number]))?;
+        let thread = (self.begin)(Arc::clone(&self.workers[number]))?;
         self.threads.lock()[number] = Some(thread);
         Ok(())
     }
 
-    /// Checks the seats `LOOKS` times in the time that counts as long, and no more often when seats
-    /// are left meanwhile: it starts threads for those at once.
+    /// Checks the workers `LOOKS` times in the time that counts as long, and no more often when
+    /// threads end meanwhile: it replaces those at once.
     fn watch(&self) {
         let between = self.long / LOOKS;
         let mut next_look = Instant::now() + between;
-        let mut told = self.tell.told.lock();
-        while !told.stopping {
-            let mut left = std::mem::take(&mut told.left);
-            MutexGuard::unlocked(&mut told, || {
+        let mut departures = self.watcher.departures.lock();
+        while !departures.stopping {
+            let mut left = std::mem::take(&mut departures.left);
+            MutexGuard::unlocked(&mut departures, || {
                 if Instant::now() >= next_look {
-                    self.seats.iter().for_each(|seat| seat.look(self.long));
+                    self.workers
+                        .iter()
+                        .for_each(|worker| worker.look(self.long));
                     next_look = Instant::now() + between;
                 }
                 left.retain(|number| {
@@ -218,10 +219,10 @@ impl Shared {
                     begun.is_err()
                 });
             });
-            if told.left.is_empty() && !told.stopping {
-                self.tell.news.wait_until(&mut told, next_look);
+            if departures.left.is_empty() && !departures.stopping {
+                self.watcher.changed.wait_until(&mut departures, next_look);
             }
-            told.left.append(&mut left);
+            departures.left.append(&mut left);
         }
     }
 }
@@ -233,23 +234,23 @@ mod tests {
     use crossbeam_channel::{Receiver, Sender, unbounded};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A seat that is taken, or that something has been done on, and whether its thread has stepped
-    /// back by then.
+    /// A worker that has started or has done something, and whether its thread has stepped back by
+    /// then.
     type Seen = (usize, bool);
 
     fn own_priority() -> i32 {
         priority(this_thread().expect("threads have numbers here"))
     }
 
-    /// Creates `count` seats that do the work they receive: long work, which lasts until the thread
+    /// Creates `count` workers that do the work they receive: long work, which lasts until the thread
     /// has stepped back, or short work.
-    fn seats(count: usize, work: Receiver<bool>, tell: Sender<Seen>) -> Seats {
+    fn workers(count: usize, work: Receiver<bool>, tell: Sender<Seen>) -> Roster {
         let normal = own_priority();
-        let begin = move |seat: Arc<Seat>| {
+        let begin = move |worker: Arc<Worker>| {
             let (work, tell) = (work.clone(), tell.clone());
             std::thread::Builder::new().spawn(move || {
-                seat.take();
-                let see = || tell.send((seat.number, own_priority() > normal));
+                worker.take();
+                let see = || tell.send((worker.number, own_priority() > normal));
                 let _ = see();
                 while let Ok(is_long) = work.recv() {
                     let start = Instant::now();
@@ -260,24 +261,24 @@ mod tests {
                         }
                     };
                     match is_long {
-                        true => seat.at_length(start, work),
+                        true => worker.run_timed(start, work),
                         false => work(),
                     }
                     let _ = see();
-                    if seat.has_stepped_back() {
-                        return seat.leave();
+                    if worker.has_stepped_back() {
+                        return worker.leave();
                     }
                 }
             })
         };
-        Seats::start(count, Duration::from_millis(20), Box::new(begin)).expect("there are threads")
+        Roster::start(count, Duration::from_millis(20), Box::new(begin)).expect("there are threads")
     }
 
     #[test]
     fn a_long_running_thread_is_lowered_in_priority_and_replaced() {
         let (give, work) = unbounded();
         let (tell, told) = unbounded();
-        let seats = seats(1, work, tell);
+        let workers = workers(1, work, tell);
         let seen = || told.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(seen(), (0, false));
         for _ in 0..3 {
@@ -285,12 +286,12 @@ mod tests {
             assert_eq!(seen(), (0, false));
             give.send(true).unwrap();
             assert_eq!(seen(), (0, true), "it has stepped back");
-            assert_eq!(seen(), (0, false), "another has taken the seat");
+            assert_eq!(seen(), (0, false), "another has taken its place");
         }
         drop(give);
-        seats.join();
-        drop(seats);
-        assert!(told.recv().is_err(), "nobody is left");
+        workers.join();
+        drop(workers);
+        assert!(told.recv().is_err(), "no thread is left");
     }
 
     /// A query that has been going on for long is helped by threads that are called away all the
@@ -304,28 +305,28 @@ mod tests {
         let (tell, told) = unbounded();
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
-        let begin = move |seat: Arc<Seat>| {
+        let begin = move |worker: Arc<Worker>| {
             let (tell, stop) = (tell.clone(), Arc::clone(&stopping));
             std::thread::Builder::new().spawn(move || {
-                seat.take();
-                let _ = tell.send(seat.number);
+                worker.take();
+                let _ = tell.send(worker.number);
                 while !stop.load(Ordering::Relaxed) {
-                    seat.help_at_length(query, || std::thread::sleep(LONG / 10));
-                    if seat.has_stepped_back() {
-                        return seat.leave();
+                    worker.help_timed(query, || std::thread::sleep(LONG / 10));
+                    if worker.has_stepped_back() {
+                        return worker.leave();
                     }
                 }
             })
         };
-        let seats = Seats::start(2, LONG, Box::new(begin)).expect("there are threads");
+        let workers = Roster::start(2, LONG, Box::new(begin)).expect("there are threads");
         let mut begun = 0;
         while begun < THREADS {
-            let seat = told.recv_timeout(Duration::from_secs(60));
-            begun += u32::from(seat.expect("they step back nevertheless") == 0);
+            let worker = told.recv_timeout(Duration::from_secs(60));
+            begun += u32::from(worker.expect("they step back nevertheless") == 0);
         }
         let took = start.elapsed();
         stop.store(true, Ordering::Relaxed);
-        seats.join();
+        workers.join();
         assert!(took >= LONG * (THREADS - 1), "{THREADS} in {took:?}");
     }
 
@@ -333,7 +334,7 @@ mod tests {
     fn the_others_stay_as_they_are() {
         let (give, work) = unbounded();
         let (tell, told) = unbounded();
-        let seats = seats(2, work, tell);
+        let workers = workers(2, work, tell);
         give.send(true).unwrap();
         (0..50).for_each(|_| give.send(false).unwrap());
         // The starts of two threads, the results of the work, and the start of the thread that
@@ -341,6 +342,6 @@ mod tests {
         let seen: Vec<Seen> = told.iter().take(2 + 1 + 50 + 1).collect();
         assert_eq!(seen.iter().filter(|(_, back)| *back).count(), 1);
         drop(give);
-        seats.join();
+        workers.join();
     }
 }

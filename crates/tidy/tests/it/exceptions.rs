@@ -52,7 +52,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 
 /// Names that stand for several types of a crate.
 pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
-    ("pool", "ThreadNumber"),
     ("store", "Found"),
     ("store", "Held"),
     ("store", "Kind"),
