@@ -4,28 +4,28 @@
 //! for terms that it saw lately.
 //!
 //! Terms that only timing statements mention are kept apart, and reclaimed
-//! (`dictionary/passing.rs`). All others are permanent; what this file says about bytes applies to
-//! those.
+//! (`dictionary/transient.rs`). All others are permanent; what this file says about bytes applies
+//! to those.
 //!
 //! Before changing it: sequences count per virtual shard and are never reused (S7), and the bytes
 //! of a term are written completely before its id can be known to anyone.
 #![allow(unsafe_code)]
 
 mod parts;
-mod passing;
+mod transient;
 
 pub(crate) use parts::{Parts, take_apart};
 use parts::{short_hash, take_apart_known};
-pub use passing::{DictionaryCounts, Held, Mentions};
+pub use transient::{DictionaryCounts, Mentions, TermPin};
 
 use crate::arena::{Arena, ArenaEnd, Kind, Place, Stored};
 use crate::epochs::Epochs;
 use crate::memory::Growing;
 use crate::memory::Slots;
 use crate::memory::prefetch;
-use crate::passing::{PassingTerm, PassingTerms};
 use crate::shared_text::SharedTexts;
 use crate::term_view::{TermKind, TermView, inline_view};
+use crate::transient::{TransientTerm, TransientTerms};
 use oxrdf::vocab::rdf;
 use oxrdf::{
     BaseDirection, BlankNode, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, TermRef,
@@ -69,7 +69,7 @@ pub struct Dictionary {
     shared: SharedTexts,
     epochs: Epochs,
     /// Whether a timing statement has ever added a term of its own.
-    knows_passing: AtomicBool,
+    knows_transient: AtomicBool,
     reclaimed: AtomicU64,
 }
 
@@ -85,7 +85,7 @@ struct Writer {
     slots: Slots,
     next: [u64; SHARDS_PER_STRIPE],
     end: ArenaEnd,
-    passing: PassingTerms,
+    transient: TransientTerms,
 }
 
 impl Dictionary {
@@ -103,7 +103,7 @@ impl Dictionary {
             stripes: stripes.take(STRIPES).collect(),
             shared: SharedTexts::new(),
             epochs: Epochs::default(),
-            knows_passing: AtomicBool::new(false),
+            knows_transient: AtomicBool::new(false),
             reclaimed: AtomicU64::new(0),
         };
         let first = dictionary.intern(rdf::TYPE.into());
@@ -121,15 +121,15 @@ impl Dictionary {
     /// `None` means that no statement has held the term so far, except timing ones: for terms of
     /// windows see [`Dictionary::lookup_held`]. A plan must keep the term, not the `None`.
     pub fn lookup(&self, term: TermRef<'_>) -> Option<TermId> {
-        self.lookup_if(term, &mut |passing| passing.mark.is_permanent())
+        self.lookup_if(term, &mut |transient| transient.last_mention.is_permanent())
     }
 
-    /// The id of a term that is permanent, or passing and accepted by `takes`, which is called
+    /// The id of a term that is permanent, or transient and accepted by `takes`, which is called
     /// under the lock of the term's stripe. The same applies to the parts of a triple term.
     fn lookup_if(
         &self,
         term: TermRef<'_>,
-        takes: &mut dyn FnMut(&Arc<PassingTerm>) -> bool,
+        takes: &mut dyn FnMut(&Arc<TransientTerm>) -> bool,
     ) -> Option<TermId> {
         let parts = match take_apart_known(term, |part| self.lookup_if(part, takes))? {
             Ok(id) => return Some(id),
@@ -140,8 +140,8 @@ impl Dictionary {
         if let Some((id, _)) = self.find(stripe, &writer, &parts) {
             return Some(id);
         }
-        let passing = self.find_passing(&writer, &parts)?;
-        takes(passing).then_some(passing.id)
+        let transient = self.find_transient(&writer, &parts)?;
+        takes(transient).then_some(transient.id)
     }
 
     /// The id of a term, which becomes permanent if it was not.
@@ -161,9 +161,9 @@ impl Dictionary {
             if let Some(found) = self.find(stripe, &writer, parts) {
                 return found;
             }
-            if let Some(passing) = self.find_passing(&writer, parts) {
-                passing.mark.make_permanent();
-                return (passing.id, 0);
+            if let Some(transient) = self.find_transient(&writer, parts) {
+                transient.last_mention.make_permanent();
+                return (transient.id, 0);
             }
             writer.slots.len()
         };
@@ -176,9 +176,9 @@ impl Dictionary {
         {
             return found;
         }
-        if let Some(passing) = self.find_passing(&writer, parts) {
-            passing.mark.make_permanent();
-            return (passing.id, 0);
+        if let Some(transient) = self.find_transient(&writer, parts) {
+            transient.last_mention.make_permanent();
+            return (transient.id, 0);
         }
         let shard = VirtualShard::of_hash(parts.hash);
         let within = usize::from(shard.number()) % SHARDS_PER_STRIPE;
@@ -305,7 +305,7 @@ impl Dictionary {
     }
 
     /// As [`Dictionary::with_view`], borrowed for as long as the dictionary: only for permanent
-    /// terms, and of those only for the ones that were never passing.
+    /// terms, and of those only for the ones that were never transient.
     #[inline]
     pub(crate) fn view(&self, id: TermId) -> Option<TermView<'_>> {
         Some(self.view_of(&self.stored(id)?))
@@ -318,8 +318,8 @@ impl Dictionary {
             return Some(read(&stored));
         }
         // Called without the lock, since `read` may ask for other terms.
-        let passing = self.passing_term(id)?;
-        Some(read(&passing.stored()))
+        let transient = self.transient_term(id)?;
+        Some(read(&transient.stored()))
     }
 
     /// Calls `each` with the terms of a column one after the other, inline ones included, and their
@@ -342,9 +342,9 @@ impl Dictionary {
             }
             if id.is_inline() {
                 each(at, inline_view(*id, &mut buffer));
-            } else if id.is_passing() {
-                let passing = self.passing_term(*id);
-                let stored = passing.as_ref().map(|term| term.stored());
+            } else if id.is_transient() {
+                let transient = self.transient_term(*id);
+                let stored = transient.as_ref().map(|term| term.stored());
                 each(at, stored.map(|stored| self.view_of(&stored)));
             } else {
                 each(at, self.view(*id));
@@ -373,7 +373,7 @@ impl Dictionary {
     pub fn len(&self) -> usize {
         let of_stripe = |stripe: &Stripe| {
             let writer = stripe.writer.read();
-            writer.slots.len() + writer.passing.len()
+            writer.slots.len() + writer.transient.len()
         };
         self.stripes.iter().map(of_stripe).sum()
     }
@@ -389,7 +389,7 @@ impl Dictionary {
             .map(|stripe| {
                 let writer = stripe.writer.read();
                 let permanent = writer.slots.bytes() + writer.end.bytes() + stripe.arena.bytes();
-                permanent + writer.passing.bytes()
+                permanent + writer.transient.bytes()
             })
             .sum();
         let entries: usize = self.entries.iter().map(Entries::bytes).sum();

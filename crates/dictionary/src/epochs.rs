@@ -1,16 +1,16 @@
-//! The progress of the streams with their passing terms: the epochs that have leases, and the terms
-//! to examine when an epoch is past.
+//! The progress of the streams with their transient terms: the epochs that have leases, and the
+//! terms to examine when an epoch is past.
 //!
 //! A stream's *floor* is its oldest epoch that still has a lease, or if there is none the next
 //! epoch of all. Floors never go back, because a new epoch has a higher number than all before. A
-//! term whose mark is below its stream's floor (below the floors of all streams, if several have
-//! mentioned it) is in no slice, no open batch and no push.
+//! term whose last mention is below its stream's floor (below the floors of all streams, if several
+//! have mentioned it) is in no slice, no open batch and no push.
 //!
 //! The one thing to know before changing it: a floor may be lower than it could be, never higher.
-//! So it is read before a term's mark is, under this lock; a mention in between has a lease that
-//! the floor does not pass.
+//! So it is read before a term's last mention, under this lock; a mention in between has a lease
+//! that the floor does not pass.
 
-use crate::passing::{Mentioned, slot_of};
+use crate::transient::{Mentioned, slot_of};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use somersault_model::{Epoch, Lease, StreamUid, TermId};
@@ -38,7 +38,7 @@ struct State {
     /// Terms to be examined.
     due: Vec<Listed>,
     /// Terms that only an answer or an execution held when they were examined, earliest first.
-    held: VecDeque<(Whose, TermId)>,
+    held: VecDeque<(ReclaimScope, TermId)>,
 }
 
 #[derive(Default)]
@@ -58,19 +58,19 @@ struct EpochTerms {
 
 /// The streams whose floor decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum ReclaimScope {
     Slot(u64),
     Several,
 }
 
 struct Listed {
-    whose: Whose,
+    scope: ReclaimScope,
     terms: Vec<TermId>,
 }
 
 /// A portion of terms to examine now.
 pub(crate) struct Portion {
-    whose: Whose,
+    scope: ReclaimScope,
     pub(crate) terms: Vec<TermId>,
     /// The floor of their one stream.
     own_floor: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Portion {
 }
 
 impl Portion {
-    /// Whether a term with such a mark is past.
+    /// Whether a term that was last mentioned then is past.
     pub(crate) fn is_past(&self, mentioned: Mentioned) -> bool {
         match mentioned {
             Mentioned::ForGood => false,
@@ -156,8 +156,8 @@ impl Epochs {
         state.all_past = all_past;
         let later = state.several.split_off(&all_past);
         for terms in std::mem::replace(&mut state.several, later).into_values() {
-            let whose = Whose::Several;
-            state.due.push(Listed { whose, terms });
+            let scope = ReclaimScope::Several;
+            state.due.push(Listed { scope, terms });
         }
     }
 
@@ -180,29 +180,31 @@ impl Epochs {
     /// At most `most` of the held terms, the earliest first, if there are any.
     pub(crate) fn take_held(&self, most: usize) -> Option<Portion> {
         let mut state = self.state.lock();
-        let (whose, _) = *state.held.front()?;
+        let (scope, _) = *state.held.front()?;
         let same = state.held.iter().take(most);
-        let same = same.take_while(|(other, _)| *other == whose).count();
+        let same = same.take_while(|(other, _)| *other == scope).count();
         let terms = state.held.drain(..same).map(|(_, id)| id).collect();
-        let mut listed = Listed { whose, terms };
+        let mut listed = Listed { scope, terms };
         Some(state.portion(&mut listed, most))
     }
 
     /// Lists the terms that are left of a portion.
     pub(crate) fn put_back(&self, portion: Portion) {
         let mut state = self.state.lock();
-        let whose = portion.whose;
-        let held = portion.held.into_iter().map(|id| (whose, id));
+        let scope = portion.scope;
+        let held = portion.held.into_iter().map(|id| (scope, id));
         state.held.extend(held);
         let mut at_once = Vec::new();
         for (id, mentioned) in portion.alive {
-            match (mentioned, whose) {
+            match (mentioned, scope) {
                 (Mentioned::ForGood, _) => {}
-                (Mentioned::ByOne(epoch), Whose::Slot(slot)) => match state.terms_of(slot, epoch) {
-                    Some(terms) => terms.push(id),
-                    // The epoch is past by now.
-                    None => at_once.push(id),
-                },
+                (Mentioned::ByOne(epoch), ReclaimScope::Slot(slot)) => {
+                    match state.terms_of(slot, epoch) {
+                        Some(terms) => terms.push(id),
+                        // The epoch is past by now.
+                        None => at_once.push(id),
+                    }
+                }
                 (Mentioned::ByOne(epoch) | Mentioned::BySeveral(epoch), _) => {
                     state.several.entry(epoch).or_default().push(id);
                 }
@@ -210,7 +212,7 @@ impl Epochs {
         }
         if !at_once.is_empty() {
             let terms = at_once;
-            state.due.push(Listed { whose, terms });
+            state.due.push(Listed { scope, terms });
         }
     }
 
@@ -224,7 +226,7 @@ impl Epochs {
         let due = state.due.iter().map(|listed| listed.terms.capacity());
         of_epochs.sum::<usize>()
             + several.chain(due).sum::<usize>() * size_of::<TermId>()
-            + state.held.capacity() * size_of::<(Whose, TermId)>()
+            + state.held.capacity() * size_of::<(ReclaimScope, TermId)>()
     }
 }
 
@@ -248,8 +250,8 @@ impl State {
             let terms = of_stream.epochs.pop_front().map(|epoch| epoch.terms);
             let terms = terms.unwrap_or_default();
             if !terms.is_empty() {
-                let whose = Whose::Slot(slot);
-                self.due.push(Listed { whose, terms });
+                let scope = ReclaimScope::Slot(slot);
+                self.due.push(Listed { scope, terms });
             }
         }
         if of_stream.epochs.is_empty() {
@@ -264,11 +266,11 @@ impl State {
             rest => listed.terms.split_off(rest),
         };
         Portion {
-            whose: listed.whose,
+            scope: listed.scope,
             terms,
-            own_floor: match listed.whose {
-                Whose::Several => self.all_past,
-                Whose::Slot(slot) => self.floor(slot),
+            own_floor: match listed.scope {
+                ReclaimScope::Several => self.all_past,
+                ReclaimScope::Slot(slot) => self.floor(slot),
             },
             all_past: self.all_past,
             alive: Vec::new(),

@@ -1,5 +1,5 @@
 //! Interning many terms from one thread: permanent ones that were met lately are recognised without
-//! a lock. Passing ones are not remembered, so nothing here has to notice that one is reclaimed.
+//! a lock. Transient ones are not remembered, so nothing here has to notice that one is reclaimed.
 #![allow(unsafe_code)]
 
 use crate::dictionary::{Dictionary, Mentions, Parts, take_apart};

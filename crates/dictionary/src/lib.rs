@@ -11,11 +11,11 @@ mod epochs;
 mod interner;
 mod located;
 mod memory;
-mod passing;
 mod shared_text;
 mod term_view;
+mod transient;
 
-pub use dictionary::{Dictionary, DictionaryCounts, Held, Mentions, rdf_type};
+pub use dictionary::{Dictionary, DictionaryCounts, Mentions, TermPin, rdf_type};
 pub use interner::{Interner, Recent};
 pub use located::Located;
 pub use memory::{Slots, prefetch};

@@ -50,7 +50,7 @@ impl Dictionary {
         }));
     }
 
-    /// The text of an id that this dictionary has located, borrowed in place; `None` for passing
+    /// The text of an id that this dictionary has located, borrowed in place; `None` for transient
     /// terms.
     #[inline]
     pub fn view_located<'a>(&'a self, id: TermId, located: Located<'a>) -> Option<TermView<'a>> {

@@ -36,7 +36,7 @@ pub trait Intern {
 
     /// The id of `term`, which a timing statement mentions. If nothing else does, it stays known as
     /// long as a lease on that stream's terms does that is as old as this one.
-    fn intern_passing(&self, term: TermRef<'_>, _lease: &Lease) -> TermId {
+    fn intern_transient(&self, term: TermRef<'_>, _lease: &Lease) -> TermId {
         self.intern(term)
     }
 

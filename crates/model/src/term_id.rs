@@ -77,7 +77,7 @@ const SHARD_SHIFT: u32 = 48;
 const SEQUENCE_MASK: u64 = (1 << SHARD_SHIFT) - 1;
 const PAYLOAD_MASK: u64 = (1 << TAG_SHIFT) - 1;
 /// Set in the sequences of terms that came with timing statements.
-const PASSING: u64 = 1 << (SHARD_SHIFT - 1);
+const TRANSIENT: u64 = 1 << (SHARD_SHIFT - 1);
 
 impl TermId {
     /// No value: an unbound variable in a binding table.
@@ -135,15 +135,15 @@ impl TermId {
 
     /// The id of a term that came with a timing statement. Only the dictionary calls this.
     #[inline]
-    pub const fn passing(tag: Tag, shard: VirtualShard, number: u64) -> TermId {
-        TermId::in_dictionary(tag, shard, PASSING | number)
+    pub const fn transient(tag: Tag, shard: VirtualShard, number: u64) -> TermId {
+        TermId::in_dictionary(tag, shard, TRANSIENT | number)
     }
 
     /// Whether the term came with a timing statement, so that the dictionary may reclaim it unless
     /// something else has mentioned it since. Such ids are never given to another term either.
     #[inline]
-    pub const fn is_passing(self) -> bool {
-        self.0 & PASSING != 0 && self.is_in_dictionary()
+    pub const fn is_transient(self) -> bool {
+        self.0 & TRANSIENT != 0 && self.is_in_dictionary()
     }
 
     /// The `index`-th term that a query computed for itself.

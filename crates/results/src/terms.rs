@@ -3,7 +3,7 @@
 //! uses this module.
 
 use oxrdf::{BlankNodeRef, LiteralRef, NamedNodeRef, Term, TermRef, vocab::xsd};
-use somersault_dictionary::{Dictionary, Held, Located, TermKind, TermView, inline_view};
+use somersault_dictionary::{Dictionary, Located, TermKind, TermPin, TermView, inline_view};
 use somersault_model::{Tag, TermId};
 use somersault_query::Solutions;
 
@@ -12,7 +12,7 @@ use somersault_query::Solutions;
 pub(crate) struct Terms<'a> {
     dictionary: &'a Dictionary,
     /// The answer's hold on the dictionary's terms.
-    held: Option<&'a Held>,
+    held: Option<&'a TermPin>,
     /// The answer's own terms.
     local: &'a [Term],
 }

@@ -56,7 +56,7 @@ impl Intern for Resolver {
         Some(self.store.dictionary().lease(stream))
     }
 
-    fn intern_passing(&self, term: TermRef<'_>, lease: &Lease) -> TermId {
+    fn intern_transient(&self, term: TermRef<'_>, lease: &Lease) -> TermId {
         let dictionary = self.store.dictionary();
         let mut mentions = dictionary.mentions(lease);
         let id = dictionary.mention(term, &mut mentions);

@@ -33,7 +33,7 @@ pub struct MetricsSnapshot {
     pub terms: u64,
     /// Terms that came with timing statements. They are reclaimed when no window can show them any
     /// more, unless something else has mentioned them since.
-    pub passing_terms: u64,
+    pub transient_terms: u64,
     /// Terms that have been reclaimed.
     pub reclaimed_terms: u64,
     /// Execution times of one-shot queries.

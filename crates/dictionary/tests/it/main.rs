@@ -1,4 +1,4 @@
 //! The dictionary from outside: against maps and plain twins, and under concurrency.
 
 mod dictionary;
-mod passing;
+mod transient;

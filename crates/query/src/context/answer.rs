@@ -3,7 +3,7 @@
 //! terms the dictionary would reclaim when their windows have passed (DI-1).
 
 use oxrdf::{Quad, Term, Triple};
-use somersault_dictionary::{Dictionary, Held};
+use somersault_dictionary::{Dictionary, TermPin};
 use somersault_model::{Tag, TermId};
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub struct Solutions {
     /// The terms that only this answer has; `None` = there are none.
     pub(crate) local: Option<Arc<[Term]>>,
     /// What it holds in the dictionary; `None` = nothing.
-    pub(crate) held: Option<Arc<Held>>,
+    pub(crate) held: Option<Arc<TermPin>>,
 }
 
 impl Solutions {
@@ -75,7 +75,7 @@ impl Solutions {
     }
 
     /// What it holds in the dictionary.
-    pub fn held(&self) -> Option<&Held> {
+    pub fn held(&self) -> Option<&TermPin> {
         self.held.as_deref()
     }
 

@@ -10,7 +10,7 @@ use crate::prepared::has_blank_node;
 use crate::value::random::Random;
 use oxrdf::Term;
 use rustc_hash::FxHashMap;
-use somersault_dictionary::{Dictionary, Held};
+use somersault_dictionary::{Dictionary, TermPin};
 use somersault_lang::{QuadTemplate, Query, QueryForm, VarId};
 use somersault_model::{EventTime, QueryUid, Tag, TermId};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ impl Solutions {
         let mut shared = SharedTerms {
             dictionary,
             ids: FxHashMap::default(),
-            held: Held::default(),
+            held: TermPin::default(),
         };
         let mine = shared.rows(self, bounds)?;
         let theirs = shared.rows(other, bounds)?;
@@ -116,7 +116,7 @@ impl Bounds {
 struct SharedTerms<'d> {
     dictionary: &'d Dictionary,
     ids: FxHashMap<Term, TermId>,
-    held: Held,
+    held: TermPin,
 }
 
 impl SharedTerms<'_> {

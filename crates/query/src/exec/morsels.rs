@@ -15,7 +15,7 @@ use crate::exec::step::Step;
 use crate::view::sources::Graphs;
 use oxrdf::Term;
 use parking_lot::Mutex;
-use somersault_dictionary::Held;
+use somersault_dictionary::TermPin;
 use somersault_pool::Workers;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -306,7 +306,7 @@ struct Report {
     /// The terms that it computed.
     terms: Vec<Term>,
     /// What it found in the dictionary and might be reclaimed there.
-    held: Held,
+    held: TermPin,
     rows: u64,
     actual: Vec<StepFigures>,
 }

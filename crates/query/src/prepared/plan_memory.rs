@@ -281,7 +281,7 @@ impl KnownIds {
             return known;
         }
         let id = find();
-        let stays = !id.is_passing() || dictionary.is_permanent(id);
+        let stays = !id.is_transient() || dictionary.is_permanent(id);
         if id.tag() != Tag::Local && stays {
             self.ids[at].store(id.raw(), Ordering::Release);
         }
@@ -329,11 +329,11 @@ mod tests {
         let lease = dictionary.lease(StreamUid(1));
         let name = NamedNode::new_unchecked("http://example.com/");
         let name = name.as_ref().into();
-        let passing = dictionary.mention(name, &mut dictionary.mentions(&lease));
-        assert_eq!(known.id(0, &dictionary, || passing), passing);
+        let transient = dictionary.mention(name, &mut dictionary.mentions(&lease));
+        assert_eq!(known.id(0, &dictionary, || transient), transient);
         assert_eq!(known.id(0, &dictionary, || local), local, "it may go");
-        dictionary.make_permanent(passing);
-        assert_eq!(known.id(0, &dictionary, || passing), passing);
-        assert_eq!(known.id(0, &dictionary, || local), passing, "it stays");
+        dictionary.make_permanent(transient);
+        assert_eq!(known.id(0, &dictionary, || transient), transient);
+        assert_eq!(known.id(0, &dictionary, || local), transient, "it stays");
     }
 }

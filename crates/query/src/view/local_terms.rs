@@ -4,7 +4,7 @@
 
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use rustc_hash::FxHashMap;
-use somersault_dictionary::{Dictionary, Held};
+use somersault_dictionary::{Dictionary, TermPin};
 use somersault_model::{Tag, TermId, inline};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct LocalTerms {
     ids: FxHashMap<Term, TermId>,
     bytes: usize,
     /// Terms that were found in the dictionary and might be reclaimed there.
-    held: Held,
+    held: TermPin,
 }
 
 impl LocalTerms {
@@ -78,12 +78,12 @@ impl LocalTerms {
 
     /// The terms found in the dictionary. They are held as long as this value, or the value that
     /// takes over its hold, lives.
-    pub(crate) fn held(&self) -> &Held {
+    pub(crate) fn held(&self) -> &TermPin {
         &self.held
     }
 
     /// Holds the terms that another execution found and whose ids are used here.
-    pub(crate) fn hold(&mut self, held: &Held) {
+    pub(crate) fn hold(&mut self, held: &TermPin) {
         self.held.extend(held);
     }
 

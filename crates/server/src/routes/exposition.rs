@@ -131,7 +131,7 @@ fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
             "somersault_dictionary_passing_terms",
             "gauge",
             "Terms that came with timing statements.",
-            snapshot.passing_terms,
+            snapshot.transient_terms,
         ),
         (
             "somersault_dictionary_reclaimed_terms_total",

@@ -79,7 +79,7 @@ impl Engine {
             one_shot_failed,
             stored_statements: self.stored_statements(),
             terms: terms.terms as u64,
-            passing_terms: terms.passing as u64,
+            transient_terms: terms.transient as u64,
             reclaimed_terms: terms.reclaimed,
             one_shot_execution,
             memory: MemoryUse {

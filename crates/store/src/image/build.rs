@@ -438,10 +438,10 @@ impl Job<'_> {
     }
 }
 
-/// One more than the sequence of a term that is numbered. Passing terms are not numbered: a graph
+/// One more than the sequence of a term that is numbered. Transient terms are not numbered: a graph
 /// has few of them, and their sequences would inflate the room.
 fn room_for(id: TermId) -> u64 {
-    match id.is_in_dictionary() && !id.is_passing() {
+    match id.is_in_dictionary() && !id.is_transient() {
         true => id.sequence() + 1,
         false => 0,
     }

@@ -18,8 +18,8 @@ const SMALL_BUCKET: usize = 2;
 const MOST_BUCKET_BITS: u32 = VIRTUAL_SHARDS.ilog2();
 const NO_SECTION: u8 = u8::MAX;
 
-/// Numbers the dictionary terms that a shard owns, except passing ones: each virtual shard has room
-/// for as many as the fullest has. They differ little, since terms are hashed. Within a tag numbers
+/// Numbers the dictionary terms that a shard owns, except transient ones: each virtual shard has
+/// room for as many as the fullest has. They differ little, since terms are hashed. Within a tag numbers
 /// ascend as ids do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Numbering {
@@ -264,7 +264,7 @@ impl Kind {
         let dense = owned && ids[0].is_in_dictionary() && words > 0;
         let affordable = words.saturating_mul(size_of::<Word>() as u64) <= affordable;
         // If one id has no number, a list serves them all.
-        if dense && affordable && !ids.iter().any(|id| id.is_passing()) {
+        if dense && affordable && !ids.iter().any(|id| id.is_transient()) {
             Kind::Bits(bitmap(ids, first, numbering, words as usize))
         } else {
             Kind::listed(ids)

@@ -85,7 +85,7 @@ fn check_windows(store: &Store) -> Result<(), Violation> {
         let mut ids = run
             .triples()
             .flat_map(|it| [it.subject, it.predicate, it.object]);
-        match ids.find(|id| id.is_passing() && !store.dictionary().is_known(*id)) {
+        match ids.find(|id| id.is_transient() && !store.dictionary().is_known(*id)) {
             None => Ok(()),
             Some(gone) => broken(
                 "DI-1",
@@ -135,8 +135,10 @@ impl Found {
             }
             let dictionary = snapshot.store().dictionary();
             let mut ids = [key.graph, key.vertex, key.predicate, *id].into_iter();
-            if let Some(passing) = ids.find(|id| id.is_passing() && !dictionary.is_permanent(*id)) {
-                let what = format!("{passing:?} is stored, and may be reclaimed");
+            if let Some(transient) =
+                ids.find(|id| id.is_transient() && !dictionary.is_permanent(*id))
+            {
+                let what = format!("{transient:?} is stored, and may be reclaimed");
                 return broken("DI-1", what);
             }
             let (subject, object) = match key.direction {

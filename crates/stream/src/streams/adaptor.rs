@@ -283,7 +283,7 @@ impl<'a> Interner<'a> {
             _ => term,
         };
         match lease {
-            Some(lease) => self.intern.intern_passing(term, lease),
+            Some(lease) => self.intern.intern_transient(term, lease),
             None => self.intern.intern(term),
         }
     }
@@ -292,7 +292,7 @@ impl<'a> Interner<'a> {
 /// Makes the transient terms of a statement permanent.
 fn keep_for_good(intern: &dyn Intern, quad: QuadIds) {
     for id in [quad.graph, quad.subject, quad.predicate, quad.object] {
-        if id.is_passing() {
+        if id.is_transient() {
             intern.make_permanent(id);
         }
     }
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn a_push_that_was_read_for_an_earlier_stream_of_the_name_has_no_lease_of_it() {
         let shard = VirtualShard::truncated(3);
-        let id = |number| TermId::passing(Tag::NamedNode, shard, number);
+        let id = |number| TermId::transient(Tag::NamedNode, shard, number);
         let ids = QuadIds {
             graph: TermId::DEFAULT_GRAPH,
             subject: id(0),

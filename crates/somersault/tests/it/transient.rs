@@ -42,12 +42,12 @@ fn go_on(engine: &Engine, name: &str, to_ms: i64) {
 /// Waits until the sequencer has reclaimed expired terms, which it does now and then.
 fn until(engine: &Engine, what: &str, is_so: impl Fn(u64) -> bool) {
     for _ in 0..500 {
-        if is_so(engine.metrics().passing_terms) {
+        if is_so(engine.metrics().transient_terms) {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("{what}: {} terms", engine.metrics().passing_terms);
+    panic!("{what}: {} terms", engine.metrics().transient_terms);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_stream_of_fresh_terms_leaves_nothing_behind() {
         let answered = near.recv_timeout(Duration::from_secs(10));
         drop(answered);
         if n > 60 {
-            most = most.max(engine.metrics().passing_terms);
+            most = most.max(engine.metrics().transient_terms);
         }
     }
     engine.quiesce(Duration::from_secs(10)).unwrap();
@@ -174,7 +174,7 @@ fn terms_of_derived_statements_are_reclaimed_too() {
     for n in 0..120 {
         play(&engine, "s", n);
         if n > 40 {
-            most = most.max(engine.metrics().passing_terms);
+            most = most.max(engine.metrics().transient_terms);
         }
     }
     engine.quiesce(Duration::from_secs(20)).unwrap();

@@ -1,4 +1,4 @@
-//! Passing terms: those that only timing statements of streams have mentioned so far. They are
+//! Transient terms: those that only timing statements of streams have mentioned so far. They are
 //! reclaimed when the last such statement is gone, so the dictionary is bounded by what is stored
 //! plus what windows cover.
 //!
@@ -7,8 +7,8 @@
 //! - a statement on its way, in an open batch or in a slice: the [`Lease`] that goes with it
 //!   ([`Dictionary::lease`]);
 //! - a window version, and an execution over it: the slices that it has;
-//! - an execution that has looked a term up: its [`Held`] ([`Dictionary::lookup_held`]);
-//! - an answer: its [`Held`] ([`Dictionary::hold`]), made while the windows still exist;
+//! - an execution that has looked a term up: its [`TermPin`] ([`Dictionary::lookup_held`]);
+//! - an answer: its [`TermPin`] ([`Dictionary::hold`]), made while the windows still exist;
 //! - what is stored, registered, or logged for good: it keeps nothing, since any other mention
 //!   makes a term permanent, and the id stays the same.
 //!
@@ -16,13 +16,13 @@
 //! later id, and has no term. Languages and datatypes are permanent; so is an IRI that serves as
 //! one. The parts of a triple term stay as long as it does.
 //!
-//! Before changing it: see the file `passing.rs` for the locks, `epochs.rs` for when a term is
+//! Before changing it: see `src/transient.rs` for the locks, `epochs.rs` for when a term is
 //! past.
 
 use super::{Dictionary, Parts, Writer, take_apart};
 use crate::epochs::Portion;
-use crate::passing::{Fate, PassingTerm, TripleParts};
 use crate::term_view::TermView;
+use crate::transient::{ReclaimOutcome, TransientTerm, TripleParts};
 use oxrdf::TermRef;
 use somersault_model::{Lease, StreamUid, TermId, VirtualShard};
 use std::sync::Arc;
@@ -34,9 +34,9 @@ pub struct Mentions<'d> {
     dictionary: &'d Dictionary,
     lease: Lease,
     born: Vec<TermId>,
-    /// By the lower bits of the hash, the terms mentioned lately under the lease: each has its mark
-    /// already and need not be found again.
-    recent: Box<[Option<Arc<PassingTerm>>]>,
+    /// By the lower bits of the hash, the terms mentioned lately under the lease: their last
+    /// mention is recorded already, so they need not be found again.
+    recent: Box<[Option<Arc<TransientTerm>>]>,
 }
 
 /// The number of remembered terms: statements about one thing come one after the other.
@@ -50,13 +50,13 @@ impl Mentions<'_> {
     }
 
     #[inline]
-    fn recent(&self, hash: u64) -> Option<&PassingTerm> {
+    fn recent(&self, hash: u64) -> Option<&TransientTerm> {
         let place = hash as usize & (RECENT - 1);
         let term = self.recent.get(place)?.as_deref()?;
         term.has_hash(hash).then_some(term)
     }
 
-    fn remember(&mut self, hash: u64, term: &Arc<PassingTerm>) {
+    fn remember(&mut self, hash: u64, term: &Arc<TransientTerm>) {
         if let Some(place) = self.recent.get_mut(hash as usize & (RECENT - 1)) {
             *place = Some(Arc::clone(term));
         }
@@ -78,25 +78,25 @@ impl Drop for Mentions<'_> {
 
 /// Terms that came with timing statements and stay as long as this value lives.
 #[derive(Clone, Debug, Default)]
-pub struct Held(Vec<Arc<PassingTerm>>);
+pub struct TermPin(Vec<Arc<TransientTerm>>);
 
-impl Held {
+impl TermPin {
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Also holds the terms of another one.
-    pub fn extend(&mut self, other: &Held) {
+    pub fn extend(&mut self, other: &TermPin) {
         self.0.extend(other.0.iter().cloned());
     }
 
     /// Memory held beside the dictionary's, in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.capacity() * size_of::<Arc<PassingTerm>>()
+        self.0.capacity() * size_of::<Arc<TransientTerm>>()
     }
 
-    fn add(&mut self, term: &Arc<PassingTerm>) {
+    fn add(&mut self, term: &Arc<TransientTerm>) {
         self.0.push(Arc::clone(term));
         term.held_parts().iter().for_each(|part| self.add(part));
     }
@@ -107,9 +107,9 @@ impl Held {
 pub struct DictionaryCounts {
     /// Terms, inline ones not counted.
     pub terms: usize,
-    /// Those of them that may be reclaimed, or that were passing and have been made permanent
+    /// Those of them that may be reclaimed, or that were transient and have been made permanent
     /// since.
-    pub passing: usize,
+    pub transient: usize,
     /// The number of terms reclaimed so far.
     pub reclaimed: u64,
 }
@@ -161,10 +161,10 @@ impl Dictionary {
             if let Some(found) = self.find(stripe, writer, parts) {
                 return Some(found);
             }
-            let passing = self.find_passing(writer, parts)?;
-            passing.mark.mention(mentions.lease.epoch());
-            mentions.remember(parts.hash, passing);
-            Some((passing.id, 0))
+            let transient = self.find_transient(writer, parts)?;
+            transient.last_mention.mention(mentions.lease.epoch());
+            mentions.remember(parts.hash, transient);
+            Some((transient.id, 0))
         };
         if let Some(found) = known(&stripe.writer.read(), mentions) {
             return found;
@@ -178,7 +178,7 @@ impl Dictionary {
             held: parts
                 .ids
                 .iter()
-                .filter_map(|part| self.passing_term(*part))
+                .filter_map(|part| self.transient_term(*part))
                 .collect(),
         });
         let mut writer = stripe.writer.write();
@@ -186,8 +186,8 @@ impl Dictionary {
             return found;
         }
         let shard = VirtualShard::of_hash(parts.hash);
-        let id = TermId::passing(kind.tag(), shard, writer.passing.next_number());
-        let term = PassingTerm::new(
+        let id = TermId::transient(kind.tag(), shard, writer.transient.next_number());
+        let term = TransientTerm::new(
             (id, parts.hash),
             &mentions.lease,
             (kind, number, text),
@@ -195,23 +195,23 @@ impl Dictionary {
         );
         let term = Arc::new(term);
         mentions.remember(parts.hash, &term);
-        writer.passing.insert(term);
+        writer.transient.insert(term);
         drop(writer);
-        self.knows_passing.store(true, Ordering::Relaxed);
+        self.knows_transient.store(true, Ordering::Relaxed);
         mentions.born.push(id);
         (id, 0)
     }
 
     /// Makes the term of an id permanent, if it still exists. Returns whether it does.
     pub fn make_permanent(&self, id: TermId) -> bool {
-        if !id.is_passing() {
+        if !id.is_transient() {
             return self.stored(id).is_some();
         }
         let writer = self.stripe_of(id.virtual_shard()).writer.read();
-        let Some(term) = writer.passing.get(id).cloned() else {
+        let Some(term) = writer.transient.get(id).cloned() else {
             return false;
         };
-        term.mark.make_permanent();
+        term.last_mention.make_permanent();
         drop(writer);
         // The parts stay with the triple term; but statements of their own may look them up.
         let parts = term.held_parts().iter();
@@ -221,11 +221,11 @@ impl Dictionary {
 
     /// Whether the term of an id is known for good.
     pub fn is_permanent(&self, id: TermId) -> bool {
-        if !id.is_passing() {
+        if !id.is_transient() {
             return id.is_inline() || self.stored(id).is_some();
         }
         let writer = self.stripe_of(id.virtual_shard()).writer.read();
-        (writer.passing.get(id)).is_some_and(|term| term.mark.is_permanent())
+        (writer.transient.get(id)).is_some_and(|term| term.last_mention.is_permanent())
     }
 
     /// Whether the term of an id is known.
@@ -233,26 +233,26 @@ impl Dictionary {
         id.is_inline() || self.read(id, |_| ()).is_some()
     }
 
-    /// The id of a known term, permanent or passing; a passing one stays as long as `held` does.
-    pub fn lookup_held(&self, term: TermRef<'_>, held: &mut Held) -> Option<TermId> {
-        let mut hold = |passing: &Arc<PassingTerm>| {
-            held.add(passing);
+    /// The id of a known term, permanent or transient. A transient one stays as long as `held`.
+    pub fn lookup_held(&self, term: TermRef<'_>, held: &mut TermPin) -> Option<TermId> {
+        let mut hold = |transient: &Arc<TransientTerm>| {
+            held.add(transient);
             true
         };
         self.lookup_if(term, &mut hold)
     }
 
-    /// Holds the passing terms among these ids; `None` if there are none.
-    pub fn hold<'i>(&self, ids: impl Iterator<Item = &'i TermId>) -> Option<Arc<Held>> {
-        if !self.knows_passing.load(Ordering::Relaxed) {
+    /// Holds the transient terms among these ids; `None` if there are none.
+    pub fn hold<'i>(&self, ids: impl Iterator<Item = &'i TermId>) -> Option<Arc<TermPin>> {
+        if !self.knows_transient.load(Ordering::Relaxed) {
             return None;
         }
-        let mut passing: Vec<TermId> = ids.filter(|id| id.is_passing()).copied().collect();
-        passing.sort_unstable();
-        passing.dedup();
-        let mut held = Held::default();
-        for id in passing {
-            if let Some(term) = self.passing_term(id) {
+        let mut transient: Vec<TermId> = ids.filter(|id| id.is_transient()).copied().collect();
+        transient.sort_unstable();
+        transient.dedup();
+        let mut held = TermPin::default();
+        for id in transient {
+            if let Some(term) = self.transient_term(id) {
                 held.add(&term);
             }
         }
@@ -263,8 +263,8 @@ impl Dictionary {
     /// A term of the dictionary as borrowed text, either permanent or among those that
     /// [`Dictionary::hold`] holds.
     #[inline]
-    pub fn view_held<'a>(&'a self, held: Option<&'a Held>, id: TermId) -> Option<TermView<'a>> {
-        if !id.is_passing() {
+    pub fn view_held<'a>(&'a self, held: Option<&'a TermPin>, id: TermId) -> Option<TermView<'a>> {
+        if !id.is_transient() {
             return self.view(id);
         }
         let held = &held?.0;
@@ -301,13 +301,13 @@ impl Dictionary {
         for id in std::mem::take(&mut portion.terms) {
             let stripe = self.stripe_of(id.virtual_shard());
             let mut writer = stripe.writer.write();
-            let fate = (writer.passing).take(id, |mentioned| portion.is_past(mentioned));
+            let fate = (writer.transient).take(id, |mentioned| portion.is_past(mentioned));
             match fate {
-                Fate::Unknown => {}
-                Fate::Alive(mentioned) => portion.leave(id, mentioned),
-                Fate::Held => portion.leave_held(id),
+                ReclaimOutcome::Unknown => {}
+                ReclaimOutcome::Alive(mentioned) => portion.leave(id, mentioned),
+                ReclaimOutcome::Held => portion.leave_held(id),
                 // Freed after the lock is released.
-                Fate::Gone(term) => gone.push(term),
+                ReclaimOutcome::Gone(term) => gone.push(term),
             }
         }
         self.epochs.put_back(portion);
@@ -323,34 +323,34 @@ impl Dictionary {
 
     /// The number of terms, by kind.
     pub fn counts(&self) -> DictionaryCounts {
-        let passing = self.stripes.iter();
+        let transient = self.stripes.iter();
         DictionaryCounts {
             terms: self.len(),
-            passing: passing.map(|s| s.writer.read().passing.len()).sum(),
+            transient: transient.map(|s| s.writer.read().transient.len()).sum(),
             reclaimed: self.reclaimed.load(Ordering::Relaxed),
         }
     }
 
     #[inline]
-    pub(super) fn find_passing<'w>(
+    pub(super) fn find_transient<'w>(
         &self,
         writer: &'w Writer,
         parts: &Parts<'_>,
-    ) -> Option<&'w Arc<PassingTerm>> {
-        if writer.passing.is_empty() {
+    ) -> Option<&'w Arc<TransientTerm>> {
+        if writer.transient.is_empty() {
             return None;
         }
-        let is_it = |term: &PassingTerm| self.same(&term.stored(), parts);
-        writer.passing.find(parts.hash, is_it)
+        let is_it = |term: &TransientTerm| self.same(&term.stored(), parts);
+        writer.transient.find(parts.hash, is_it)
     }
 
-    /// A passing term, which stays as long as the result does.
+    /// A transient term, which stays as long as the result does.
     #[cold]
-    pub(super) fn passing_term(&self, id: TermId) -> Option<Arc<PassingTerm>> {
-        if !id.is_passing() {
+    pub(super) fn transient_term(&self, id: TermId) -> Option<Arc<TransientTerm>> {
+        if !id.is_transient() {
             return None;
         }
         let writer = self.stripe_of(id.virtual_shard()).writer.read();
-        writer.passing.get(id).cloned()
+        writer.transient.get(id).cloned()
     }
 }

@@ -4,7 +4,7 @@
 //! The one thing to know before changing it: a thread that finds a term in a table, to mention it,
 //! to hold it or to make it permanent, holds the stripe's lock for reading meanwhile, and a thread
 //! that reclaims a term holds it for writing. So a term is never removed between being found and
-//! being marked.
+//! being mentioned.
 
 use crate::arena::{Kind, Place, Stored};
 use hashbrown::HashTable;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A term that may be reclaimed.
-pub(crate) struct PassingTerm {
+pub(crate) struct TransientTerm {
     pub(crate) id: TermId,
     hash: u64,
-    pub(crate) mark: Mark,
+    pub(crate) last_mention: LastMention,
     number: u32,
     kind: Kind,
     text: Box<str>,
@@ -30,21 +30,21 @@ pub(crate) struct PassingTerm {
 pub(crate) struct TripleParts {
     pub(crate) ids: [TermId; 3],
     /// Those of the parts that may be reclaimed: they stay as long as the triple term.
-    pub(crate) held: Vec<Arc<PassingTerm>>,
+    pub(crate) held: Vec<Arc<TransientTerm>>,
 }
 
-impl PassingTerm {
+impl TransientTerm {
     /// `kind`, `number` and `text` are as in [`Stored`].
     pub(crate) fn new(
         (id, hash): (TermId, u64),
         lease: &Lease,
         (kind, number, text): (Kind, u32, &str),
         parts: Option<TripleParts>,
-    ) -> PassingTerm {
-        PassingTerm {
+    ) -> TransientTerm {
+        TransientTerm {
             id,
             hash,
-            mark: Mark::new(lease),
+            last_mention: LastMention::new(lease),
             number,
             kind,
             text: text.into(),
@@ -70,20 +70,20 @@ impl PassingTerm {
     }
 
     /// The parts of a triple term that stay with it; empty for other terms.
-    pub(crate) fn held_parts(&self) -> &[Arc<PassingTerm>] {
+    pub(crate) fn held_parts(&self) -> &[Arc<TransientTerm>] {
         self.parts.as_ref().map_or(&[], |parts| &parts.held)
     }
 
     fn bytes(&self) -> usize {
         let parts = self.parts.as_ref().map_or(0, |parts| {
-            size_of::<TripleParts>() + parts.held.capacity() * size_of::<Arc<PassingTerm>>()
+            size_of::<TripleParts>() + parts.held.capacity() * size_of::<Arc<TransientTerm>>()
         });
         // With the two counts of the Arc.
-        size_of::<PassingTerm>() + 2 * size_of::<usize>() + self.text.len() + parts
+        size_of::<TransientTerm>() + 2 * size_of::<usize>() + self.text.len() + parts
     }
 }
 
-impl fmt::Debug for PassingTerm {
+impl fmt::Debug for TransientTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {:?}", self.id, self.text)
     }
@@ -91,9 +91,9 @@ impl fmt::Debug for PassingTerm {
 
 /// A record of the timing statements that have mentioned a term: their stream, and the epoch of the
 /// last of them.
-pub(crate) struct Mark(AtomicU64);
+pub(crate) struct LastMention(AtomicU64);
 
-/// The meaning of a [`Mark`].
+/// The meaning of a [`LastMention`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mentioned {
     /// Mentioned by more than timing statements: the term stays.
@@ -121,18 +121,18 @@ fn bits(slot: u64, epoch: u64) -> u64 {
     slot << EPOCH_BITS | epoch
 }
 
-impl Mark {
-    fn new(lease: &Lease) -> Mark {
+impl LastMention {
+    fn new(lease: &Lease) -> LastMention {
         let epoch = lease.epoch();
-        Mark(AtomicU64::new(bits(
+        LastMention(AtomicU64::new(bits(
             slot_of(epoch.stream()),
             epoch.number(),
         )))
     }
 
     /// Records that a statement which the lease covers mentions the term.
-    // Relaxed throughout: a thread that reads a mark to decide holds the stripe's lock for writing,
-    // and all threads that write marks hold it for reading.
+    // Relaxed throughout: a thread that reads it to decide holds the stripe's lock for writing,
+    // and all threads that write it hold the lock for reading.
     pub(crate) fn mention(&self, epoch: &Epoch) {
         let slot = slot_of(epoch.stream());
         let mentioned = |before: u64| {
@@ -170,17 +170,17 @@ impl Mark {
     }
 }
 
-/// The passing terms of one stripe. Behind its lock.
+/// The transient terms of one stripe. Behind its lock.
 #[derive(Default)]
-pub(crate) struct PassingTerms {
-    by_hash: HashTable<Arc<PassingTerm>>,
-    by_number: FxHashMap<u64, Arc<PassingTerm>>,
+pub(crate) struct TransientTerms {
+    by_hash: HashTable<Arc<TransientTerm>>,
+    by_number: FxHashMap<u64, Arc<TransientTerm>>,
     next: u64,
     term_bytes: usize,
 }
 
 /// The outcome of examining a term.
-pub(crate) enum Fate {
+pub(crate) enum ReclaimOutcome {
     /// There is no such term.
     Unknown,
     /// It is not past.
@@ -188,7 +188,7 @@ pub(crate) enum Fate {
     /// It is past, but still held.
     Held,
     /// It was removed.
-    Gone(Arc<PassingTerm>),
+    Gone(Arc<TransientTerm>),
 }
 
 /// A table gives memory back when it is this many times too large, and not below this size.
@@ -197,7 +197,7 @@ const SMALL: usize = 64;
 /// The number of references that the two tables hold.
 const IN_TABLES: usize = 2;
 
-impl PassingTerms {
+impl TransientTerms {
     pub(crate) fn is_empty(&self) -> bool {
         self.by_number.is_empty()
     }
@@ -212,7 +212,7 @@ impl PassingTerms {
         self.next - 1
     }
 
-    pub(crate) fn get(&self, id: TermId) -> Option<&Arc<PassingTerm>> {
+    pub(crate) fn get(&self, id: TermId) -> Option<&Arc<TransientTerm>> {
         let term = self.by_number.get(&number_of(id))?;
         (term.id == id).then_some(term)
     }
@@ -221,36 +221,40 @@ impl PassingTerms {
     pub(crate) fn find(
         &self,
         hash: u64,
-        is_it: impl Fn(&PassingTerm) -> bool,
-    ) -> Option<&Arc<PassingTerm>> {
+        is_it: impl Fn(&TransientTerm) -> bool,
+    ) -> Option<&Arc<TransientTerm>> {
         self.by_hash
             .find(mixed(hash), |term| term.hash == hash && is_it(term))
     }
 
     /// Adds a term that is not in the tables.
-    pub(crate) fn insert(&mut self, term: Arc<PassingTerm>) {
+    pub(crate) fn insert(&mut self, term: Arc<TransientTerm>) {
         self.term_bytes += term.bytes();
         self.by_number.insert(number_of(term.id), Arc::clone(&term));
         self.by_hash
             .insert_unique(mixed(term.hash), term, |term| mixed(term.hash));
     }
 
-    /// Removes a term whose mark says that it is past and that only the tables hold.
-    pub(crate) fn take(&mut self, id: TermId, is_past: impl FnOnce(Mentioned) -> bool) -> Fate {
+    /// Removes a term that is past and that only the tables hold.
+    pub(crate) fn take(
+        &mut self,
+        id: TermId,
+        is_past: impl FnOnce(Mentioned) -> bool,
+    ) -> ReclaimOutcome {
         let Entry::Occupied(entry) = self.by_number.entry(number_of(id)) else {
-            return Fate::Unknown;
+            return ReclaimOutcome::Unknown;
         };
         let term = entry.get();
         if term.id != id {
-            return Fate::Unknown;
+            return ReclaimOutcome::Unknown;
         }
-        let mentioned = term.mark.mentioned();
+        let mentioned = term.last_mention.mentioned();
         if !is_past(mentioned) {
-            return Fate::Alive(mentioned);
+            return ReclaimOutcome::Alive(mentioned);
         }
         // No new reference can appear: they are made from those in the tables, under the lock.
         if Arc::strong_count(term) > IN_TABLES {
-            return Fate::Held;
+            return ReclaimOutcome::Held;
         }
         let hash = mixed(term.hash);
         let Ok(by_hash) = self.by_hash.find_entry(hash, |other| other.id == id) else {
@@ -260,7 +264,7 @@ impl PassingTerms {
         let term = entry.remove();
         self.term_bytes -= term.bytes();
         self.shrink();
-        Fate::Gone(term)
+        ReclaimOutcome::Gone(term)
     }
 
     fn shrink(&mut self) {
@@ -273,12 +277,13 @@ impl PassingTerms {
 
     /// Memory held besides the struct itself, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let by_number = self.by_number.capacity() * (size_of::<(u64, Arc<PassingTerm>)>() + 1);
+        let by_number = self.by_number.capacity() * (size_of::<(u64, Arc<TransientTerm>)>() + 1);
         self.term_bytes + self.by_hash.allocation_size() + by_number
     }
 }
 
-/// The number that [`PassingTerms::next_number`] gave for an id, with a bit that all of them have.
+/// The number that [`TransientTerms::next_number`] gave for an id, with a bit that all of them
+/// have.
 fn number_of(id: TermId) -> u64 {
     id.sequence()
 }
@@ -297,8 +302,8 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_names_the_last_mention_of_a_term() {
-        let mark = Mark::new(&lease(3, 7));
+    fn it_knows_the_last_mention_of_a_term() {
+        let mark = LastMention::new(&lease(3, 7));
         assert_eq!(mark.mentioned(), Mentioned::ByOne(7));
         mark.mention(lease(3, 9).epoch());
         mark.mention(lease(3, 8).epoch());
@@ -316,7 +321,7 @@ mod tests {
     #[test]
     fn no_stream_stands_for_several() {
         for uid in [0, 1, SEVERAL as u32 - 1, SEVERAL as u32, u32::MAX] {
-            let mark = Mark::new(&lease(uid, 1));
+            let mark = LastMention::new(&lease(uid, 1));
             assert_eq!(mark.mentioned(), Mentioned::ByOne(1), "{uid}");
         }
     }

@@ -2,7 +2,7 @@
 
 use oxrdf::{Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
-use somersault_dictionary::{Dictionary, Held};
+use somersault_dictionary::{Dictionary, TermPin};
 use somersault_model::{Lease, StreamUid, TermId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ type Named = Vec<(u8, TermId)>;
 #[derive(Default)]
 struct Twin {
     slices: Vec<(u32, Named, Lease)>,
-    answers: Vec<(Named, Option<Arc<Held>>)>,
+    answers: Vec<(Named, Option<Arc<TermPin>>)>,
     permanent: BTreeMap<u8, TermId>,
     /// All ids that there ever were.
     given: BTreeMap<TermId, u8>,
@@ -79,9 +79,9 @@ impl Twin {
     fn alive(&self) -> BTreeMap<u8, TermId> {
         let of_slices = self.slices.iter().flat_map(|(_, terms, _)| terms);
         let of_answers = self.answers.iter().flat_map(|(terms, _)| terms);
-        let passing = of_slices.chain(of_answers).copied();
+        let transient = of_slices.chain(of_answers).copied();
         let permanent = self.permanent.iter().map(|(number, id)| (*number, *id));
-        passing.chain(permanent).collect()
+        transient.chain(permanent).collect()
     }
 
     /// Checks an id that was given for a term: the id that a holder has, or one that never was
@@ -174,7 +174,7 @@ impl Twin {
                 let is_permanent = self.permanent.contains_key(&number);
                 let sure = dictionary.lookup(term(number).as_ref());
                 assert_eq!(sure.is_some(), is_permanent);
-                let mut held = Held::default();
+                let mut held = TermPin::default();
                 match dictionary.lookup_held(term(number).as_ref(), &mut held) {
                     Some(id) => {
                         self.was_given(number, id);
@@ -226,15 +226,15 @@ proptest! {
         if twin.slices.is_empty() {
             let left: Vec<TermId> = (twin.given.keys().copied())
                 .filter(|id| dictionary.is_known(*id) && !known.contains(id))
-                .filter(|id| id.is_passing())
+                .filter(|id| id.is_transient())
                 .collect();
             prop_assert!(left.is_empty(), "{left:?}");
         }
         let permanent = twin.permanent.clone();
         drop(twin);
         reclaim_all(&dictionary);
-        let came_so = permanent.values().filter(|id| id.is_passing()).collect::<BTreeSet<_>>();
-        prop_assert_eq!(dictionary.counts().passing, came_so.len());
+        let came_so = permanent.values().filter(|id| id.is_transient()).collect::<BTreeSet<_>>();
+        prop_assert_eq!(dictionary.counts().transient, came_so.len());
     }
 }
 
@@ -272,10 +272,10 @@ fn a_stream_of_fresh_terms_does_not_grow_in_memory() {
     }
     assert!(most.1 <= most.0 * 11 / 10, "{most:?}");
     let counts = dictionary.counts();
-    assert!(counts.passing <= (kept + 4) * each, "{counts:?}");
+    assert!(counts.transient <= (kept + 4) * each, "{counts:?}");
     drop(slices);
     reclaim_all(&dictionary);
-    assert_eq!(dictionary.counts().passing, 0);
+    assert_eq!(dictionary.counts().transient, 0);
     assert_eq!(dictionary.counts().reclaimed, (rounds * each) as u64);
 }
 
@@ -289,7 +289,7 @@ fn an_old_answer_holds_its_own_terms_alone() {
         (id, lease)
     };
     let (first, lease) = mention("http://example.com/first");
-    let answer = dictionary.hold([first].iter()).expect("it is passing");
+    let answer = dictionary.hold([first].iter()).expect("it is transient");
     let (second, other_lease) = mention("http://example.com/second");
     drop((lease, other_lease));
     reclaim_all(&dictionary);
@@ -303,7 +303,7 @@ fn an_old_answer_holds_its_own_terms_alone() {
 }
 
 #[test]
-fn beginnings_of_passing_iris_are_not_kept() {
+fn beginnings_of_transient_iris_are_not_kept() {
     let dictionary = Dictionary::new();
     let before = dictionary.memory_bytes();
     for n in 0..2_000 {
@@ -386,7 +386,7 @@ fn threads_mention_promote_look_up_and_reclaim() {
         scope.spawn(|| {
             for round in 0.. {
                 let n = drawn(11, round) % NAMES;
-                let mut held = Held::default();
+                let mut held = TermPin::default();
                 if let Some(id) = dictionary.lookup_held(name(n).as_ref().into(), &mut held) {
                     assert_eq!(dictionary.decode(id), Some(name(n).into()));
                     assert_eq!(
@@ -412,7 +412,7 @@ fn threads_mention_promote_look_up_and_reclaim() {
     });
     reclaim_all(&dictionary);
     assert!(
-        dictionary.counts().passing <= 20,
+        dictionary.counts().transient <= 20,
         "{:?}",
         dictionary.counts()
     );
