@@ -13,7 +13,7 @@ pub(crate) use edges::{Edges, Instances};
 pub(crate) use frozen::Frozen;
 pub(crate) use vertices::Vertices;
 
-use crate::lists::{Key, Kind};
+use crate::lists::{Key, ListKind};
 use rustc_hash::FxHashMap;
 use sets::Sets;
 use somersault_dictionary::rdf_type;
@@ -34,11 +34,11 @@ pub(crate) struct Image {
 }
 
 /// One graph: out and in.
-struct Sides([Side; 2]);
+struct Sides([DirectionIndex; 2]);
 
 /// One direction of a graph.
-pub(crate) struct Side {
-    edges: FxHashMap<TermId, Held>,
+pub(crate) struct DirectionIndex {
+    edges: FxHashMap<TermId, PredicateEdges>,
     /// The number of edges of all predicates.
     length: u64,
     predicates: Box<[TermId]>,
@@ -46,16 +46,16 @@ pub(crate) struct Side {
 }
 
 /// One predicate.
-pub(crate) struct Held {
+pub(crate) struct PredicateEdges {
     /// Generations share the edges that have not changed between them.
     pub(crate) edges: Arc<Edges>,
     /// Whether some cell of this generation is about this graph, predicate and direction.
     changed: AtomicBool,
 }
 
-impl Held {
-    fn new(edges: Arc<Edges>) -> Held {
-        Held {
+impl PredicateEdges {
+    fn new(edges: Arc<Edges>) -> PredicateEdges {
+        PredicateEdges {
             edges,
             changed: AtomicBool::new(false),
         }
@@ -71,7 +71,7 @@ impl Held {
 
 impl Image {
     #[inline]
-    pub(crate) fn side(&self, graph: TermId, direction: Direction) -> Option<&Side> {
+    pub(crate) fn side(&self, graph: TermId, direction: Direction) -> Option<&DirectionIndex> {
         Some(&self.graphs.get(&graph)?.0[direction as usize])
     }
 
@@ -82,7 +82,7 @@ impl Image {
         graph: TermId,
         predicate: TermId,
         direction: Direction,
-    ) -> Option<&Held> {
+    ) -> Option<&PredicateEdges> {
         self.side(graph, direction)?.edges.get(&predicate)
     }
 
@@ -97,17 +97,17 @@ impl Image {
     /// keys except index vertices and counts.
     pub(crate) fn list<'a>(&'a self, key: Key, scratch: &'a mut Vec<TermId>) -> &'a [TermId] {
         match key.kind() {
-            Kind::Adjacency => {
+            ListKind::Adjacency => {
                 let held = self.held(key.graph, key.predicate, key.direction);
                 held.map_or(&[], |held| held.edges.of(key.vertex))
             }
-            Kind::PredicatesOf => self.predicates_of(key, scratch),
-            Kind::Predicates => {
+            ListKind::PredicatesOf => self.predicates_of(key, scratch),
+            ListKind::Predicates => {
                 let side = self.side(key.graph, key.direction);
                 side.map_or(&[], |side| &side.predicates)
             }
-            Kind::Graphs => &self.named,
-            Kind::Index | Kind::Removed | Kind::Count => &[],
+            ListKind::Graphs => &self.named,
+            ListKind::Index | ListKind::Removed | ListKind::Count => &[],
         }
     }
 
@@ -207,10 +207,10 @@ impl Image {
 
     /// Size in memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let side = |side: &Side| {
+        let side = |side: &DirectionIndex| {
             let held = side.edges.values().map(|held| held.edges.bytes());
             held.sum::<usize>()
-                + side.edges.capacity() * size_of::<(TermId, Held)>()
+                + side.edges.capacity() * size_of::<(TermId, PredicateEdges)>()
                 + side.sets.bytes()
                 + size_of_val(&*side.predicates)
         };

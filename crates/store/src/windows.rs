@@ -1,8 +1,8 @@
 //! Streams as windows read them: slices of batches, runs of slices, and window versions, which
 //! share what overlaps.
 
+mod edge_columns;
 mod run;
-mod side;
 mod slice;
 mod slice_store;
 mod window;

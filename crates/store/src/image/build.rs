@@ -7,9 +7,9 @@ use super::edges::{Edges, EdgesBuilder};
 use super::frozen::{Frozen, FrozenCell};
 use super::sets::Sets;
 use super::vertices::Numbering;
-use super::{Held, Image, Side, Sides};
+use super::{DirectionIndex, Image, PredicateEdges, Sides};
 use crate::half_edges::{Group, HalfEdge};
-use crate::lists::Kind;
+use crate::lists::ListKind;
 use crate::memory::Array;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::rdf_type;
@@ -54,7 +54,7 @@ struct Labelled<'a> {
 }
 
 /// The half edges of one direction of such a stretch, by label.
-struct Part<'a> {
+struct LabelledEdges<'a> {
     numbers: &'a FxHashMap<Label, u32>,
     /// Where the edges of each label begin, and the end of the last.
     starts: Vec<usize>,
@@ -96,7 +96,7 @@ impl<'a> Labelled<'a> {
     }
 }
 
-impl Part<'_> {
+impl LabelledEdges<'_> {
     /// The edges of a label.
     fn of(&self, label: &Label) -> &[u128] {
         match self.numbers.get(label) {
@@ -202,7 +202,7 @@ impl Build<'_> {
     fn jobs<'a>(
         &'a self,
         direction: Direction,
-        parts: &'a [Part<'a>],
+        parts: &'a [LabelledEdges<'a>],
         cells: &'a Cells<'a>,
         rest: &mut Vec<Group>,
     ) -> Vec<Job<'a>> {
@@ -276,7 +276,7 @@ impl Build<'_> {
         direction: Direction,
         edges: &BTreeMap<Label, Arc<Edges>>,
         room: u64,
-    ) -> Side {
+    ) -> DirectionIndex {
         let predicates: Box<[TermId]> = edges.keys().map(|(_, predicate)| *predicate).collect();
         let spread = direction == Direction::In && self.placement.shards() > 1;
         let in_sets: Vec<(TermId, &Edges)> = (edges.iter())
@@ -296,9 +296,9 @@ impl Build<'_> {
             }
         };
         let held = |((_, predicate), edges): (&Label, &Arc<Edges>)| {
-            (*predicate, Held::new(Arc::clone(edges)))
+            (*predicate, PredicateEdges::new(Arc::clone(edges)))
         };
-        Side {
+        DirectionIndex {
             edges: edges.iter().map(held).collect(),
             length: edges.values().map(|edges| edges.len() as u64).sum(),
             predicates,
@@ -310,7 +310,7 @@ impl Build<'_> {
     fn cells(&self, direction: Direction) -> Cells<'_> {
         let mut cells: Cells<'_> = BTreeMap::new();
         self.old.for_each_cell(|key, cell| {
-            let is_list = key.kind() == Kind::Adjacency && key.direction == direction;
+            let is_list = key.kind() == ListKind::Adjacency && key.direction == direction;
             if is_list && self.keeps(key.graph) {
                 let label = cells.entry((key.graph, key.predicate)).or_default();
                 label.push((key.vertex, cell));
@@ -330,7 +330,7 @@ impl Build<'_> {
         loads.flat_map(|load| load.chunks(share)).collect()
     }
 
-    fn part<'a>(&self, direction: Direction, stretch: &'a Labelled<'_>) -> Part<'a> {
+    fn part<'a>(&self, direction: Direction, stretch: &'a Labelled<'_>) -> LabelledEdges<'a> {
         let mut starts = vec![0; stretch.numbers.len() + 1];
         let halves = || {
             let quads = stretch.of_quads.iter().zip(stretch.quads);
@@ -348,7 +348,7 @@ impl Build<'_> {
             pairs[next[number]] = u128::from(vertex.raw()) << 64 | u128::from(neighbour.raw());
             next[number] += 1;
         }
-        Part {
+        LabelledEdges {
             numbers: &stretch.numbers,
             starts,
             pairs,

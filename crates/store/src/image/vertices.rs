@@ -89,10 +89,10 @@ struct Section {
     /// The place of the first.
     first: usize,
     length: usize,
-    kind: Kind,
+    kind: SectionIds,
 }
 
-enum Kind {
+enum SectionIds {
     Bits(Array<Word>),
     Listed {
         ids: Array<TermId>,
@@ -121,7 +121,7 @@ impl Vertices {
                 tag,
                 first,
                 length: ids.len(),
-                kind: Kind::of(ids, first, &numbering, owned),
+                kind: SectionIds::of(ids, first, &numbering, owned),
             });
             first += ids.len();
         }
@@ -149,14 +149,14 @@ impl Vertices {
         let section = self.by_tag[(id.raw() >> TAG_SHIFT) as usize];
         let section = self.sections.get(usize::from(section))?;
         match &section.kind {
-            Kind::Bits(words) => {
+            SectionIds::Bits(words) => {
                 let number = self.numbering.number(id)?;
                 let word = words[(number / 64) as usize];
                 let bit = 1u64 << (number % 64);
                 (word.bits & bit != 0)
                     .then(|| word.rank as usize + (word.bits & (bit - 1)).count_ones() as usize)
             }
-            Kind::Listed { ids, buckets } => {
+            SectionIds::Listed { ids, buckets } => {
                 let range = buckets.range(id);
                 let at = ids[range.clone()].binary_search(&id).ok()?;
                 Some(section.first + range.start + at)
@@ -169,7 +169,7 @@ impl Vertices {
     pub(crate) fn prefetch(&self, id: TermId) {
         let section = self.by_tag[(id.raw() >> TAG_SHIFT) as usize];
         if let Some(section) = self.sections.get(usize::from(section))
-            && let Kind::Bits(words) = &section.kind
+            && let SectionIds::Bits(words) = &section.kind
             && let Some(number) = self.numbering.number(id)
         {
             somersault_dictionary::prefetch(&raw const words[(number / 64) as usize]);
@@ -181,8 +181,8 @@ impl Vertices {
         match &*self.sections {
             [] => Some(&[]),
             [section] => match &section.kind {
-                Kind::Listed { ids, .. } => Some(ids),
-                Kind::Bits(_) => None,
+                SectionIds::Listed { ids, .. } => Some(ids),
+                SectionIds::Bits(_) => None,
             },
             _ => None,
         }
@@ -198,8 +198,8 @@ impl Vertices {
                 continue;
             }
             match &section.kind {
-                Kind::Bits(words) => self.write_bits(section, words, from, to, out),
-                Kind::Listed { ids, .. } => out.extend_from_slice(&ids[from..to]),
+                SectionIds::Bits(words) => self.write_bits(section, words, from, to, out),
+                SectionIds::Listed { ids, .. } => out.extend_from_slice(&ids[from..to]),
             }
         }
     }
@@ -249,30 +249,30 @@ impl Vertices {
     /// Size in memory besides this value itself.
     pub(crate) fn bytes(&self) -> usize {
         let of = |section: &Section| match &section.kind {
-            Kind::Bits(words) => words.bytes(),
-            Kind::Listed { ids, buckets } => ids.bytes() + buckets.bytes(),
+            SectionIds::Bits(words) => words.bytes(),
+            SectionIds::Listed { ids, buckets } => ids.bytes() + buckets.bytes(),
         };
         size_of_val(&*self.sections) + self.sections.iter().map(of).sum::<usize>()
     }
 }
 
-impl Kind {
+impl SectionIds {
     /// A section from ascending ids of one tag, the first of which has the place `first`.
-    fn of(ids: &[TermId], first: usize, numbering: &Numbering, owned: bool) -> Kind {
+    fn of(ids: &[TermId], first: usize, numbering: &Numbering, owned: bool) -> SectionIds {
         let words = numbering.count().div_ceil(64);
         let affordable = size_of_val(ids) as u64 * GENEROSITY;
         let dense = owned && ids[0].is_in_dictionary() && words > 0;
         let affordable = words.saturating_mul(size_of::<Word>() as u64) <= affordable;
         // If one id has no number, a list serves them all.
         if dense && affordable && !ids.iter().any(|id| id.is_transient()) {
-            Kind::Bits(bitmap(ids, first, numbering, words as usize))
+            SectionIds::Bits(bitmap(ids, first, numbering, words as usize))
         } else {
-            Kind::listed(ids)
+            SectionIds::listed(ids)
         }
     }
 
-    fn listed(ids: &[TermId]) -> Kind {
-        Kind::Listed {
+    fn listed(ids: &[TermId]) -> SectionIds {
+        SectionIds::Listed {
             ids: ids.iter().copied().collect(),
             buckets: Buckets::of(ids, BUCKET),
         }

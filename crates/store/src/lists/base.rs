@@ -45,18 +45,18 @@ pub(crate) struct ImageIds(&'static [TermId]);
 
 /// The place of a piece's ids.
 #[derive(Clone)]
-enum Source {
+enum PieceIds {
     Block(Block),
     Image(ImageIds),
 }
 
-impl Deref for Source {
+impl Deref for PieceIds {
     type Target = [TermId];
 
     fn deref(&self) -> &[TermId] {
         match self {
-            Source::Block(block) => block,
-            Source::Image(ids) => ids.0,
+            PieceIds::Block(block) => block,
+            PieceIds::Image(ids) => ids.0,
         }
     }
 }
@@ -76,13 +76,13 @@ struct Branch {
 #[derive(Clone)]
 struct Piece {
     first: TermId,
-    source: Source,
+    source: PieceIds,
     start: u32,
     length: u32,
 }
 
 impl Piece {
-    fn new(source: Source, start: usize, length: usize) -> Piece {
+    fn new(source: PieceIds, start: usize, length: usize) -> Piece {
         Piece {
             first: source[start],
             source,
@@ -160,9 +160,11 @@ impl Base {
         let directory = match self {
             Base::Pieces(directory) => directory.fold(changes, &mut block_bytes),
             Base::Flat(block) => {
-                Directory::of(&Source::Block(block.clone())).fold(changes, &mut block_bytes)
+                Directory::of(&PieceIds::Block(block.clone())).fold(changes, &mut block_bytes)
             }
-            Base::Image(ids) => Directory::of(&Source::Image(*ids)).fold(changes, &mut block_bytes),
+            Base::Image(ids) => {
+                Directory::of(&PieceIds::Image(*ids)).fold(changes, &mut block_bytes)
+            }
             Base::One(_) => unreachable!("one member and its changes are a short list"),
         };
         debug_assert_eq!(directory.length, length, "changes are effective");
@@ -235,7 +237,7 @@ impl Base {
                 for branch in &directory.branches {
                     bytes += branch.own_bytes();
                     for piece in &branch.pieces {
-                        if let Source::Block(block) = &piece.source {
+                        if let PieceIds::Block(block) = &piece.source {
                             bytes += block_bytes(block);
                         }
                     }
@@ -248,7 +250,7 @@ impl Base {
 
 impl Directory {
     /// A directory over untouched ids: nothing is copied.
-    fn of(source: &Source) -> Directory {
+    fn of(source: &PieceIds) -> Directory {
         let mut pieces = Vec::with_capacity(source.len().div_ceil(PIECE));
         for start in (0..source.len()).step_by(PIECE) {
             let length = PIECE.min(source.len() - start);
@@ -335,8 +337,8 @@ impl Branch {
     fn release(self) -> usize {
         let own = self.own_bytes();
         let blocks = self.pieces.into_iter().map(|piece| match piece.source {
-            Source::Block(block) => block.release(),
-            Source::Image(_) => 0,
+            PieceIds::Block(block) => block.release(),
+            PieceIds::Image(_) => 0,
         });
         own + blocks.sum::<usize>()
     }
@@ -378,7 +380,7 @@ fn flush(fresh: &mut Vec<TermId>, pieces: &mut Vec<Piece>) -> usize {
     for ids in fresh.chunks(fresh.len().div_ceil(count)) {
         let block = Block::new(0, ids);
         bytes += block.bytes();
-        pieces.push(Piece::new(Source::Block(block), 0, ids.len()));
+        pieces.push(Piece::new(PieceIds::Block(block), 0, ids.len()));
     }
     fresh.clear();
     bytes

@@ -46,7 +46,7 @@ pub(crate) struct Key {
 
 /// The kind of list or counter that a key leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ListKind {
     /// The neighbours of a vertex.
     Adjacency,
     /// The predicates of a vertex.
@@ -117,15 +117,15 @@ impl Key {
 
     /// The kind of its list or counter.
     #[inline]
-    pub(crate) fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> ListKind {
         match (self.vertex, self.predicate.is_unbound()) {
-            (COUNTED, _) => Kind::Count,
-            (REMOVED, _) => Kind::Removed,
-            (TermId::UNBOUND, false) => Kind::Index,
-            (TermId::UNBOUND, true) if self.graph.is_unbound() => Kind::Graphs,
-            (TermId::UNBOUND, true) => Kind::Predicates,
-            (_, true) => Kind::PredicatesOf,
-            (_, false) => Kind::Adjacency,
+            (COUNTED, _) => ListKind::Count,
+            (REMOVED, _) => ListKind::Removed,
+            (TermId::UNBOUND, false) => ListKind::Index,
+            (TermId::UNBOUND, true) if self.graph.is_unbound() => ListKind::Graphs,
+            (TermId::UNBOUND, true) => ListKind::Predicates,
+            (_, true) => ListKind::PredicatesOf,
+            (_, false) => ListKind::Adjacency,
         }
     }
 

@@ -1,6 +1,6 @@
 //! One SN's changes to one shard: from half edges to lists, index vertices and counts.
 //!
-//! Every list of the shard goes through [`Pass::change`]. It keeps the two rules of the store: only
+//! Every list of the shard goes through [`ApplyPass::change`]. It keeps the two rules of the store: only
 //! effective changes leave a trace (RDF is a set), and what a reader at an earlier SN sees stays
 //! (a list born in this very SN may be rewritten, any other gets dates or a tail).
 #![allow(unsafe_code)]
@@ -16,7 +16,7 @@ use crate::lists::Changes;
 use crate::lists::Dated;
 use crate::lists::{self, Folded, Retained};
 use crate::lists::{Base, FLAT_LIMIT, FreshBase};
-use crate::lists::{Cell, Content, Key, Kind};
+use crate::lists::{Cell, Content, Key, ListKind};
 use crate::shard::applied::Applied;
 use crate::shard::generation::Generation;
 use crate::shard::writer::WriterState;
@@ -33,7 +33,7 @@ const CONTENT_AHEAD: usize = 8;
 const MEMBERS_AHEAD: usize = 4;
 
 /// The writer at work on one SN.
-pub(crate) struct Pass<'a> {
+pub(crate) struct ApplyPass<'a> {
     generation: &'a Generation,
     state: &'a mut WriterState,
     retained: &'a Retained,
@@ -93,18 +93,18 @@ impl<'a> InImage<'a> {
 
 /// The effect of a change on a list.
 #[derive(Clone, Copy, Default)]
-struct Touched {
+struct ListChange {
     /// The number of members that were added or removed.
     effective: usize,
     /// Whether the list went from empty to not empty, or back.
     flipped: bool,
 }
 
-impl Touched {
+impl ListChange {
     /// The effect of effective changes on a list that had `before` members.
-    fn by(effective: &Changes, before: usize) -> Touched {
+    fn by(effective: &Changes, before: usize) -> ListChange {
         let after = before.saturating_add_signed(effective.net());
-        Touched {
+        ListChange {
             effective: effective.len(),
             flipped: !effective.is_empty() && (before == 0) != (after == 0),
         }
@@ -117,7 +117,7 @@ enum Certainty {
     Unknown,
     /// It is known: the members are the keys of lists that have just appeared or gone (ST-1).
     /// Looking them up in an index vertex with millions would be most of the cost of an SN.
-    Flipped,
+    KnownEffective,
 }
 
 /// The effect of a group's edges on its graph as a whole.
@@ -129,7 +129,7 @@ struct Summary {
     statements: FxHashMap<TermId, u64>,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> ApplyPass<'a> {
     /// # Safety
     /// The state is that of the shard's one writer, and the generation is the shard's newest: the
     /// cells that the state makes, and those that wait to be folded, go with it. Nothing of it is
@@ -139,8 +139,8 @@ impl<'a> Pass<'a> {
         state: &'a mut WriterState,
         retained: &'a Retained,
         sn: u64,
-    ) -> Pass<'a> {
-        Pass {
+    ) -> ApplyPass<'a> {
+        ApplyPass {
             generation,
             state,
             retained,
@@ -190,7 +190,7 @@ impl<'a> Pass<'a> {
             }
             if !predicates.is_empty() {
                 let key = Key::predicates_of(group.graph, vertex, group.direction);
-                self.change(key, &predicates, operation, Certainty::Flipped);
+                self.change(key, &predicates, operation, Certainty::KnownEffective);
             }
         }
         self.state.edges = edges;
@@ -291,16 +291,21 @@ impl<'a> Pass<'a> {
         flipped.retain(|predicate| {
             let key = Key::index(graph, *predicate, direction);
             let vertices = &summary.vertices[predicate];
-            self.change(key, vertices, operation, Certainty::Flipped)
+            self.change(key, vertices, operation, Certainty::KnownEffective)
                 .flipped
         });
         if !flipped.is_empty() {
             let key = Key::predicates(graph, direction);
             let whole = self
-                .change(key, &flipped, operation, Certainty::Flipped)
+                .change(key, &flipped, operation, Certainty::KnownEffective)
                 .flipped;
             if whole && direction == Direction::Out && graph != TermId::DEFAULT_GRAPH {
-                self.change(Key::graphs(), &[graph], operation, Certainty::Flipped);
+                self.change(
+                    Key::graphs(),
+                    &[graph],
+                    operation,
+                    Certainty::KnownEffective,
+                );
             }
         }
         let mut total = 0;
@@ -326,14 +331,14 @@ impl<'a> Pass<'a> {
         ids: &[TermId],
         operation: Operation,
         certainty: Certainty,
-    ) -> Touched {
-        if key.kind() == Kind::Index && self.image_index(key).is_some() {
+    ) -> ListChange {
+        if key.kind() == ListKind::Index && self.image_index(key).is_some() {
             return self.change_index(key, ids, operation);
         }
         self.change_cell(key, None, ids, operation, certainty)
     }
 
-    /// As [`Pass::change`], for the neighbours of a vertex, which are `in_image` unless there is a
+    /// As [`ApplyPass::change`], for the neighbours of a vertex, which are `in_image` unless there is a
     /// cell.
     fn change_list(
         &mut self,
@@ -341,14 +346,14 @@ impl<'a> Pass<'a> {
         in_image: &[TermId],
         ids: &[TermId],
         operation: Operation,
-    ) -> Touched {
+    ) -> ListChange {
         if !key.is_adjacency() {
             return self.change(key, ids, operation, Certainty::Unknown);
         }
         self.change_cell(key, Some(in_image), ids, operation, Certainty::Unknown)
     }
 
-    /// As [`Pass::change`], for a key whose cell, once it exists, holds everything about it.
+    /// As [`ApplyPass::change`], for a key whose cell, once it exists, holds everything about it.
     fn change_cell(
         &mut self,
         key: Key,
@@ -356,8 +361,8 @@ impl<'a> Pass<'a> {
         ids: &[TermId],
         operation: Operation,
         certainty: Certainty,
-    ) -> Touched {
-        let whole = Touched {
+    ) -> ListChange {
+        let whole = ListChange {
             effective: ids.len(),
             flipped: true,
         };
@@ -371,7 +376,7 @@ impl<'a> Pass<'a> {
                 return self.change_image(key, in_image, ids, operation, certainty);
             }
             if operation == Operation::Delete {
-                return Touched::default();
+                return ListChange::default();
             }
             self.publish_new(key, ids);
             return whole;
@@ -380,7 +385,7 @@ impl<'a> Pass<'a> {
         let content = unsafe { cell.content() };
         if matches!(content, Content::Nothing) {
             if operation == Operation::Delete {
-                return Touched::default();
+                return ListChange::default();
             }
             self.publish_ids(cell, self.sn, ids);
             return whole;
@@ -388,7 +393,7 @@ impl<'a> Pass<'a> {
         let mut effective = std::mem::take(&mut self.state.effective);
         keep_effective(&content, ids, operation, certainty, &mut effective);
         let before = length(&content);
-        let touched = Touched::by(&effective, before);
+        let touched = ListChange::by(&effective, before);
         if touched.effective > 0 {
             self.touched += 1;
             let after = before.saturating_add_signed(effective.net());
@@ -406,7 +411,7 @@ impl<'a> Pass<'a> {
         ids: &[TermId],
         operation: Operation,
         certainty: Certainty,
-    ) -> Touched {
+    ) -> ListChange {
         let block = Dated {
             born: 0,
             ids: in_image,
@@ -415,7 +420,7 @@ impl<'a> Pass<'a> {
         let content = Content::Block(block);
         let mut effective = std::mem::take(&mut self.state.effective);
         keep_effective(&content, ids, operation, certainty, &mut effective);
-        let touched = Touched::by(&effective, in_image.len());
+        let touched = ListChange::by(&effective, in_image.len());
         if touched.effective > 0 && self.is_dated(&content, &effective) {
             self.touched += 1;
             let cell = self.state.new_cell(key);
@@ -424,7 +429,7 @@ impl<'a> Pass<'a> {
             self.insert(cell, key);
         } else if touched.effective > 0 {
             self.touched += 1;
-            let base = if in_image.len() <= FLAT_LIMIT || key.kind() != Kind::Adjacency {
+            let base = if in_image.len() <= FLAT_LIMIT || key.kind() != ListKind::Adjacency {
                 FreshBase::of(in_image)
             } else {
                 // SAFETY: the neighbours of a vertex are borrowed from the image, and the list is
@@ -450,9 +455,9 @@ impl<'a> Pass<'a> {
 
     /// Changes an index vertex of which the image has a part: the additions and removals are kept
     /// in lists of their own.
-    fn change_index(&mut self, key: Key, ids: &[TermId], operation: Operation) -> Touched {
+    fn change_index(&mut self, key: Key, ids: &[TermId], operation: Operation) -> ListChange {
         let Some(vertices) = self.image_index(key) else {
-            return Touched::default();
+            return ListChange::default();
         };
         // SAFETY: this is the writer: nothing is freed while it works.
         let length = |this: &Self| unsafe { this.generation.len(u64::MAX, key) };
@@ -465,12 +470,24 @@ impl<'a> Pass<'a> {
             Operation::Delete => Operation::Insert,
         };
         if !others.is_empty() {
-            self.change_cell(key, Some(&[]), &others, operation, Certainty::Flipped);
+            self.change_cell(
+                key,
+                Some(&[]),
+                &others,
+                operation,
+                Certainty::KnownEffective,
+            );
         }
         if !in_image.is_empty() {
-            self.change_cell(removed, Some(&[]), &in_image, reverse, Certainty::Flipped);
+            self.change_cell(
+                removed,
+                Some(&[]),
+                &in_image,
+                reverse,
+                Certainty::KnownEffective,
+            );
         }
-        Touched {
+        ListChange {
             effective: ids.len(),
             flipped: (before == 0) != (length(self) == 0),
         }

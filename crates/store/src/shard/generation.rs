@@ -6,11 +6,11 @@
 //! content. Only index vertices have two lists: the vertices added, and the vertices removed.
 #![allow(unsafe_code)]
 
-use crate::image::{Held, Image, Vertices};
+use crate::image::{Image, PredicateEdges, Vertices};
 use crate::lists::Freed;
 use crate::lists::Segments;
 use crate::lists::merge_into;
-use crate::lists::{Cell, Content, Key, Kind};
+use crate::lists::{Cell, Content, Key, ListKind};
 use somersault_model::TermId;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
@@ -62,7 +62,7 @@ impl Generation {
     }
 
     #[inline]
-    fn held(&self, key: Key) -> Option<&Held> {
+    fn held(&self, key: Key) -> Option<&PredicateEdges> {
         self.image.held(key.graph, key.predicate, key.direction)
     }
 
@@ -81,7 +81,7 @@ impl Generation {
         // SAFETY: passed on, here and below.
         unsafe {
             match key.kind() {
-                Kind::Adjacency => {
+                ListKind::Adjacency => {
                     let held = self.held(key);
                     let unchanged = held.filter(|held| !held.is_changed());
                     if let Some(held) = unchanged {
@@ -92,7 +92,7 @@ impl Generation {
                         None => held.map_or(&[], |held| held.edges.of(key.vertex)),
                     }
                 }
-                Kind::Index => self.read_index(sn, key, scratch),
+                ListKind::Index => self.read_index(sn, key, scratch),
                 _ => match self.content(key) {
                     Some(content) => content.read(sn, scratch),
                     None => self.image.list(key, scratch),
@@ -181,7 +181,7 @@ impl Generation {
         // SAFETY: passed on, here and below.
         let of_cell = |key| unsafe { self.content(key) }.map(|content| content.len(sn));
         match key.kind() {
-            Kind::Index => {
+            ListKind::Index => {
                 let held = self.held(key);
                 let image = held.map_or(0, |held| held.edges.vertices().len());
                 if held.is_some_and(|held| !held.is_changed()) {
@@ -192,7 +192,7 @@ impl Generation {
                 // An expired pin may see numbers that do not match.
                 (image + came.unwrap_or(0)).saturating_sub(went.unwrap_or(0))
             }
-            Kind::Adjacency => {
+            ListKind::Adjacency => {
                 let held = self.held(key);
                 let unchanged = held.is_some_and(|held| !held.is_changed());
                 match if unchanged { None } else { of_cell(key) } {
@@ -214,7 +214,7 @@ impl Generation {
     #[inline]
     pub(crate) unsafe fn contains(&self, sn: u64, key: Key, id: TermId) -> bool {
         let held = self.held(key);
-        if held.is_none_or(Held::is_changed) {
+        if held.is_none_or(PredicateEdges::is_changed) {
             // SAFETY: passed on.
             if let Some(content) = unsafe { self.content(key) } {
                 return content.contains(sn, id);
@@ -259,7 +259,7 @@ impl Generation {
         let mut keys = Vec::new();
         // SAFETY: passed on, here and below.
         self.image.for_each_key(|key| {
-            if key.kind() == Kind::Index || unsafe { self.segments.find(key) }.is_none() {
+            if key.kind() == ListKind::Index || unsafe { self.segments.find(key) }.is_none() {
                 keys.push(key);
             }
         });
@@ -268,8 +268,8 @@ impl Generation {
             self.segments.for_each(|cell: &Cell| {
                 let key = cell.key();
                 match key.kind() {
-                    Kind::Count | Kind::Removed => {}
-                    Kind::Index if self.held(key).is_some() => {}
+                    ListKind::Count | ListKind::Removed => {}
+                    ListKind::Index if self.held(key).is_some() => {}
                     _ => keys.push(key),
                 }
             });

@@ -23,7 +23,7 @@ use crate::lists::Table;
 use crate::lists::{Cell, Key, Owned};
 use crate::shard::Shard;
 use crate::shard::applied::{Applied, ApplyError};
-use crate::shard::apply::Pass;
+use crate::shard::apply::ApplyPass;
 use crate::shard::batch::ShardBatch;
 use crate::shard::generation::{CellChunks, Generation};
 use crate::snapshots::{Horizon, Snapshots};
@@ -190,7 +190,7 @@ impl ShardWriter {
         // nothing while the pass is at work.
         let mut pass = unsafe {
             let generation = shard.at(u64::MAX);
-            Pass::new(generation, state, &horizon.retained, sn.0)
+            ApplyPass::new(generation, state, &horizon.retained, sn.0)
         };
         if !renewed {
             batch.clears.iter().for_each(|graph| pass.clear(*graph));
@@ -304,7 +304,7 @@ impl ShardWriter {
         // nothing while the pass is at work.
         let mut pass = unsafe {
             let generation = shard.at(u64::MAX);
-            Pass::new(generation, state, &horizon.retained, sn)
+            ApplyPass::new(generation, state, &horizon.retained, sn)
         };
         pass.fold_waiting(lists);
         // The header says why this is read last.

@@ -57,7 +57,7 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<(), Violation> {
             format!("SN {pin} is pinned, but lists may be folded up to {floor}"),
         );
     }
-    let mut found = Found::default();
+    let mut found = FoundStatements::default();
     for shard in store.shards() {
         // SAFETY: the snapshot is a pin.
         let generation = unsafe { shard.at(snapshot.sn().0) };
@@ -104,7 +104,7 @@ fn broken(invariant: &'static str, what: String) -> Result<(), Violation> {
 
 /// All lists, turned back into statements and memberships.
 #[derive(Default)]
-struct Found {
+struct FoundStatements {
     out: BTreeSet<QuadIds>,
     into: BTreeSet<QuadIds>,
     listed: BTreeSet<Membership>,
@@ -113,7 +113,7 @@ struct Found {
 /// A shard, the key of an index or predicate list, and a member.
 type Membership = (ShardId, TermId, TermId, TermId, Direction, TermId);
 
-impl Found {
+impl FoundStatements {
     fn add(
         &mut self,
         snapshot: &Snapshot,

@@ -32,7 +32,7 @@ thread_local! {
 
 /// One predicate of one shard, at one SN.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct ShardColumn<'a> {
     generation: &'a Generation,
     edges: Option<&'a Edges>,
     /// Whether vertices may have cells, which are asked first.
@@ -46,24 +46,24 @@ pub(crate) struct Sources<'a> {
     graph: TermId,
     predicate: TermId,
     direction: Direction,
-    few: [Option<Source<'a>>; INLINE],
-    many: Vec<Source<'a>>,
+    few: [Option<ShardColumn<'a>>; INLINE],
+    many: Vec<ShardColumn<'a>>,
 }
 
 /// Lists of up to this many ids are copied one by one.
 const FEW: usize = 8;
 
 /// The lists found for the vertices of a block.
-pub(crate) struct Found<'a> {
+pub(crate) struct BlockLists<'a> {
     /// The lists that an image has.
     pub(crate) lists: [&'a [TermId]; BLOCK],
     /// By bit: the vertices that have a cell, whose lists are to be read from it.
     pub(crate) in_cells: u64,
 }
 
-impl<'a> Found<'a> {
-    pub(crate) fn new() -> Found<'a> {
-        Found {
+impl<'a> BlockLists<'a> {
+    pub(crate) fn new() -> BlockLists<'a> {
+        BlockLists {
             lists: [&[]; BLOCK],
             in_cells: 0,
         }
@@ -88,7 +88,7 @@ impl<'a> Sources<'a> {
         };
         let all = snapshot.sources().map(|source| {
             let (edges, cells) = source.edges(graph, predicate, direction);
-            Source {
+            ShardColumn {
                 generation: source.generation(),
                 edges,
                 cells,
@@ -105,7 +105,7 @@ impl<'a> Sources<'a> {
     }
 
     #[inline]
-    fn of(&self, shard: ShardId) -> Option<&Source<'a>> {
+    fn of(&self, shard: ShardId) -> Option<&ShardColumn<'a>> {
         if self.many.is_empty() {
             self.few[usize::from(shard.0) % INLINE].as_ref()
         } else {
@@ -113,12 +113,12 @@ impl<'a> Sources<'a> {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Source<'a>> {
+    fn all(&self) -> impl Iterator<Item = &ShardColumn<'a>> {
         self.few.iter().flatten().chain(&self.many)
     }
 
     #[inline]
-    fn owner(&self, vertex: TermId) -> Option<&Source<'a>> {
+    fn owner(&self, vertex: TermId) -> Option<&ShardColumn<'a>> {
         self.of(self.placement.owner(vertex))
     }
 
@@ -129,7 +129,7 @@ impl<'a> Sources<'a> {
 
     /// Looks up to [`BLOCK`] vertices up.
     #[inline]
-    fn look_up(&self, vertices: &[TermId], found: &mut Found<'a>) {
+    fn look_up(&self, vertices: &[TermId], found: &mut BlockLists<'a>) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if std::arch::is_x86_feature_detected!("popcnt") {
             // SAFETY: the machine has what the function was compiled for.
@@ -142,12 +142,12 @@ impl<'a> Sources<'a> {
     /// As below, for machines that count bits in one instruction.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[target_feature(enable = "popcnt")]
-    fn look_up_counting(&self, vertices: &[TermId], found: &mut Found<'a>) {
+    fn look_up_counting(&self, vertices: &[TermId], found: &mut BlockLists<'a>) {
         self.look_up_anyhow(vertices, found);
     }
 
     #[inline(always)]
-    fn look_up_anyhow(&self, vertices: &[TermId], found: &mut Found<'a>) {
+    fn look_up_anyhow(&self, vertices: &[TermId], found: &mut BlockLists<'a>) {
         match self.few[0] {
             // With one shard the source of each vertex is known.
             Some(only) if self.placement.shards() == 1 => {
@@ -160,9 +160,9 @@ impl<'a> Sources<'a> {
     #[inline(always)]
     fn look_up_in(
         &self,
-        owner: impl Fn(TermId) -> Option<Source<'a>>,
+        owner: impl Fn(TermId) -> Option<ShardColumn<'a>>,
         vertices: &[TermId],
-        found: &mut Found<'a>,
+        found: &mut BlockLists<'a>,
     ) {
         const NOWHERE: u32 = u32::MAX;
         assert!(vertices.len() <= BLOCK, "a block is looked up at a time");
@@ -296,7 +296,7 @@ impl Snapshot {
             return vertices.len();
         }
         let sources = Sources::new(self, graph, predicate, direction);
-        let mut found = Found::new();
+        let mut found = BlockLists::new();
         let mut done = 0;
         for block in vertices.chunks(BLOCK) {
             sources.look_up(block, &mut found);
@@ -439,7 +439,7 @@ impl Snapshot {
         rows: &mut Vec<u32>,
     ) {
         let sources = Sources::new(self, graph, predicate, direction);
-        let mut found = Found::new();
+        let mut found = BlockLists::new();
         let mut done = 0;
         for block in vertices.chunks(BLOCK) {
             sources.look_up(block, &mut found);
@@ -500,7 +500,7 @@ impl Snapshot {
 
 /// The parts of its sources that a walk along an index vertex needs.
 impl<'a> Sources<'a> {
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Source<'a>> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &ShardColumn<'a>> {
         self.all()
     }
 
@@ -515,7 +515,7 @@ impl<'a> Sources<'a> {
     /// The list of a vertex of this source that is not at a known place of its image.
     pub(crate) fn read<'b>(
         &self,
-        source: &Source<'b>,
+        source: &ShardColumn<'b>,
         vertex: TermId,
         scratch: &'b mut Vec<TermId>,
     ) -> &'b [TermId] {
@@ -525,7 +525,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-impl<'a> Source<'a> {
+impl<'a> ShardColumn<'a> {
     pub(crate) fn generation(&self) -> &'a Generation {
         self.generation
     }

@@ -54,7 +54,7 @@ impl Ends<'_> {
 /// Everything borrowed from it lives as long as it does. The SN of a snapshot must be stable before
 /// it is read.
 pub struct Snapshot {
-    store: Held,
+    store: StoreRef,
     pin: Arc<Pin>,
 }
 
@@ -77,22 +77,22 @@ impl StoreHold {
 }
 
 /// A snapshot's hold on its store.
-enum Held {
+enum StoreRef {
     Own(Arc<Store>),
     Shared(Arc<StoreHold>),
 }
 
-impl Held {
+impl StoreRef {
     #[inline]
     fn arc(&self) -> &Arc<Store> {
         match self {
-            Held::Own(store) => store,
-            Held::Shared(hold) => &hold.0,
+            StoreRef::Own(store) => store,
+            StoreRef::Shared(hold) => &hold.0,
         }
     }
 }
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for StoreRef {
     type Target = Store;
 
     #[inline]
@@ -104,14 +104,14 @@ impl std::ops::Deref for Held {
 impl Snapshot {
     pub(crate) fn new(store: Arc<Store>, pin: Arc<Pin>) -> Snapshot {
         Snapshot {
-            store: Held::Own(store),
+            store: StoreRef::Own(store),
             pin,
         }
     }
 
     pub(crate) fn shared(store: Arc<StoreHold>, pin: Arc<Pin>) -> Snapshot {
         Snapshot {
-            store: Held::Shared(store),
+            store: StoreRef::Shared(store),
             pin,
         }
     }

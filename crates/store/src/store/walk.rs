@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::pace::Pace;
-use crate::store::columns::{Source, Sources};
+use crate::store::columns::{ShardColumn, Sources};
 use somersault_model::TermId;
 
 /// The number of vertices of an image that are taken at a time.
@@ -14,7 +14,7 @@ const STRETCH: usize = 256;
 
 pub(crate) struct Walk<'s, 'a> {
     sources: &'s Sources<'a>,
-    parts: Vec<Part<'s, 'a>>,
+    parts: Vec<ShardWalk<'s, 'a>>,
 }
 
 /// The vertices added to and removed from a shard's image, if their lists had to be merged.
@@ -25,8 +25,8 @@ pub(crate) struct Lists {
 }
 
 /// The part of one shard, at its next vertex.
-struct Part<'s, 'a> {
-    source: Source<'a>,
+struct ShardWalk<'s, 'a> {
+    source: ShardColumn<'a>,
     came: &'s [TermId],
     went: &'s [TermId],
     next_came: usize,
@@ -44,7 +44,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         lists.clear();
         lists.resize_with(sources.parts().count(), Lists::default);
         let parts = sources.parts().zip(lists);
-        let parts = parts.map(|(source, lists)| Part::new(sources, *source, lists));
+        let parts = parts.map(|(source, lists)| ShardWalk::new(sources, *source, lists));
         Walk {
             sources,
             parts: parts.collect(),
@@ -84,8 +84,12 @@ impl<'s, 'a> Walk<'s, 'a> {
     }
 }
 
-impl<'s, 'a: 's> Part<'s, 'a> {
-    fn new(sources: &Sources<'a>, source: Source<'a>, lists: &'s mut Lists) -> Part<'s, 'a> {
+impl<'s, 'a: 's> ShardWalk<'s, 'a> {
+    fn new(
+        sources: &Sources<'a>,
+        source: ShardColumn<'a>,
+        lists: &'s mut Lists,
+    ) -> ShardWalk<'s, 'a> {
         let (mut came, mut went): (&[TermId], &[TermId]) = (&[], &[]);
         if source.has_cells() {
             let key = sources.index_key();
@@ -100,7 +104,7 @@ impl<'s, 'a: 's> Part<'s, 'a> {
             };
             (came, went) = (parts.came, parts.went);
         }
-        let mut part = Part {
+        let mut part = ShardWalk {
             source,
             came,
             went,

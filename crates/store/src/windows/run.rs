@@ -3,14 +3,14 @@
 //! pointers: a slice holds one run, and a window one or several.
 
 use crate::statistics::PredicateStatistics;
-use crate::windows::side::Side;
+use crate::windows::edge_columns::EdgeColumns;
 use somersault_model::{BatchNumber, Direction, TermId, TripleIds};
 
 /// A set of triples of one or several batches.
 #[derive(Debug, Default)]
 pub struct Run {
-    out: Side,
-    into: Side,
+    out: EdgeColumns,
+    into: EdgeColumns,
 }
 
 impl Run {
@@ -26,7 +26,7 @@ impl Run {
             .map(|(triple, at)| (triple.predicate, triple.subject, triple.object, at))
             .collect();
         rows.sort_unstable();
-        let mut out = Side::with_capacity(rows.len(), rows.len());
+        let mut out = EdgeColumns::with_capacity(rows.len(), rows.len());
         let mut turned = Vec::with_capacity(rows.len());
         for same in rows.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2)) {
             let (predicate, subject, object, _) = same[0];
@@ -37,7 +37,7 @@ impl Run {
             turned.push((predicate, object, subject));
         }
         turned.sort_unstable();
-        let mut into = Side::with_capacity(turned.len(), turned.len());
+        let mut into = EdgeColumns::with_capacity(turned.len(), turned.len());
         for (predicate, object, subject) in turned {
             into.push(predicate, object, subject);
         }
@@ -50,9 +50,9 @@ impl Run {
 
     /// Merges several runs into one, without the triples whose newest batch is before `from`.
     pub(crate) fn merge(runs: &[&Run], from: BatchNumber) -> Run {
-        let side = |of: fn(&Run) -> &Side| {
-            let sides: Vec<&Side> = runs.iter().map(|run| of(run)).collect();
-            Side::merge(&sides, from)
+        let side = |of: fn(&Run) -> &EdgeColumns| {
+            let sides: Vec<&EdgeColumns> = runs.iter().map(|run| of(run)).collect();
+            EdgeColumns::merge(&sides, from)
         };
         Run {
             out: side(|run| &run.out),
@@ -60,7 +60,7 @@ impl Run {
         }
     }
 
-    fn side(&self, direction: Direction) -> &Side {
+    fn side(&self, direction: Direction) -> &EdgeColumns {
         match direction {
             Direction::Out => &self.out,
             Direction::In => &self.into,

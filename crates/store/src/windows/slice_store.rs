@@ -28,12 +28,12 @@ struct StreamSlices {
     views: Mutex<Views>,
     bases: Mutex<Bases>,
     /// Count windows that are still held.
-    stretches: Mutex<FxHashMap<Stretch, Weak<WindowVersion>>>,
+    count_windows: Mutex<FxHashMap<CountWindowKey, Weak<WindowVersion>>>,
 }
 
 /// The first batch and the number of statements left out of it, the batch after the last and the
 /// number of statements of the last one that are in.
-type Stretch = (BatchNumber, usize, BatchNumber, usize);
+type CountWindowKey = (BatchNumber, usize, BatchNumber, usize);
 
 type Views = FxHashMap<ViewKey, Arc<Mutex<View>>>;
 
@@ -191,7 +191,12 @@ impl SliceStore {
             return WindowVersion::empty();
         };
         let key = (lo, skip, hi, upto);
-        if let Some(version) = slices.stretches.lock().get(&key).and_then(Weak::upgrade) {
+        if let Some(version) = slices
+            .count_windows
+            .lock()
+            .get(&key)
+            .and_then(Weak::upgrade)
+        {
             return version;
         }
         let (generation, mut parts) = slices.range(lo, hi);
@@ -227,12 +232,12 @@ impl SliceStore {
                 runs
             },
         ));
-        let mut stretches = slices.stretches.lock();
-        // Not each time: as many stretches may be held as there are firings under way.
-        if stretches.len() == stretches.capacity() {
-            stretches.retain(|_, version| version.strong_count() > 0);
+        let mut count_windows = slices.count_windows.lock();
+        // Not each time: as many count windows may be held as there are firings under way.
+        if count_windows.len() == count_windows.capacity() {
+            count_windows.retain(|_, version| version.strong_count() > 0);
         }
-        stretches.insert(key, Arc::downgrade(&version));
+        count_windows.insert(key, Arc::downgrade(&version));
         version
     }
 

@@ -83,7 +83,7 @@ impl WindowVersion {
             _ => {
                 has_own_run = true;
                 match before.base.and_then(|base| base.reusable(&slices, lo)) {
-                    Some(Kept {
+                    Some(RetainedRun {
                         run,
                         passed: false,
                         fresh: fresh @ ([] | [_]),
@@ -153,7 +153,11 @@ impl WindowVersion {
     }
 
     /// This version's one run, and those of `slices` that it does not hold, if it holds all others.
-    fn reusable<'a>(&'a self, slices: &'a [Arc<Slice>], lo: BatchNumber) -> Option<Kept<'a>> {
+    fn reusable<'a>(
+        &'a self,
+        slices: &'a [Arc<Slice>],
+        lo: BatchNumber,
+    ) -> Option<RetainedRun<'a>> {
         let [run] = &self.runs[..] else {
             return None;
         };
@@ -162,7 +166,7 @@ impl WindowVersion {
         let (old, fresh) = slices.split_at_checked(kept.len())?;
         let same = old.iter().zip(kept).all(|(a, b)| Arc::ptr_eq(a, b));
         let after = fresh.first().is_none_or(|slice| slice.batch() >= self.hi);
-        (same && after && !kept.is_empty()).then_some(Kept {
+        (same && after && !kept.is_empty()).then_some(RetainedRun {
             run,
             passed: gone > 0,
             fresh,
@@ -427,7 +431,7 @@ pub(crate) struct Before<'a> {
 }
 
 /// The part of an earlier version that goes into a later one.
-struct Kept<'a> {
+struct RetainedRun<'a> {
     run: &'a Arc<Run>,
     /// Whether the run also holds slices that the later version does not.
     passed: bool,
@@ -436,7 +440,7 @@ struct Kept<'a> {
 }
 
 /// One run of all slices, or of the kept run and the slices that it does not hold.
-fn merged(kept: Option<Kept<'_>>, slices: &[Arc<Slice>], lo: BatchNumber) -> Run {
+fn merged(kept: Option<RetainedRun<'_>>, slices: &[Arc<Slice>], lo: BatchNumber) -> Run {
     let (kept, fresh) = kept.map_or((None, slices), |kept| (Some(&**kept.run), kept.fresh));
     let fresh = fresh.iter().map(|slice| &**slice.run());
     let parts: Vec<&Run> = kept.into_iter().chain(fresh).collect();

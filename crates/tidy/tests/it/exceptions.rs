@@ -52,12 +52,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 
 /// Names that stand for several types of a crate.
 pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
-    ("store", "Found"),
-    ("store", "Held"),
-    ("store", "Kind"),
-    ("store", "Part"),
-    ("store", "Side"),
-    ("store", "Source"),
 ];
 
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.

@@ -1,12 +1,12 @@
 //! Counts of statements, with their values at the SNs that some reader can still ask for.
 #![allow(unsafe_code)]
 
-use super::Pass;
+use super::ApplyPass;
 use crate::lists::{Content, Counter, Key};
 use somersault_model::Operation;
 use std::ptr::NonNull;
 
-impl Pass<'_> {
+impl ApplyPass<'_> {
     pub(super) fn count(&mut self, key: Key, statements: u64, operation: Operation) {
         // SAFETY: this is the writer: nothing is freed while it works.
         let found = unsafe { self.generation.segments.find(key) };

@@ -30,7 +30,7 @@ pub(super) fn keep_effective(
         Operation::Delete => &mut effective.deletes,
     };
     match certainty {
-        Certainty::Flipped => side.extend_from_slice(ids),
+        Certainty::KnownEffective => side.extend_from_slice(ids),
         Certainty::Unknown => keep_members(content, ids, operation == Operation::Delete, side),
     }
 }

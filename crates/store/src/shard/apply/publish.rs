@@ -5,7 +5,7 @@
 //! it holds all that they see, and the replaced one is retired and not freed.
 #![allow(unsafe_code)]
 
-use super::Pass;
+use super::ApplyPass;
 use crate::lists::{self, List, Tail, changed};
 use crate::lists::{Base, FLAT_LIMIT, FreshBase};
 use crate::lists::{Block, Date, Dated, LONGEST_DATED};
@@ -22,7 +22,7 @@ const FEW_SNS: u64 = 16;
 /// tails.
 const LONGEST_KEPT: usize = 16;
 
-impl Pass<'_> {
+impl ApplyPass<'_> {
     /// Publishes a list with effective changes made at this SN.
     pub(super) fn publish_changed(
         &mut self,

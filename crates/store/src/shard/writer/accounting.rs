@@ -13,15 +13,15 @@ const ONE_SHARD: Placement = Placement::new(1);
 
 /// Bytes found by a walk.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
+struct WalkedBytes {
     live: usize,
     tails: usize,
 }
 
-fn walk(writer: &ShardWriter) -> Found {
+fn walk(writer: &ShardWriter) -> WalkedBytes {
     let (shard, state) = writer.parts();
     let mut seen = HashSet::new();
-    let mut found = Found::default();
+    let mut found = WalkedBytes::default();
     // SAFETY: this is the writer, which frees nothing meanwhile.
     unsafe {
         let generation = shard.at(u64::MAX);

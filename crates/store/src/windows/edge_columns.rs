@@ -14,7 +14,7 @@ const FEW_EDGES: usize = 64;
 /// For the i-th predicate its vertices are `vertices[vertex_starts[i]..]`, for the j-th of all
 /// vertices its neighbours are `neighbours[neighbour_starts[j]..]`, each up to the next start.
 #[derive(Debug, Clone)]
-pub(crate) struct Side {
+pub(crate) struct EdgeColumns {
     pub(crate) predicates: Vec<TermId>,
     vertex_starts: Vec<u32>,
     vertices: Vec<TermId>,
@@ -113,16 +113,16 @@ struct ByVertex {
     predicates: Box<[TermId]>,
 }
 
-impl Default for Side {
-    fn default() -> Side {
-        Side::with_capacity(0, 0)
+impl Default for EdgeColumns {
+    fn default() -> EdgeColumns {
+        EdgeColumns::with_capacity(0, 0)
     }
 }
 
-impl Side {
+impl EdgeColumns {
     /// A side without edges, with room for this many.
-    pub(crate) fn with_capacity(vertices: usize, edges: usize) -> Side {
-        Side {
+    pub(crate) fn with_capacity(vertices: usize, edges: usize) -> EdgeColumns {
+        EdgeColumns {
             predicates: Vec::new(),
             vertex_starts: vec![0],
             vertices: Vec::with_capacity(vertices),
@@ -151,12 +151,12 @@ impl Side {
     }
 
     /// Completes a side of one batch. Call it after the last edge.
-    pub(crate) fn finish_batch(mut self, batch: BatchNumber) -> Side {
+    pub(crate) fn finish_batch(mut self, batch: BatchNumber) -> EdgeColumns {
         self.oldest = batch;
         self.finish()
     }
 
-    fn finish(mut self) -> Side {
+    fn finish(mut self) -> EdgeColumns {
         self.end_vertex();
         self.end_predicate();
         assert!(
@@ -190,11 +190,11 @@ impl Side {
 
     /// The edges of all these sides, without those whose newest batch is before `from`. An edge of
     /// several sides gets the newest batch of all.
-    pub(crate) fn merge(sides: &[&Side], from: BatchNumber) -> Side {
+    pub(crate) fn merge(sides: &[&EdgeColumns], from: BatchNumber) -> EdgeColumns {
         match sides {
-            [] => Side::default(),
-            [one] => Side::merge_two(one, &Side::default(), from),
-            [left, right] => Side::merge_two(left, right, from),
+            [] => EdgeColumns::default(),
+            [one] => EdgeColumns::merge_two(one, &EdgeColumns::default(), from),
+            [left, right] => EdgeColumns::merge_two(left, right, from),
             [long, rest @ ..] => {
                 // A window that slides has one long side and some short ones, which are joined
                 // first.
@@ -203,21 +203,21 @@ impl Side {
                 let (left, right) = if long.neighbours.len() >= edges {
                     (&sides[..1], rest)
                 } else if sides.len() > FEW_SIDES && all <= FEW_EDGES * sides.len() {
-                    return Side::sorted(sides, all, from);
+                    return EdgeColumns::sorted(sides, all, from);
                 } else {
                     sides.split_at(sides.len() / 2)
                 };
-                let right = Side::merge(right, from);
+                let right = EdgeColumns::merge(right, from);
                 match left {
-                    [one] => Side::merge_two(one, &right, from),
-                    _ => Side::merge_two(&Side::merge(left, from), &right, from),
+                    [one] => EdgeColumns::merge_two(one, &right, from),
+                    _ => EdgeColumns::merge_two(&EdgeColumns::merge(left, from), &right, from),
                 }
             }
         }
     }
 
-    /// As [`Side::merge`], for sides that have `edges` edges together.
-    fn sorted(sides: &[&Side], edges: usize, from: BatchNumber) -> Side {
+    /// As [`EdgeColumns::merge`], for sides that have `edges` edges together.
+    fn sorted(sides: &[&EdgeColumns], edges: usize, from: BatchNumber) -> EdgeColumns {
         let mut all = Vec::with_capacity(edges);
         for side in sides {
             let edges = side.edges_in_order().zip(0..);
@@ -227,7 +227,7 @@ impl Side {
         // Ascending stretches, which the stable sort merges; of equal edges the newest comes first.
         all.sort();
         all.dedup_by_key(|(edge, _)| *edge);
-        let mut out = Side::with_capacity(all.len(), all.len());
+        let mut out = EdgeColumns::with_capacity(all.len(), all.len());
         for ((predicate, vertex, neighbour), Reverse(newest)) in all {
             out.push(predicate, vertex, neighbour);
             out.newest.push(newest);
@@ -239,8 +239,8 @@ impl Side {
         out
     }
 
-    fn merge_two(left: &Side, right: &Side, from: BatchNumber) -> Side {
-        let mut out = Side::with_capacity(
+    fn merge_two(left: &EdgeColumns, right: &EdgeColumns, from: BatchNumber) -> EdgeColumns {
+        let mut out = EdgeColumns::with_capacity(
             left.vertices.len() + right.vertices.len(),
             left.neighbours.len() + right.neighbours.len(),
         );
@@ -277,7 +277,7 @@ impl Side {
     /// Makes the indexes that reads of another side have asked for: readers of a window have asked
     /// the one before, and no firing has to wait for it. A side that has an index only because of
     /// this call, without a read of its own, hands nothing on.
-    pub(crate) fn prepare_as(&self, before: &Side) {
+    pub(crate) fn prepare_as(&self, before: &EdgeColumns) {
         if before.asked.get().is_some() {
             self.by_vertex();
         }
@@ -286,8 +286,8 @@ impl Side {
     /// Appends the edges of one predicate: those of a range of vertices of each side.
     fn merge_vertices(
         &mut self,
-        (left, mut these): (&Side, Range<usize>),
-        (right, mut those): (&Side, Range<usize>),
+        (left, mut these): (&EdgeColumns, Range<usize>),
+        (right, mut those): (&EdgeColumns, Range<usize>),
         from: BatchNumber,
     ) {
         while !these.is_empty() && !those.is_empty() {
@@ -313,7 +313,7 @@ impl Side {
     }
 
     /// Appends a vertex with its edges.
-    fn take_vertex(&mut self, side: &Side, at: usize, from: BatchNumber) {
+    fn take_vertex(&mut self, side: &EdgeColumns, at: usize, from: BatchNumber) {
         self.take_edges(side, side.edges(at), from);
         self.add_vertex(side.vertices[at]);
     }
@@ -330,8 +330,8 @@ impl Side {
     /// Appends the edges of one vertex: those of a range of each side.
     fn merge_edges(
         &mut self,
-        (left, mut these): (&Side, Range<usize>),
-        (right, mut those): (&Side, Range<usize>),
+        (left, mut these): (&EdgeColumns, Range<usize>),
+        (right, mut those): (&EdgeColumns, Range<usize>),
         from: BatchNumber,
     ) {
         while !these.is_empty() && !those.is_empty() {
@@ -355,7 +355,7 @@ impl Side {
         self.take_edges(right, those, from);
     }
 
-    fn take_edges(&mut self, side: &Side, edges: Range<usize>, from: BatchNumber) {
+    fn take_edges(&mut self, side: &EdgeColumns, edges: Range<usize>, from: BatchNumber) {
         let neighbours = &side.neighbours[edges.clone()];
         if side.newest.is_empty() {
             if side.oldest >= from {
@@ -453,7 +453,7 @@ impl Side {
         })
     }
 
-    /// The edge at a place of [`Side::edges_in_order`].
+    /// The edge at a place of [`EdgeColumns::edges_in_order`].
     pub(crate) fn edge(&self, at: usize) -> (TermId, TermId, TermId) {
         let vertex_at = self.neighbour_starts.count_up_to(at) - 1;
         let starts = &self.vertex_starts;
@@ -482,7 +482,7 @@ impl ByVertex {
         size_of_val(&*self.vertices) + size_of_val(&*self.starts) + size_of_val(&*self.predicates)
     }
 
-    fn of(side: &Side) -> ByVertex {
+    fn of(side: &EdgeColumns) -> ByVertex {
         let mut pairs: Vec<(TermId, TermId)> = Vec::with_capacity(side.vertices.len());
         for (at, predicate) in side.predicates.iter().enumerate() {
             let vertices = side.vertices[side.vertex_range(at)].iter();
