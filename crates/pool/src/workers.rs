@@ -242,8 +242,8 @@ mod tests {
         priority(this_thread().expect("threads have numbers here"))
     }
 
-    /// Creates `count` workers that do the work they receive: long work, which lasts until the thread
-    /// has stepped back, or short work.
+    /// Creates `count` workers that do the work they receive: long work, which lasts until the
+    /// thread has stepped back, or short work.
     fn workers(count: usize, work: Receiver<bool>, tell: Sender<Seen>) -> Roster {
         let normal = own_priority();
         let begin = move |worker: Arc<Worker>| {

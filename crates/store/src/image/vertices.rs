@@ -19,8 +19,8 @@ const MOST_BUCKET_BITS: u32 = VIRTUAL_SHARDS.ilog2();
 const NO_SECTION: u8 = u8::MAX;
 
 /// Numbers the dictionary terms that a shard owns, except transient ones: each virtual shard has
-/// room for as many as the fullest has. They differ little, since terms are hashed. Within a tag numbers
-/// ascend as ids do.
+/// room for as many as the fullest has. They differ little, since terms are hashed. Within a tag
+/// numbers ascend as ids do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Numbering {
     /// The first virtual shard of the shard's range.

@@ -1,8 +1,8 @@
 //! One SN's changes to one shard: from half edges to lists, index vertices and counts.
 //!
-//! Every list of the shard goes through [`ApplyPass::change`]. It keeps the two rules of the store: only
-//! effective changes leave a trace (RDF is a set), and what a reader at an earlier SN sees stays
-//! (a list born in this very SN may be rewritten, any other gets dates or a tail).
+//! Every list of the shard goes through [`ApplyPass::change`]. It keeps the two rules of the store:
+//! only effective changes leave a trace (RDF is a set), and what a reader at an earlier SN sees
+//! stays (a list born in this very SN may be rewritten, any other gets dates or a tail).
 #![allow(unsafe_code)]
 
 mod counts;
@@ -338,8 +338,8 @@ impl<'a> ApplyPass<'a> {
         self.change_cell(key, None, ids, operation, certainty)
     }
 
-    /// As [`ApplyPass::change`], for the neighbours of a vertex, which are `in_image` unless there is a
-    /// cell.
+    /// As [`ApplyPass::change`], for the neighbours of a vertex, which are `in_image` unless there
+    /// is a cell.
     fn change_list(
         &mut self,
         key: Key,

@@ -55,4 +55,4 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
 ];
 
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.
-pub(crate) const WITHOUT_RANKS: &[&str] = &["model", "sim", "somersault", "stream"];
+pub(crate) const WITHOUT_RANKS: &[&str] = &["sim", "somersault", "stream"];
