@@ -12,14 +12,16 @@ mod placement;
 mod statement;
 mod term_id;
 mod time;
+mod virtual_shard;
 
 pub use hash::term_hash;
 pub use lease::{Epoch, Lease};
 pub use limits::Limits;
-pub use placement::{Placement, STRIPE, ShardId, VIRTUAL_SHARDS, VirtualShard};
+pub use placement::{Placement, STRIPE, ShardId};
 pub use statement::{Direction, Mutation, Operation, QuadIds, TimedTriple, TripleIds};
 pub use term_id::{Tag, TermId};
 pub use time::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid, VectorTimestamp};
+pub use virtual_shard::{VIRTUAL_SHARDS, VirtualShard};
 
 use oxrdf::TermRef;
 

@@ -2,9 +2,8 @@
 //! tag 4 bits | virtual shard 12 | sequence 48 for dictionary terms, tag 4 | value 60 for inline
 //! ones. Never renumber a tag.
 
-use crate::VirtualShard;
+use crate::virtual_shard::VirtualShard;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The kind of term that an id stands for: the upper four bits of the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -188,26 +187,6 @@ impl TermId {
             VirtualShard::truncated((crate::hash::mix(self.0) >> 52) as u16)
         } else {
             VirtualShard::truncated(0)
-        }
-    }
-}
-
-impl fmt::Debug for TermId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            TermId::UNBOUND => f.write_str("unbound"),
-            TermId::DEFAULT_GRAPH => f.write_str("default-graph"),
-            id if id.is_in_dictionary() => write!(
-                f,
-                "{:?}:{:03x}:{}",
-                id.tag(),
-                id.virtual_shard().number(),
-                id.sequence()
-            ),
-            id => match crate::inline::decode(id) {
-                Some(literal) => write!(f, "{literal}"),
-                None => write!(f, "{:?}:{}", id.tag(), id.payload()),
-            },
         }
     }
 }

@@ -15,11 +15,6 @@ impl EventTime {
     /// After every event time.
     pub const MAX: EventTime = EventTime(i64::MAX);
 
-    /// The time as an `xsd:dateTime` in UTC, for messages to people: `2026-03-01T12:00:00Z`.
-    pub fn to_iso(self) -> String {
-        crate::inline::iso_time(self)
-    }
-
     /// This much later; saturates at the ends of time.
     #[must_use]
     pub const fn plus(self, span: Millis) -> EventTime {

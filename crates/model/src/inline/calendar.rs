@@ -135,18 +135,21 @@ impl DateTime {
     }
 }
 
-/// A time in UTC; milliseconds are written where there are some.
-pub(crate) fn iso_time(at: EventTime) -> String {
-    let mut text = String::new();
-    let fraction_digits = if at.0.rem_euclid(1000) == 0 { 0 } else { 3 };
-    DateTime {
-        utc: at,
-        offset_minutes: Some(0),
-        fraction_digits,
-        zulu: true,
+impl EventTime {
+    /// The time as an `xsd:dateTime` in UTC, for messages to people: `2026-03-01T12:00:00Z`.
+    /// Milliseconds are written where there are some.
+    pub fn to_iso(self) -> String {
+        let mut text = String::new();
+        let fraction_digits = if self.0.rem_euclid(1000) == 0 { 0 } else { 3 };
+        DateTime {
+            utc: self,
+            offset_minutes: Some(0),
+            fraction_digits,
+            zulu: true,
+        }
+        .write(&mut text);
+        text
     }
-    .write(&mut text);
-    text
 }
 
 impl CalendarDate {

@@ -15,7 +15,6 @@
 mod calendar;
 mod number;
 
-pub(crate) use calendar::iso_time;
 pub use calendar::{CalendarDate, DateTime, date, date_time};
 pub use number::{Decimal, Numeric, numeric};
 
@@ -23,6 +22,7 @@ use crate::{Tag, TermId};
 use number::Spelled;
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, LiteralRef, NamedNodeRef};
+use std::fmt;
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 const INTEGER_BIAS: i64 = 1 << 59;
@@ -48,6 +48,26 @@ const DERIVED: [(&str, NamedNodeRef<'static>, i64, i64); 12] = {
         ("negativeInteger", xsd::NEGATIVE_INTEGER, MIN, -1),
     ]
 };
+
+impl fmt::Debug for TermId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            TermId::UNBOUND => f.write_str("unbound"),
+            TermId::DEFAULT_GRAPH => f.write_str("default-graph"),
+            id if id.is_in_dictionary() => write!(
+                f,
+                "{:?}:{:03x}:{}",
+                id.tag(),
+                id.virtual_shard().number(),
+                id.sequence()
+            ),
+            id => match decode(id) {
+                Some(literal) => write!(f, "{literal}"),
+                None => write!(f, "{:?}:{}", id.tag(), id.payload()),
+            },
+        }
+    }
+}
 
 /// The id of a literal that has an inline form, else `None`: it belongs in the dictionary.
 pub fn encode(literal: LiteralRef<'_>) -> Option<TermId> {
