@@ -51,8 +51,7 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 ];
 
 /// Names that stand for several types of a crate.
-pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
-];
+pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[];
 
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.
 pub(crate) const WITHOUT_RANKS: &[&str] = &["sim", "somersault", "stream"];
