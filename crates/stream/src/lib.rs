@@ -5,6 +5,15 @@
 //! and carries out its outputs: [`Coordinator::admit`] → log → [`Coordinator::apply`] →
 //! [`Coordinator::next_due_cut`] → log → apply → … → [`Coordinator::on_stable`] →
 //! [`Coordinator::on_fired`].
+//!
+//! Rooms, lowest first: protocol, streams, output, closes, queries, admission, coordinator.
+//!
+//! A room is a folder or a file; it imports from rooms before it in that list, never from one after
+//! it. `streams` is the home of data: sources, gates, sequence numbers, batches, BUDGET. `closes`
+//! and `queries` are the planner: times and counts, and no term (`tidy` checks it), so that a
+//! planner can stand apart from the homes of streams one day. `admission` reads all of it and
+//! decides what is logged. The coordinator owns the machines and dispatches; a handler borrows
+//! those that it needs.
 
 mod admission;
 mod closes;
@@ -15,7 +24,6 @@ mod queries;
 mod streams;
 
 pub use coordinator::Coordinator;
-pub use coordinator::status::{NamePosition, QueryStatus, Reached, StreamStatus};
 pub use output::{JoiningMember, Output, Pause, QueryChange, QueryEvent};
 pub use protocol::declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
@@ -27,7 +35,7 @@ pub use protocol::refusal::{Refusal, RefusalKind};
 pub use protocol::statements::{
     Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad, Record,
 };
-pub use queries::MemberId;
+pub use protocol::status::{MemberId, NamePosition, QueryStatus, Reached, StreamStatus};
 pub use streams::adaptor::{StreamTerms, Timing};
 pub use streams::ahead::StreamLimits;
 pub use streams::clock::StreamClock;

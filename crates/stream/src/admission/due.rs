@@ -4,9 +4,10 @@
 //! the input. It counts closes that fire; closes that are passed in bulk cost nothing and are not
 //! counted.
 
-use crate::closes::groups::{BULK_RUN, Group, just_before};
+use super::Admitter;
+use crate::closes::close_group::{Group, just_before};
+use crate::closes::close_groups::BULK_RUN;
 use crate::closes::schedule::WindowShape;
-use crate::coordinator::Coordinator;
 use crate::protocol::input::{Input, ReadPush};
 use crate::protocol::refusal::Refusal;
 use crate::streams::Streams;
@@ -51,14 +52,14 @@ impl<'s, T> Reach<'s, T> {
 
 impl<T: Iterator<Item = EventTime> + Clone> Reach<'_, T> {
     fn uid(&self) -> StreamUid {
-        self.stream.uid
+        self.stream.uid()
     }
 
     /// Where the stream begins, if it has not begun before.
     fn begin(&self) -> Option<EventTime> {
         let first = self.times.clone().next();
         let first = first.map(|first| first.minus(self.stream.lateness()));
-        self.stream.begin.or(first).or(self.to)
+        self.stream.begin().or(first).or(self.to)
     }
 
     fn batches(&self) -> BTreeSet<BatchNumber> {
@@ -67,27 +68,27 @@ impl<T: Iterator<Item = EventTime> + Clone> Reach<'_, T> {
     }
 }
 
-impl Coordinator {
+impl Admitter<'_> {
     /// Refuses an input that would make too many closes of one query due.
     pub(crate) fn check_closes<T: Iterator<Item = EventTime> + Clone>(
         &self,
         reaches: &[Reach<'_, T>],
     ) -> Result<(), Refusal> {
-        let most = self.limits.closes_at_once;
+        let most = self.home.limits().closes_at_once;
         for reach in reaches {
             let Some(to) = reach.to.filter(|_| reach.to > reach.stream.watermark()) else {
                 continue;
             };
-            for group in self.groups.waiting_at(reach.stream, to) {
+            for group in self.groups.waiting_at(reach.uid(), to) {
                 let Some((first, ready)) = self.closes_between(group, reaches) else {
                     continue;
                 };
-                let schedule = &group.key.schedule;
+                let schedule = group.schedule();
                 let closes = schedule.count(first, ready);
                 if closes <= most {
                     continue;
                 }
-                let content = Content::new(&self.streams, reaches);
+                let content = Content::new(self.streams(), reaches);
                 if group.firings_between(&content, first, ready, most) <= most {
                     continue;
                 }
@@ -112,21 +113,20 @@ impl Coordinator {
         reaches: &[Reach<'_, T>],
     ) -> Option<(EventTime, EventTime)> {
         let reach_of = |uid: StreamUid| reaches.iter().find(|reach| reach.uid() == uid);
-        let streams = || group.key.streams.iter().map(|uid| &self.streams[uid]);
+        let streams = || group.streams().iter().map(|uid| &self.streams()[uid]);
         let times = streams().map(|stream| {
-            let reached = reach_of(stream.uid).and_then(|reach| reach.to);
+            let reached = reach_of(stream.uid()).and_then(|reach| reach.to);
             reached.max(stream.watermark())
         });
         let ready = times.min()??;
-        let first = match group.next {
+        let first = match group.next() {
             Some(next) => next,
             None => {
                 let began = streams().filter_map(|stream| {
-                    reach_of(stream.uid).map_or(stream.begin, |reach| reach.begin())
+                    reach_of(stream.uid()).map_or(stream.begin(), |reach| reach.begin())
                 });
                 group
-                    .key
-                    .schedule
+                    .schedule()
                     .first_after(began.chain(group.first_base()).max()?)
             }
         };
@@ -135,16 +135,58 @@ impl Coordinator {
 
     /// How far the clock may move a stream at once. It moves the stream on when the closes until
     /// then are cut.
-    pub(crate) fn within_closes(&self, stream: &Stream, time: EventTime) -> EventTime {
+    fn within_closes(&self, stream: &Stream, time: EventTime) -> EventTime {
         match self.check_closes(&[Reach::of_advance(stream, time)]) {
             Err(Refusal::TooManyCloses { step, .. }) => step,
             _ => time,
         }
     }
 
+    /// The advances of IDLE and ARRIVAL TIME streams that are worth a record at this time: those
+    /// that close a batch or let a query go on.
+    pub(crate) fn advances_by_clock(&self, now_ms: i64) -> Vec<Input> {
+        let mut to = Vec::new();
+        let mut inputs = Vec::new();
+        for stream in self.streams().values() {
+            // Where closes are behind, the clock waits for them.
+            let time = match stream.is_arrival_time() {
+                _ if self.groups.is_due_over(stream.uid()) => None,
+                true => Some(EventTime(now_ms)),
+                false => stream.clock().time_by_clock(now_ms),
+            };
+            let Some(time) = time.filter(|time| self.is_worth_a_record(stream, *time)) else {
+                continue;
+            };
+            // After the machine has slept, time advances in steps, each received when the clock
+            // reached it.
+            let step = self.within_closes(stream, time);
+            let received_ms = now_ms.saturating_sub(time.0.saturating_sub(step.0));
+            match step < time && self.is_worth_a_record(stream, step) {
+                true => inputs.push(Input::Advance {
+                    received_ms,
+                    to: vec![(stream.iri().to_owned(), step)],
+                }),
+                false => to.push((stream.iri().to_owned(), time)),
+            }
+        }
+        if !to.is_empty() {
+            inputs.push(Input::Advance {
+                received_ms: now_ms,
+                to,
+            });
+        }
+        inputs
+    }
+
+    /// Whether an advance to `time` would close a batch or let a group go on.
+    fn is_worth_a_record(&self, stream: &Stream, time: EventTime) -> bool {
+        let is_wanted = || stream.closes_batch_at(time) || self.groups.waits_at(stream.uid(), time);
+        Some(time) > stream.watermark() && is_wanted()
+    }
+
     /// Whether an input has to wait until closes that are due are cut: it would make more closes of
     /// the same streams due, or it replaces a query that has yet to answer them.
-    pub fn waits_for_closes(&self, input: &Input) -> bool {
+    pub(crate) fn waits_for_closes(&self, input: &Input) -> bool {
         if self.groups.next_due().is_none() {
             return false;
         }
@@ -162,25 +204,9 @@ impl Coordinator {
     }
 
     /// The queries and cohorts that window the streams of a push or an advance.
-    pub fn fed_by(&self, input: &Input) -> impl Iterator<Item = QueryUid> + '_ {
+    pub(crate) fn fed_by(&self, input: &Input) -> impl Iterator<Item = QueryUid> + '_ {
         let uids: Vec<StreamUid> = self.streams_of(input).collect();
-        let streams = uids.into_iter().filter_map(|uid| self.streams.get(&uid));
-        streams.flat_map(|stream| stream.windowed_by.keys().copied())
-    }
-
-    /// The queries and cohorts whose close is due next.
-    pub fn queries_due_next(&self) -> Vec<QueryUid> {
-        let Some(close) = self.groups.next_due() else {
-            return Vec::new();
-        };
-        let groups = self.groups.due_at(close);
-        let members = groups.into_iter().map(|id| self.groups.get(id));
-        members.flat_map(|group| group.members_at(close)).collect()
-    }
-
-    /// How many closes wait for their cut, including those that will be passed in bulk.
-    pub fn closes_due(&self) -> u64 {
-        self.groups.closes_due(&self.streams)
+        uids.into_iter().flat_map(|uid| self.queries.windowing(uid))
     }
 
     /// The streams that a push or an advance moves.
@@ -192,7 +218,7 @@ impl Coordinator {
             _ => Vec::new(),
         };
         let uids: Vec<StreamUid> = (named.into_iter())
-            .filter_map(|iri| self.streams.uid_of(iri))
+            .filter_map(|iri| self.streams().uid_of(iri))
             .collect();
         uids.into_iter()
     }
@@ -247,7 +273,7 @@ impl Group {
         ready: EventTime,
         most: u64,
     ) -> u64 {
-        let schedule = &self.key.schedule;
+        let schedule = self.schedule();
         // Of a long run of empty closes the last one fires.
         let of_run = |closes: u64| if closes > BULK_RUN { 1 } else { closes };
         let mut fired = 0;
@@ -274,7 +300,7 @@ impl Group {
     ) -> Option<(EventTime, EventTime)> {
         while close <= ready {
             let mut later: Option<EventTime> = None;
-            for (uid, shape) in self.windows.keys() {
+            for (uid, shape) in self.windows() {
                 let stream = &content.streams[uid];
                 let WindowShape::Span(span) = shape else {
                     // Once it holds something it always does.
@@ -300,7 +326,7 @@ impl Group {
                 let shown_from = span.first_close_over(first.end(stream.interval()));
                 later = Some(later.map_or(shown_from, |later| later.min(shown_from)));
             }
-            close = self.key.schedule.first_at_or_after(later?);
+            close = self.schedule().first_at_or_after(later?);
         }
         None
     }

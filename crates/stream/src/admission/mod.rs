@@ -4,32 +4,60 @@
 //! Before changing anything here: admission changes nothing, so that a refused input leaves no
 //! trace; and whatever it lets through must apply without a question later, in recovery too.
 
-pub(crate) mod due;
+mod due;
 mod push;
 mod queries;
+mod successors;
 
-use crate::admission::due::Reach;
-use crate::coordinator::Coordinator;
+use crate::closes::close_groups::Groups;
+use crate::closes::cuts::Cuts;
+use crate::closes::unfinished::UnfinishedFirings;
 use crate::protocol::input::{Admission, Input, Repeat};
 use crate::protocol::refusal::Refusal;
-use crate::queries::MemberView;
+use crate::protocol::statements::Record;
+use crate::queries::{MemberView, PlannedNeeds, Queries};
+use crate::streams::Streams;
 use crate::streams::adaptor::FARTHEST_MS;
 use crate::streams::ahead::AheadGate;
+use crate::streams::home::StreamHome;
 use crate::streams::judge::check_range;
 use crate::streams::stream::Stream;
+use due::Reach;
 use somersault_lang::CreateStream;
 use somersault_lang::token::have_same_tokens;
-use somersault_log::{
-    AdvanceRecord, Command, CommandRecord, LoadRecord, Record, Resolved, UpdateRecord,
-};
-use somersault_model::{EventTime, QueryUid};
+use somersault_log::{AdvanceRecord, Command, CommandRecord, LoadRecord, Resolved, UpdateRecord};
+use somersault_model::EventTime;
 
-impl Coordinator {
+/// What admission reads.
+pub(crate) struct Admitter<'c> {
+    pub(crate) home: &'c StreamHome,
+    pub(crate) groups: &'c Groups,
+    pub(crate) queries: &'c Queries,
+    pub(crate) cuts: &'c Cuts,
+    pub(crate) unfinished: &'c UnfinishedFirings,
+}
+
+impl<'c> Admitter<'c> {
+    fn streams(&self) -> &'c Streams {
+        self.home.streams()
+    }
+
+    fn needs(&self) -> PlannedNeeds<'c> {
+        PlannedNeeds::new(self.groups, self.queries, self.unfinished)
+    }
+
+    /// Whether a push of this many statements would be within BUDGET; `true` for an unknown stream.
+    pub(crate) fn has_room(&self, iri: &str, statements: usize) -> bool {
+        let stream = self.streams().find(iri);
+        let has_room = |stream| (self.streams()).has_room(stream, statements, &self.needs());
+        stream.is_none_or(has_room)
+    }
+
     /// Checks an input against the state and says what to log. Changes nothing.
     ///
     /// # Errors
     /// Why it is refused, in a sentence with the place and the remedy.
-    pub fn admit(&self, input: Input) -> Result<Admission, Refusal> {
+    pub(crate) fn admit(&self, input: Input) -> Result<Admission, Refusal> {
         match input {
             Input::Push(push) => self.admit_push(push),
             Input::ReadPush(push) => self.admit_read_push(push),
@@ -79,11 +107,11 @@ impl Coordinator {
                 inserts,
             } => {
                 if let Some(evaluated_at) = evaluated_at
-                    && (evaluated_at != self.last_cut || !self.effects.is_empty())
+                    && (evaluated_at != self.cuts.last() || self.home.has_effects())
                 {
                     return Err(Refusal::Overtaken {
                         evaluated_at,
-                        newest: self.last_cut,
+                        newest: self.cuts.last(),
                     });
                 }
                 Ok(Admission::Record(Record::Update(UpdateRecord {
@@ -96,15 +124,15 @@ impl Coordinator {
         }
     }
 
-    fn known_stream(&self, iri: &str) -> Result<&Stream, Refusal> {
-        self.streams
+    fn known_stream(&self, iri: &str) -> Result<&'c Stream, Refusal> {
+        self.streams()
             .find(iri)
             .ok_or_else(|| Refusal::UnknownStream {
                 stream: iri.to_owned(),
             })
     }
 
-    pub(crate) fn known_query(&self, name: &str) -> Result<MemberView<'_>, Refusal> {
+    fn known_query(&self, name: &str) -> Result<MemberView<'c>, Refusal> {
         self.queries
             .find(name)
             .ok_or_else(|| Refusal::UnknownQuery {
@@ -124,7 +152,7 @@ impl Coordinator {
                 .check_source("advance the streams that it windows")?;
             check_range(iri, *time)?;
             // Where the clock alone moves a stream it cannot be wrong about the clock.
-            if stream.time_by_clock(received_ms) != Some(*time) {
+            if stream.clock().time_by_clock(received_ms) != Some(*time) {
                 let mut ahead = AheadGate::new(stream.clock(), received_ms);
                 ahead.pass(*time).map_err(|far| Refusal::AdvanceTooFar {
                     stream: iri.clone(),
@@ -162,20 +190,20 @@ impl Coordinator {
     ) -> Result<Admission, Refusal> {
         let iri = declaration.iri.as_str();
         if let Ok(existing) = self.known_stream(iri) {
-            if existing.namespace == namespace
-                && have_same_tokens(&existing.declaration.text, &declaration.text)
+            if existing.namespace() == namespace.as_deref()
+                && have_same_tokens(&existing.declaration().text, &declaration.text)
             {
-                return Ok(Admission::Repeat(Repeat::Stream(existing.uid)));
+                return Ok(Admission::Repeat(Repeat::Stream(existing.uid())));
             }
             return Err(Refusal::StreamConflict {
                 stream: iri.to_owned(),
-                text: existing.declaration.text.clone(),
+                text: existing.declaration().text.clone(),
             });
         }
         check_span("BATCH", format!("stream <{iri}>"), declaration.batch.0)?;
         let resolved = Resolved {
-            sn: self.last_cut,
-            stream: Some(self.streams.next_uid()),
+            sn: self.cuts.last(),
+            stream: Some(self.streams().next_uid()),
             ..Resolved::default()
         };
         let command_given = Command::CreateStream {
@@ -201,15 +229,15 @@ impl Coordinator {
             .clock()
             .check_source("its time follows from its query")?;
         // A query would have fired for closes that come a second time.
-        if let Some(queries) = self.readers_of(stream) {
+        if let Some(queries) = self.queries.readers_of(stream.uid()) {
             return Err(Refusal::StreamInUse {
                 stream: iri,
                 queries,
             });
         }
         let resolved = Resolved {
-            sn: self.last_cut,
-            stream: Some(self.streams.next_uid()),
+            sn: self.cuts.last(),
+            stream: Some(self.streams().next_uid()),
             ..Resolved::default()
         };
         Ok(command(received_ms, Command::ResetStream { iri }, resolved))
@@ -218,46 +246,18 @@ impl Coordinator {
     fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
         stream.clock().check_source("DROP QUERY ends both")?;
-        if let Some(queries) = self.readers_of(stream) {
+        if let Some(queries) = self.queries.readers_of(stream.uid()) {
             return Err(Refusal::StreamInUse {
                 stream: iri,
                 queries,
             });
         }
         let resolved = Resolved {
-            sn: self.last_cut,
-            stream: Some(stream.uid),
+            sn: self.cuts.last(),
+            stream: Some(stream.uid()),
             ..Resolved::default()
         };
         Ok(command(received_ms, Command::DropStream { iri }, resolved))
-    }
-
-    /// The names of the members of these cohorts, up to a number, and how many members there are.
-    fn names_of(
-        &self,
-        cohorts: impl Iterator<Item = QueryUid>,
-        shown: usize,
-    ) -> (Vec<&str>, usize) {
-        let mut names: Vec<&str> = Vec::with_capacity(shown);
-        let mut all = 0;
-        for cohort in cohorts.filter_map(|uid| self.queries.get(uid)) {
-            all += cohort.members.len();
-            names.extend(cohort.members.names().take(shown - names.len()));
-        }
-        names.sort_unstable();
-        (names, all)
-    }
-
-    /// The queries that window a stream, as a list for people; `None` where there are none.
-    pub(crate) fn readers_of(&self, stream: &Stream) -> Option<String> {
-        const NAMED: usize = 5;
-        let (names, count) = self.names_of(stream.windowed_by.keys().copied(), NAMED);
-        let mut queries = names.join(", ");
-        let unnamed = count - names.len();
-        if unnamed > 0 {
-            queries.push_str(&format!(" and {unnamed} more queries"));
-        }
-        (!queries.is_empty()).then_some(queries)
     }
 }
 

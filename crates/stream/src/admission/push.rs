@@ -3,21 +3,17 @@
 //! Before changing anything here: a push is judged twice, before its terms are interned and again
 //! in its turn, so the judgement depends on the state and the times alone.
 
-use crate::admission::due::Reach;
-use crate::closes::groups::Groups;
-use crate::coordinator::Coordinator;
+use super::Admitter;
+use super::due::Reach;
 use crate::protocol::firing::FiringKey;
 use crate::protocol::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
 use crate::protocol::refusal::Refusal;
-use crate::protocol::statements::PushStatements;
-use crate::queries::Queries;
-use crate::streams::Streams;
-use crate::streams::stream::Stream;
+use crate::protocol::statements::{PushStatements, Record};
 use oxrdf::Quad;
-use somersault_log::{DerivedRecord, PushRecord, Record, StreamStatement};
+use somersault_log::{DerivedRecord, PushRecord, StreamStatement};
 use somersault_model::EventTime;
 
-impl Coordinator {
+impl Admitter<'_> {
     pub(super) fn admit_push(&self, push: Push) -> Result<Admission, Refusal> {
         let head = PushHead {
             stream: push.stream,
@@ -62,7 +58,7 @@ impl Coordinator {
     /// # Errors
     /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see
     /// [`Refusal::about`].
-    pub fn judge_push(
+    pub(crate) fn judge_push(
         &self,
         head: &PushHead,
         received_ms: i64,
@@ -84,43 +80,8 @@ impl Coordinator {
             let reach = Reach::of_push(stream, &head.source, passed.source, times);
             self.check_closes(&[reach])?;
         }
-        self.judge_budget(stream, head, count)?;
+        self.streams().judge_budget(stream, count, &self.needs())?;
         Ok(PushVerdict::Taken(passed.by_clock))
-    }
-
-    /// Checks that a stream, and those derived from it, have room for this many statements.
-    fn judge_budget(&self, stream: &Stream, head: &PushHead, count: usize) -> Result<(), Refusal> {
-        if let Some(held_bytes) = stream.over_budget(count) {
-            return Err(Refusal::OverBudget {
-                stream: head.stream.clone(),
-                held_bytes,
-                budget_bytes: stream.declaration.budget_bytes,
-                reason: self.holders().holder_of(&self.streams, stream),
-            });
-        }
-        match self.holders().refusal_below(&self.streams, stream) {
-            Some(refusal) => Err(refusal),
-            None => Ok(()),
-        }
-    }
-
-    fn holders(&self) -> Holders<'_> {
-        Holders {
-            groups: &self.groups,
-            queries: &self.queries,
-        }
-    }
-
-    /// Shows on the clocks of streams what they hold.
-    pub(crate) fn publish_clocks(&mut self) {
-        let holders = Holders {
-            groups: &self.groups,
-            queries: &self.queries,
-        };
-        self.streams.publish(
-            |streams, stream| holders.holder_of(streams, stream),
-            |streams, stream| holders.refusal_below(streams, stream),
-        );
     }
 
     pub(super) fn admit_derived(
@@ -129,7 +90,7 @@ impl Coordinator {
         key: FiringKey,
         statements: Vec<Quad>,
     ) -> Admission {
-        if self.has_derived(&key) {
+        if self.queries.has_derived(&key) {
             return Admission::Repeat(Repeat::Derived);
         }
         Admission::Record(Record::Derived(DerivedRecord {
@@ -140,58 +101,6 @@ impl Coordinator {
             received_ms,
             statements,
         }))
-    }
-}
-
-/// Finds what holds the slices of streams.
-struct Holders<'c> {
-    groups: &'c Groups,
-    queries: &'c Queries,
-}
-
-impl Holders<'_> {
-    /// The refusal of pushes to a stream, if one that it feeds is full.
-    fn refusal_below(&self, streams: &Streams, stream: &Stream) -> Option<Refusal> {
-        let (below, held_bytes) = streams.full_below(stream)?;
-        Some(Refusal::OverBudget {
-            stream: below.iri().to_owned(),
-            held_bytes,
-            budget_bytes: below.declaration.budget_bytes,
-            reason: format!(
-                "what is pushed to <{}> feeds it, and {}",
-                stream.iri(),
-                self.holder_of(streams, below)
-            ),
-        })
-    }
-
-    /// Says what holds a stream's slices, and what helps.
-    fn holder_of(&self, streams: &Streams, stream: &Stream) -> String {
-        let window = stream.needs.first();
-        let first_window = window.map(|(from, _)| stream.batch_of(*from));
-        let first_firing = stream.lagging.first().map(|(batch, _)| *batch);
-        if first_firing.is_some_and(|firing| first_window.is_none_or(|window| firing < window)) {
-            return "firings that are still running read them; they go when those are done"
-                .to_owned();
-        }
-        let Some((_, group)) = window else {
-            return "the push and the batches that are still open are larger than that; push less at a time, or declare the stream with a larger BUDGET".to_owned();
-        };
-        let query = self.groups.get(*group).first_member();
-        let name = query.map_or("a query", |uid| self.queries.shown_name(uid));
-        let waits_for = self
-            .groups
-            .waits_for(*group)
-            .filter(|uid| *uid != stream.uid);
-        match waits_for.and_then(|uid| streams.get(&uid)) {
-            Some(other) => format!(
-                "query {name} holds them while it waits for stream <{}>; push to or advance that stream, PAUSE QUERY {name}, or declare the stream with a larger BUDGET",
-                other.iri()
-            ),
-            None => format!(
-                "the windows of query {name} need them; use a shorter RANGE, or declare the stream with a larger BUDGET"
-            ),
-        }
     }
 }
 

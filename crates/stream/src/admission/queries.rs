@@ -4,22 +4,23 @@
 //! Before changing anything here: a command's record carries what it resolved to (S5), so that
 //! recovery decides nothing again.
 
-use super::{check_span, command};
+use super::successors::check_is_there;
+use super::{Admitter, check_span, command};
 use crate::closes::schedule::greatest_common_divisor;
-use crate::coordinator::Coordinator;
 use crate::protocol::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::protocol::input::{Admission, Repeat, Taken};
 use crate::protocol::refusal::Refusal;
-use crate::queries::MemberView;
+use crate::protocol::statements::Record;
+use crate::queries::{MemberView, schedule_on};
 use crate::streams::stream::Stream;
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
 use somersault_lang::{Extent, Overload};
-use somersault_log::{Command, CommandRecord, Record, Resolved};
+use somersault_log::{Command, CommandRecord, Resolved};
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
 
-impl Coordinator {
+impl Admitter<'_> {
     pub(super) fn admit_drop_query(
         &self,
         received_ms: i64,
@@ -56,9 +57,9 @@ impl Coordinator {
         let uid = self.queries.next_uid();
         let mut resolved = self.resolved_first_close(uid, declaration, old.as_ref());
         if let Some(replaced) = resolved.replaced {
-            Coordinator::check_is_there(&name, replaced, &resolved.stream_times)?;
+            check_is_there(&name, replaced, &resolved.stream_times)?;
         }
-        let new_stream = self.streams.next_uid();
+        let new_stream = self.streams().next_uid();
         resolved.stream = declaration.derives.as_ref().map(|_| new_stream);
         let command_given = match old {
             None => Command::RegisterQuery {
@@ -148,7 +149,7 @@ impl Coordinator {
 
     pub(super) fn resolved_for(&self, query: QueryUid) -> Resolved {
         Resolved {
-            sn: self.last_cut,
+            sn: self.cuts.last(),
             query: Some(query),
             ..Resolved::default()
         }
@@ -165,11 +166,11 @@ impl Coordinator {
         let uids: BTreeSet<StreamUid> = declaration
             .windows
             .iter()
-            .filter_map(|window| self.streams.uid_of(window.stream.as_str()))
+            .filter_map(|window| self.streams().uid_of(window.stream.as_str()))
             .collect();
         let times = uids
             .iter()
-            .filter_map(|uid| self.streams[uid].watermark().map(|time| (*uid, time)));
+            .filter_map(|uid| self.streams()[uid].watermark().map(|time| (*uid, time)));
         let stream_times: Vec<(StreamUid, EventTime)> = times.collect();
         let replaced = old.map(|old| self.replaced(old, &uids, &stream_times));
         let latest = stream_times.iter().map(|(_, time)| *time).max();
@@ -178,7 +179,7 @@ impl Coordinator {
         let by_time = declaration.computed_every.is_some() || !declaration.counts();
         let first_close = base
             .filter(|_| by_time && stream_times.len() == uids.len())
-            .map(|base| self.schedule_of(declaration).first_after(base));
+            .map(|base| schedule_on(declaration, self.streams()).first_after(base));
         Resolved {
             stream_times,
             first_close,
@@ -222,7 +223,7 @@ impl Coordinator {
                     query: query.to_owned(),
                     stream: iri.to_owned(),
                 })?;
-            if stream.within.is_some() {
+            if stream.within().is_some() {
                 check_amendable(declaration)?;
             }
             check_batch(query, stream, window, declaration)?;

@@ -6,7 +6,9 @@
 //! of a window at its close `c` is `c−R ≤ event time < c`. The dull twin in tests/it compares all
 //! of it with a list.
 
-use crate::protocol::firing::BatchShape;
+use crate::protocol::firing::{BatchShape, BatchSpan};
+use crate::streams::adaptor::FARTHEST_MS;
+use somersault_lang::{CreateStream, Extent};
 use somersault_model::{EventTime, Millis};
 
 /// The closes of a query: the union of arithmetic progressions with one origin.
@@ -162,6 +164,35 @@ pub(crate) enum WindowShape {
 }
 
 impl WindowShape {
+    /// The shape of a window on its stream; it may depend on the stream's BATCH and KEEP.
+    pub(crate) fn new(extent: Extent, origin: EventTime, stream: &CreateStream) -> WindowShape {
+        let batch = stream.batch;
+        let (range, until, step) = match extent {
+            Extent::Time { range, until, step } => (range, until, step.unwrap_or(batch)),
+            Extent::Now => (batch, Millis(0), batch),
+            // As far back as KEEP, in whole batches.
+            Extent::All => {
+                let keep = stream.keep.0.min(FARTHEST_MS);
+                let range = (keep - keep % batch.0).max(batch.0);
+                (Millis(range), Millis(0), batch)
+            }
+            Extent::Statements { count, step } => return WindowShape::Statements { count, step },
+        };
+        WindowShape::Span(Span {
+            origin,
+            range,
+            until,
+            step,
+        })
+    }
+
+    /// Whether the window holds an amended batch of its stream at a close.
+    pub(crate) fn holds(&self, batch: &BatchSpan, close: EventTime) -> bool {
+        // Admission refuses windows of a number of statements over streams that are amended.
+        let span = self.span().map(|span| span.span_at(close));
+        span.is_some_and(|(from, to)| from <= batch.start && batch.end <= to)
+    }
+
     pub(crate) fn span(&self) -> Option<&Span> {
         match self {
             WindowShape::Span(span) => Some(span),

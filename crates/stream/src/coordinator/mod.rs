@@ -1,31 +1,35 @@
-//! The coordinator: the one state transition from log records to snapshot numbers and firings.
+//! The coordinator: the one state transition from log records to snapshot numbers and firings. It
+//! only dispatches; the state is in machines, and handlers borrow those that they need.
 //!
 //! Before changing anything here: [`Coordinator::apply`] is used live and in recovery alike, and
 //! must be a pure function of the records so far (S2, S6): no clock, no random source, no hash
 //! order. Whatever else moves the coordinator (`on_stable`, `on_fired`) must not change what
 //! `apply` does next, but for [`Output::Retire`], which follows the pace of firings.
 
-pub(crate) mod status;
+mod cutter;
+mod releaser;
+mod status;
 
-use crate::closes::amend::Amendments;
-use crate::closes::groups::{Groups, PassedRun};
-use crate::output::{Output, QueryChange};
+use crate::admission::Admitter;
+use crate::closes::close_groups::Groups;
+use crate::closes::cuts::Cuts;
+use crate::closes::unfinished::UnfinishedFirings;
+use crate::output::Output;
 use crate::protocol::declaration::{Resolve, ResolveError};
-use crate::protocol::firing::{Firing, FiringKey};
-use crate::protocol::input::{Applied, Input};
+use crate::protocol::firing::FiringKey;
+use crate::protocol::input::{Admission, Applied, Input, PushHead, PushVerdict};
+use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::Record;
-use crate::queries::{MemberView, Queries, RetiringQuery};
-use crate::streams::Streams;
-use crate::streams::adaptor::{Interner, StreamTerms};
+use crate::queries::{PlannedNeeds, Queries, Registrar, Replacements};
+use crate::streams::adaptor::StreamTerms;
 use crate::streams::ahead::StreamLimits;
 use crate::streams::clock::StreamClock;
-use crate::streams::stream::{Batch, Pushed, Stream};
-use rustc_hash::FxHashMap;
-use somersault_log::{Command, CommandRecord, DeliveredRecord, Resolved, UpdateRecord};
-use somersault_model::{
-    BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid, TermId,
-};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::streams::home::StreamHome;
+use crate::streams::stream::NewStream;
+use cutter::{Cutter, NextCut};
+use releaser::Releaser;
+use somersault_log::{Command, CommandRecord, DeliveredRecord, PlanRecord, Position, Resolved};
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
 
 /// Turns inputs into records, records into SNs, and complete streams into firings.
@@ -35,98 +39,156 @@ use std::sync::Arc;
 /// append and apply it too. When all shards have applied an SN and the log has made it durable:
 /// [`Coordinator::on_stable`]. Inputs are taken one at a time: `admit` judges by the state that the
 /// records applied so far have made.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Coordinator {
-    /// The limits that admission enforces.
-    pub(crate) limits: StreamLimits,
-    pub(crate) streams: Streams,
-    pub(crate) queries: Queries,
-    pub(crate) groups: Groups,
-
-    /// Closed batches that wait for their cut, by end.
-    pub(crate) closed: BTreeMap<(EventTime, StreamUid, BatchNumber), Batch>,
-    /// Effects that each need an SN of their own, in log order (S15).
-    pub(crate) effects: VecDeque<Effects>,
-    /// Changes of batches that were cut already; the next cut shows them.
-    pub(crate) amendments: Amendments,
-    /// Streams whose time has passed the end of a batch that no cut has shown yet.
-    pub(crate) moved: BTreeSet<StreamUid>,
-    pub(crate) last_cut: Sn,
-    pub(crate) stable: Sn,
-    /// The cuts that are not stable yet, in order.
-    pub(crate) cuts: VecDeque<Cut>,
-
-    /// For each SN with unfinished firings: their number, and the batches that they hold.
-    pub(crate) lagging: BTreeMap<Sn, Lagging>,
-    /// The SN of each unfinished firing; looked up only.
-    pub(crate) unfinished: FxHashMap<FiringKey, Sn>,
-    /// Replaced queries with unfinished firings, by the uid of their cohort.
-    pub(crate) retiring: FxHashMap<QueryUid, Vec<RetiringQuery>>,
-    /// For each name whose query replaced another: the last close that a predecessor fired for.
-    pub(crate) answered_before: BTreeMap<String, EventTime>,
-    /// How far each query's answers have been delivered; looked up only.
-    pub(crate) delivered: FxHashMap<QueryUid, DeliveredRecord>,
+    home: StreamHome,
+    planner: Planner,
 }
 
-/// Changes of the stored graphs that take an SN of their own.
-#[derive(Clone, Debug)]
-pub(crate) enum Effects {
-    Mutations(Vec<Mutation>),
-    /// Graphs to empty, then mutations.
-    Clearing(Arc<[TermId]>, Vec<Mutation>),
-    Load(Arc<[QuadIds]>),
-}
-
-/// A cut that is not stable yet.
-#[derive(Clone, Debug)]
-pub(crate) struct Cut {
-    pub(crate) sn: Sn,
-    pub(crate) stream_times: Vec<(StreamUid, EventTime)>,
-    pub(crate) firings: Vec<Firing>,
-}
-
-/// The unfinished firings of one SN.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lagging {
-    pub(crate) firings: usize,
-    pub(crate) holds: BTreeMap<StreamUid, BatchNumber>,
-}
-
-impl Default for Coordinator {
-    fn default() -> Self {
-        Coordinator::new()
-    }
+/// What says when queries fire, and over which batches: times and counts, and no term.
+#[derive(Debug, Default)]
+struct Planner {
+    queries: Queries,
+    groups: Groups,
+    cuts: Cuts,
+    unfinished: UnfinishedFirings,
+    replacements: Replacements,
 }
 
 impl Coordinator {
     /// Creates a coordinator before the first record.
     pub fn new() -> Coordinator {
-        Coordinator {
-            limits: StreamLimits::default(),
-            streams: Streams::default(),
-            queries: Queries::default(),
-            groups: Groups::default(),
-            closed: BTreeMap::new(),
-            effects: VecDeque::new(),
-            amendments: Amendments::default(),
-            moved: BTreeSet::new(),
-            last_cut: Sn::ZERO,
-            stable: Sn::ZERO,
-            cuts: VecDeque::new(),
-            lagging: BTreeMap::new(),
-            unfinished: FxHashMap::default(),
-            retiring: FxHashMap::default(),
-            answered_before: BTreeMap::new(),
-            delivered: FxHashMap::default(),
-        }
+        Coordinator::default()
     }
 
     /// Sets limits for what admission accepts. They do not affect records that are in the log.
     #[must_use]
-    pub fn with_limits(self, limits: StreamLimits) -> Coordinator {
-        Coordinator { limits, ..self }
+    pub fn with_limits(mut self, limits: StreamLimits) -> Coordinator {
+        self.home.set_limits(limits);
+        self
     }
 
+    fn admitter(&self) -> Admitter<'_> {
+        Admitter {
+            home: &self.home,
+            groups: &self.planner.groups,
+            queries: &self.planner.queries,
+            cuts: &self.planner.cuts,
+            unfinished: &self.planner.unfinished,
+        }
+    }
+
+    fn registrar(&mut self) -> Registrar<'_> {
+        Registrar {
+            home: &mut self.home,
+            groups: &mut self.planner.groups,
+            queries: &mut self.planner.queries,
+            replacements: &mut self.planner.replacements,
+            cuts: &self.planner.cuts,
+            unfinished: &self.planner.unfinished,
+        }
+    }
+
+    fn next_cut(&self) -> NextCut<'_> {
+        NextCut {
+            home: &self.home,
+            groups: &self.planner.groups,
+            cuts: &self.planner.cuts,
+        }
+    }
+
+    fn releaser<'c>(&'c mut self, out: &'c mut Vec<Output>) -> Releaser<'c> {
+        Releaser {
+            home: &mut self.home,
+            queries: &self.planner.queries,
+            cuts: &mut self.planner.cuts,
+            unfinished: &mut self.planner.unfinished,
+            replacements: &mut self.planner.replacements,
+            out,
+        }
+    }
+
+    /// Shows on the clocks of streams what they hold.
+    fn publish_clocks(&mut self) {
+        let Planner {
+            queries,
+            groups,
+            unfinished,
+            ..
+        } = &mut self.planner;
+        let mut changed = groups.take_changed();
+        changed.append(&mut unfinished.take_changed());
+        let needs = PlannedNeeds::new(groups, queries, unfinished);
+        self.home.streams_mut().publish(changed, &needs);
+    }
+}
+
+/// Admission.
+impl Coordinator {
+    /// Checks an input against the state and says what to log. Changes nothing.
+    ///
+    /// # Errors
+    /// Why it is refused, in a sentence with the place and the remedy.
+    pub fn admit(&self, input: Input) -> Result<Admission, Refusal> {
+        self.admitter().admit(input)
+    }
+
+    /// Whether a push with these event times would be taken now. Admission checks again when the
+    /// push has its turn.
+    ///
+    /// # Errors
+    /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see
+    /// [`Refusal::about`].
+    pub fn judge_push(
+        &self,
+        head: &PushHead,
+        received_ms: i64,
+        times: impl ExactSizeIterator<Item = Option<EventTime>> + Clone,
+    ) -> Result<PushVerdict, Refusal> {
+        self.admitter().judge_push(head, received_ms, times)
+    }
+
+    /// What an interner must know about a stream; `None` for an unknown stream.
+    pub fn terms_of(&self, iri: &str) -> Option<StreamTerms> {
+        Some(self.home.streams().find(iri)?.terms())
+    }
+
+    /// What every thread may know of a stream; `None` for an unknown stream.
+    pub fn clock_of(&self, iri: &str) -> Option<Arc<StreamClock>> {
+        Some(Arc::clone(self.home.streams().find(iri)?.clock()))
+    }
+
+    /// Returns the advances of IDLE and ARRIVAL TIME streams that are worth a record at this time:
+    /// those that close a batch or let a query go on. Admit, log and apply them like any input.
+    pub fn on_tick(&self, now_ms: i64) -> Vec<Input> {
+        self.admitter().advances_by_clock(now_ms)
+    }
+
+    /// Whether an input has to wait until closes that are due are cut: it would make more closes of
+    /// the same streams due, or it replaces a query that has yet to answer them.
+    pub fn waits_for_closes(&self, input: &Input) -> bool {
+        self.admitter().waits_for_closes(input)
+    }
+
+    /// The cohorts that window the streams of a push or an advance.
+    pub fn fed_by(&self, input: &Input) -> impl Iterator<Item = QueryUid> + use<> {
+        let cohorts: Vec<QueryUid> = self.admitter().fed_by(input).collect();
+        cohorts.into_iter()
+    }
+
+    /// The cohorts whose close is due next.
+    pub fn queries_due_next(&self) -> Vec<QueryUid> {
+        self.planner.groups.queries_due_next()
+    }
+
+    /// How many closes wait for their cut, including those that will be passed in bulk.
+    pub fn closes_due(&self) -> u64 {
+        self.planner.groups.closes_due(self.home.streams())
+    }
+}
+
+/// Records.
+impl Coordinator {
     /// Applies one logged record, live and in recovery alike, and says what the driver has to do.
     ///
     /// # Errors
@@ -152,172 +214,51 @@ impl Coordinator {
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) -> Result<Applied, ResolveError> {
-        let mut applied = Applied::default();
         match record {
             Record::Push(push) => {
-                let uid = self.logged_stream(&push.stream);
-                let stream = self.streams.get_mut(&uid);
-                let pushed = stream.map_or_else(Pushed::default, |it| it.push(push, resolve));
-                applied = Applied {
-                    accepted: push.statements.len() as u64 - pushed.dropped,
-                    late: pushed.dropped,
-                    dropped: 0,
-                };
-                self.take_late(uid, pushed.late);
-                self.amendments.absorb(uid, pushed.facts);
-                if pushed.moved {
-                    self.on_streams_moved(&[uid], out);
-                }
+                let (applied, moved) = self.home.push(push, resolve);
+                self.on_streams_moved(moved.as_slice(), out);
+                return Ok(applied);
             }
             Record::Advance(advance) => {
-                let mut moved = Vec::with_capacity(advance.to.len());
-                for (iri, to) in &advance.to {
-                    let uid = self.logged_stream(iri);
-                    if let Some(stream) = self.streams.get_mut(&uid)
-                        && stream.advance(*to, advance.received_ms)
-                    {
-                        moved.push(uid);
-                    }
-                }
+                let moved = self.home.advance(advance);
                 self.on_streams_moved(&moved, out);
             }
-            Record::Command(command) => applied = self.command(command, resolve, out)?,
-            Record::Load(load) => {
-                let statements = resolve.load_segment(&load.segment)?;
-                self.effects.push_back(Effects::Load(statements));
-            }
-            Record::Update(update) => self.update(update, resolve),
+            Record::Command(command) => return self.command(command, resolve, out),
+            Record::Load(load) => self.home.load(resolve.load_segment(&load.segment)?),
+            Record::Update(update) => self.home.update(update, resolve),
             Record::Plan(plan) => self.cut(plan, out),
             // The last firings of a replaced query are delivered after it has left.
-            Record::Delivered(delivered) if self.queries.get(delivered.query).is_some() => {
-                self.expect_delivered(delivered);
+            Record::Delivered(delivered) => {
+                if self.planner.queries.get(delivered.query).is_some() {
+                    self.expect_delivered(delivered);
+                }
             }
-            Record::Delivered(_) => {}
-            Record::Derived(derived) => self.derive(derived, resolve, out),
-        }
-        Ok(applied)
-    }
-
-    /// Before replaying a log: the answers of this query up to this mark have been delivered, so
-    /// that its firings up to there are counted but neither [`Output::Due`] nor [`Output::Fire`]
-    /// (S12).
-    pub fn expect_delivered(&mut self, mark: &DeliveredRecord) {
-        let newest = self.delivered.entry(mark.query).or_insert(*mark);
-        if (newest.sn, newest.close) < (mark.sn, mark.close) {
-            *newest = *mark;
-        }
-    }
-
-    /// Returns the advances of IDLE and ARRIVAL TIME streams that are worth a record at this time:
-    /// those that close a batch or let a query go on. Admit, log and apply them like any input.
-    pub fn on_tick(&self, now_ms: i64) -> Vec<Input> {
-        let mut to = Vec::new();
-        let mut inputs = Vec::new();
-        for stream in self.streams.values() {
-            // Where closes are behind, the clock waits for them.
-            let time = match stream.is_arrival_time() {
-                _ if self.groups.is_due_over(stream.uid) => None,
-                true => Some(EventTime(now_ms)),
-                false => stream.time_by_clock(now_ms),
-            };
-            let Some(time) = time.filter(|time| stream.moves_to(*time)) else {
-                continue;
-            };
-            // After the machine has slept, time advances in steps, each received when the clock
-            // reached it.
-            let step = self.within_closes(stream, time);
-            let received_ms = now_ms.saturating_sub(time.0.saturating_sub(step.0));
-            match step < time && stream.moves_to(step) {
-                true => inputs.push(Input::Advance {
-                    received_ms,
-                    to: vec![(stream.iri().to_owned(), step)],
-                }),
-                false => to.push((stream.iri().to_owned(), time)),
+            Record::Derived(derived) => {
+                let streams = self.home.streams();
+                let taken = self.planner.queries.take_derived(derived, streams);
+                if let Some(at) = taken
+                    && self.home.derive(derived, at, resolve)
+                {
+                    self.on_streams_moved(&[at.stream], out);
+                }
             }
         }
-        if !to.is_empty() {
-            inputs.push(Input::Advance {
-                received_ms: now_ms,
-                to,
-            });
-        }
-        inputs
-    }
-
-    /// What an interner must know about a stream; `None` for an unknown stream.
-    pub fn terms_of(&self, iri: &str) -> Option<StreamTerms> {
-        Some(self.streams.find(iri)?.terms())
-    }
-
-    /// What every thread may know of a stream; `None` for an unknown stream.
-    pub fn clock_of(&self, iri: &str) -> Option<Arc<StreamClock>> {
-        Some(Arc::clone(self.streams.find(iri)?.clock()))
-    }
-
-    fn logged_stream(&self, iri: &str) -> StreamUid {
-        self.streams
-            .uid_of(iri)
-            .expect("S2: the log names only streams that it created before")
+        Ok(Applied::default())
     }
 
     /// Closes the batches that the streams have passed and lets waiting groups go on.
-    pub(crate) fn on_streams_moved(&mut self, moved: &[StreamUid], out: &mut Vec<Output>) {
-        for uid in moved {
-            let Some(stream) = self.streams.get_mut(uid) else {
-                continue;
-            };
-            let interval = stream.interval();
-            while let Some((number, batch)) = stream.take_closed() {
-                self.closed
-                    .insert((number.end(interval), *uid, number), batch);
-            }
-            let over = stream.watermark().map(|time| stream.batch_end_before(time));
-            if over > stream.planned {
-                self.moved.insert(*uid);
-            }
-        }
+    fn on_streams_moved(&mut self, moved: &[StreamUid], out: &mut Vec<Output>) {
+        self.home.close_batches(moved);
         // All streams of one record have moved before any group looks at them (S4).
         let mut passed = Vec::new();
+        let Planner {
+            queries, groups, ..
+        } = &mut self.planner;
         for uid in moved {
-            self.groups
-                .on_stream_moved(&mut self.streams, *uid, &mut passed);
+            groups.on_stream_moved(self.home.streams(), *uid, &mut passed);
         }
-        self.report_passed(&passed, out);
-    }
-
-    /// Counts closes that were passed in bulk, for each query.
-    pub(crate) fn report_passed(&mut self, passed: &[PassedRun], out: &mut Vec<Output>) {
-        for run in passed {
-            let group = self.groups.get(run.group);
-            for uid in group.members_at(run.last) {
-                let Some(cohort) = self.queries.get_mut(uid) else {
-                    continue;
-                };
-                let (first, count) = cohort.on_passed(run, &group.key.schedule);
-                let last = run.last;
-                let passed = QueryChange::Passed { first, last, count };
-                out.push(Output::query(uid, passed));
-            }
-        }
-    }
-
-    fn update(&mut self, update: &UpdateRecord, resolve: &dyn Resolve) {
-        let interner = Interner::stored(resolve);
-        let deletes = update
-            .deletes
-            .iter()
-            .map(|quad| Mutation::delete(interner.quad(quad.as_ref())));
-        let inserts = update
-            .inserts
-            .iter()
-            .map(|quad| Mutation::insert(interner.quad(quad.as_ref())));
-        let mutations = deletes.chain(inserts).collect();
-        let clears = update.clears.iter();
-        let clears: Arc<[TermId]> = clears.map(|name| interner.graph(name.as_ref())).collect();
-        self.effects.push_back(match clears.is_empty() {
-            true => Effects::Mutations(mutations),
-            false => Effects::Clearing(clears, mutations),
-        });
+        queries.report_passed(groups, &passed, out);
     }
 
     fn command(
@@ -326,26 +267,29 @@ impl Coordinator {
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) -> Result<Applied, ResolveError> {
-        let mut applied = Applied::default();
         let resolved = &record.resolved;
+        let mut dropped = 0;
         match &record.command {
             Command::CreateStream {
                 text, namespace, ..
             } => {
-                let declaration = resolve.stream_declaration(text, namespace.as_deref())?;
-                let uid = resolved
-                    .stream
-                    .expect("S5: CREATE STREAM is logged with the stream's uid");
-                let declared = (Arc::new(declaration), namespace.clone());
-                let stream = Stream::new((uid, None), declared, self.limits.ahead, resolve);
-                self.add_stream(stream, out);
+                let new = NewStream {
+                    uid: resolved
+                        .stream
+                        .expect("S5: CREATE STREAM is logged with the stream's uid"),
+                    declaration: Arc::new(resolve.stream_declaration(text, namespace.as_deref())?),
+                    namespace: namespace.clone(),
+                    derived: None,
+                };
+                let clock = self.home.create(new, resolve);
+                out.push(Output::StreamCreated { clock });
             }
             Command::DropStream { iri } => {
-                let dropped = self.drop_stream(iri, out);
-                applied.dropped = dropped.map_or(0, |stream| stream.held_statements);
+                let stream = self.registrar().drop_stream(iri, out);
+                dropped = stream.map_or(0, |stream| stream.held_statements());
             }
             Command::ResetStream { iri } => {
-                applied.dropped = self.reset_stream(iri, resolved, resolve, out);
+                dropped = self.reset_stream(iri, resolved, resolve, out);
             }
             Command::RegisterQuery {
                 name,
@@ -353,7 +297,7 @@ impl Coordinator {
                 namespace,
             } => {
                 let named = (name.as_str(), text.as_str(), namespace.as_deref());
-                self.register(named, resolved, resolve, out)?;
+                self.registrar().register(named, resolved, resolve, out)?;
             }
             Command::RegisterQueries {
                 pieces,
@@ -361,7 +305,8 @@ impl Coordinator {
                 members,
             } => {
                 let members = (namespace.as_deref(), &members[..]);
-                self.register_many(pieces, members, resolved, resolve, out)?;
+                let mut registrar = self.registrar();
+                registrar.register_many(pieces, members, resolved, resolve, out)?;
             }
             Command::ReplaceQuery {
                 name,
@@ -369,54 +314,20 @@ impl Coordinator {
                 namespace,
             } => {
                 let named = (name.as_str(), text.as_str(), namespace.as_deref());
-                self.replace_query(named, resolved, resolve, out)?;
+                let mut registrar = self.registrar();
+                registrar.replace_query(named, resolved, resolve, out)?;
             }
-            Command::DropQuery { name } => {
-                self.answered_before.remove(name);
-                self.drop_query(name, out);
-            }
-            Command::PauseQuery { name } => self.pause(name, out),
-            Command::ResumeQuery { name } => self.resume(name, resolved, out),
+            Command::DropQuery { name } => self.registrar().drop_named(name, out),
+            Command::PauseQuery { name } => self.registrar().pause(name, out),
+            Command::ResumeQuery { name } => self.registrar().resume(name, resolved, out),
         }
-        Ok(applied)
+        Ok(Applied {
+            dropped,
+            ..Applied::default()
+        })
     }
 
-    pub(crate) fn logged_query(&self, name: &str) -> MemberView<'_> {
-        self.queries
-            .find(name)
-            .expect("S2: the log names only queries that it registered before")
-    }
-
-    /// Drops a stream. Its acknowledged facts are absorbed, also from batches that are still open.
-    pub(crate) fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) -> Option<Stream> {
-        let uid = self.logged_stream(iri);
-        self.moved.remove(&uid);
-        let mut absorbed = Vec::new();
-        self.closed.retain(|(_, stream, _), batch| {
-            if *stream == uid {
-                absorbed.append(&mut batch.absorbed);
-            }
-            *stream != uid
-        });
-        absorbed.extend(self.amendments.drop_stream(uid));
-        let mut dropped = self.streams.remove(uid);
-        if let Some(stream) = &mut dropped {
-            absorbed.extend(stream.take_open().flat_map(|batch| batch.absorbed));
-        }
-        if !absorbed.is_empty() {
-            self.effects.push_back(Effects::Mutations(absorbed));
-        }
-        self.note_dropped(uid, out);
-        out.push(Output::StreamDropped {
-            uid,
-            iri: iri.to_owned(),
-        });
-        dropped
-    }
-
-    /// Starts a stream again under a new uid: with no time and no batches, but with the sequence
-    /// numbers of its sources, so that repeats are still recognised. Returns how many statements it
-    /// held.
+    /// Starts a stream again under a new uid. Returns how many statements it held.
     fn reset_stream(
         &mut self,
         iri: &str,
@@ -427,20 +338,92 @@ impl Coordinator {
         let uid = resolved
             .stream
             .expect("S5: a reset is logged with the stream's new uid");
-        let Some(old) = self.drop_stream(iri, out) else {
+        let Some(dropped) = self.registrar().drop_stream(iri, out) else {
             return 0;
         };
-        let held = old.held_statements;
-        let begun = old.begin_again(uid, self.limits.ahead, resolve);
-        self.add_stream(begun, out);
+        let held = dropped.held_statements();
+        let clock = self.home.begin_again(dropped, uid, resolve);
+        out.push(Output::StreamCreated { clock });
         held
     }
 
-    /// Adds a stream, and hands its clock out.
-    pub(crate) fn add_stream(&mut self, stream: Stream, out: &mut Vec<Output>) {
-        out.push(Output::StreamCreated {
-            clock: Arc::clone(stream.clock()),
-        });
-        self.streams.insert(stream);
+    /// Before replaying a log: the answers of this query up to this mark have been delivered, so
+    /// that its firings up to there are counted but neither [`Output::Due`] nor [`Output::Fire`]
+    /// (S12).
+    pub fn expect_delivered(&mut self, mark: &DeliveredRecord) {
+        self.planner.queries.expect_delivered(mark);
+    }
+}
+
+/// Cuts and firings.
+impl Coordinator {
+    /// The cut that must come next: append it to the log, apply it, and call again, until the
+    /// result is `None`. `log_end` is the position of the newest record in the log.
+    pub fn next_due_cut(&self, log_end: Position) -> Option<PlanRecord> {
+        self.next_cut().due(log_end, true)
+    }
+
+    /// The same, but `amends` = `false` leaves amendments for a later cut. Late statements that
+    /// come meanwhile join them, and they amend closes that are cut before them.
+    pub fn next_due_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
+        self.next_cut().due(log_end, amends)
+    }
+
+    /// The cut that makes everything closed or pending visible; a due cut comes first. `None` if
+    /// nothing has changed since the last cut.
+    pub fn freshness_cut(&self, log_end: Position) -> Option<PlanRecord> {
+        self.next_cut().fresh(log_end, true)
+    }
+
+    /// The same, but `amends` = `false` leaves amendments for a later cut.
+    pub fn freshness_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
+        self.next_cut().fresh(log_end, amends)
+    }
+
+    /// Whether anything waits for a cut: closed batches, effects, or only an advance of a stream's
+    /// time.
+    pub fn has_pending(&self) -> bool {
+        let home = &self.home;
+        home.has_effects() || home.has_amendments() || home.has_batches()
+    }
+
+    /// Whether late statements wait for the cut that shows them.
+    pub fn has_amendments(&self) -> bool {
+        self.home.has_amendments()
+    }
+
+    /// The newest SN that was cut.
+    pub fn last_cut(&self) -> Sn {
+        self.planner.cuts.last()
+    }
+
+    fn cut(&mut self, plan: &PlanRecord, out: &mut Vec<Output>) {
+        let mut cutter = Cutter {
+            home: &mut self.home,
+            groups: &mut self.planner.groups,
+            queries: &mut self.planner.queries,
+            cuts: &mut self.planner.cuts,
+            unfinished: &mut self.planner.unfinished,
+            out,
+        };
+        cutter.cut(plan);
+    }
+
+    /// Every shard has applied all SNs up to this one, and they are durable: releases their firings
+    /// in the order in which they became due, hence in close order per query (S5).
+    ///
+    /// # Panics
+    /// If the SN goes back or was never cut (VT-1).
+    pub fn on_stable(&mut self, sn: Sn, out: &mut Vec<Output>) {
+        self.releaser(out).release_through(sn);
+        self.publish_clocks();
+    }
+
+    /// A firing has been executed (or has failed) and no longer needs its slices. Returns the SN
+    /// that it became due with; a second call changes nothing and returns `None`.
+    pub fn on_fired(&mut self, key: FiringKey, out: &mut Vec<Output>) -> Option<Sn> {
+        let sn = self.releaser(out).finish(key);
+        self.publish_clocks();
+        sn
     }
 }

@@ -94,3 +94,16 @@ pub struct BatchShape {
     /// STEP.
     pub step: i64,
 }
+
+/// A batch of a stream, with the times that it spans.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchSpan {
+    /// The stream.
+    pub(crate) stream: StreamUid,
+    /// The number of the batch.
+    pub(crate) number: BatchNumber,
+    /// The time that it begins at.
+    pub(crate) start: EventTime,
+    /// The time that it ends before.
+    pub(crate) end: EventTime,
+}

@@ -6,3 +6,4 @@ pub(crate) mod inject;
 pub(crate) mod input;
 pub(crate) mod refusal;
 pub(crate) mod statements;
+pub(crate) mod status;

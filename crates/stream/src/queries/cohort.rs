@@ -8,18 +8,17 @@
 
 use super::derive::Derivation;
 use super::members::{Counts, Members};
-use crate::closes::amend::Amended;
-use crate::closes::groups::{Group, GroupId, GroupKey, PassedRun};
+use crate::closes::close_group::{Group, GroupKey};
+use crate::closes::close_groups::{GroupId, PassedRun};
 use crate::closes::schedule::{Schedule, Span, WindowShape};
 use crate::protocol::declaration::QueryDeclaration;
-use crate::protocol::firing::{BatchShape, Firing, Statements, WindowBatches};
+use crate::protocol::firing::{BatchShape, BatchSpan, Firing, Statements, WindowBatches};
 use crate::streams::Streams;
-use crate::streams::adaptor::FARTHEST_MS;
 use crate::streams::stream::Stream;
+use somersault_lang::Extent;
 use somersault_lang::lift::Shape;
-use somersault_lang::{CreateStream, Extent};
 use somersault_log::{DeliveredRecord, Resolved};
-use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
+use somersault_model::{BatchNumber, EventTime, QueryUid, Sn, StreamUid};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ pub(crate) struct Cohort {
     shape: Option<ShapeKey>,
     pub(crate) declaration: Arc<QueryDeclaration>,
     /// For REGISTER STREAM: the derivation.
-    pub(crate) derives: Option<Derivation>,
+    pub(super) derives: Option<Derivation>,
     /// In the order of the text.
     windows: Vec<Window>,
     pub(crate) members: Members,
@@ -93,31 +92,6 @@ fn schedule_of(
     }
 }
 
-/// The shape of a window on its stream; it may depend on the stream's BATCH and KEEP.
-pub(crate) fn shape_of(extent: Extent, origin: EventTime, stream: &CreateStream) -> WindowShape {
-    let batch = stream.batch;
-    let (range, until, step) = match extent {
-        Extent::Time { range, until, step } => (range, until, step.unwrap_or(batch)),
-        Extent::Now => (batch, Millis(0), batch),
-        // As far back as KEEP, in whole batches.
-        Extent::All => {
-            let keep = stream.keep.0.min(FARTHEST_MS);
-            (
-                Millis((keep - keep % batch.0).max(batch.0)),
-                Millis(0),
-                batch,
-            )
-        }
-        Extent::Statements { count, step } => return WindowShape::Statements { count, step },
-    };
-    WindowShape::Span(Span {
-        origin,
-        range,
-        until,
-        step,
-    })
-}
-
 impl Cohort {
     /// A cohort without members, not running.
     pub(super) fn new(
@@ -130,7 +104,7 @@ impl Cohort {
             let stream = streams
                 .find(window.stream.as_str())
                 .expect("admission refuses windows on unknown streams");
-            let uid = stream.uid;
+            let uid = stream.uid();
             let since = || {
                 let times = resolved.stream_times.iter();
                 let time = times
@@ -141,7 +115,11 @@ impl Cohort {
             };
             Window {
                 stream: uid,
-                shape: shape_of(window.extent, declaration.starting_at, &stream.declaration),
+                shape: WindowShape::new(
+                    window.extent,
+                    declaration.starting_at,
+                    stream.declaration(),
+                ),
                 since: (window.extent == Extent::All).then(since),
                 kept_from: BatchNumber(i64::MIN),
             }
@@ -159,6 +137,11 @@ impl Cohort {
             counts: Counts::default(),
             last_close: None,
         }
+    }
+
+    /// The stream that it derives.
+    pub(crate) fn derived(&self) -> Option<StreamUid> {
+        Some(self.derives.as_ref()?.stream)
     }
 
     pub(crate) fn namespace(&self) -> Option<&str> {
@@ -184,15 +167,10 @@ impl Cohort {
         self.last_close
     }
 
-    /// The streams of its windows, each as often as it is windowed.
-    pub(super) fn windowed(&self) -> impl Iterator<Item = StreamUid> + '_ {
-        self.windows.iter().map(|window| window.stream)
-    }
-
     /// From now on, reads what the streams retain now.
     pub(super) fn keep_from_now(&mut self, streams: &Streams) {
         for window in &mut self.windows {
-            window.kept_from = streams[&window.stream].retained_from;
+            window.kept_from = streams[&window.stream].retained_from();
         }
     }
 
@@ -254,24 +232,20 @@ impl Cohort {
     }
 
     pub(super) fn group_key(&self) -> GroupKey {
-        GroupKey {
-            streams: self.streams().into_iter().collect(),
-            schedule: self.schedule(),
-            counts: self.steps(),
-        }
+        GroupKey::new(self.streams(), self.schedule(), self.steps())
     }
 
     /// The streams and STEPs of the windows of a number of statements, where those say when the
     /// query fires.
-    fn steps(&self) -> Vec<(StreamUid, u64)> {
+    fn steps(&self) -> BTreeSet<(StreamUid, u64)> {
         if self.declaration.computed_every.is_some() {
-            return Vec::new();
+            return BTreeSet::new();
         }
         let steps = self.windows.iter().filter_map(|window| match window.shape {
             WindowShape::Statements { step, .. } => Some((window.stream, step)),
             WindowShape::Span(_) => None,
         });
-        steps.collect::<BTreeSet<_>>().into_iter().collect()
+        steps.collect()
     }
 
     pub(crate) fn schedule(&self) -> Schedule {
@@ -295,12 +269,12 @@ impl Cohort {
     }
 
     /// Whether a window of this query holds one of these batches at a close.
-    pub(crate) fn shows(&self, close: EventTime, batches: &[Amended]) -> bool {
+    pub(crate) fn shows(&self, close: EventTime, batches: &[BatchSpan]) -> bool {
         self.windows.iter().any(|window| {
             let mut of_stream = batches.iter().filter(|it| it.stream == window.stream);
             of_stream.any(|batch| {
                 let began = window.since.is_none_or(|since| batch.number >= since);
-                began && batch.is_in(&window.shape, close)
+                began && window.shape.holds(batch, close)
             })
         })
     }
@@ -316,10 +290,10 @@ impl Cohort {
         let mut complete_from = None;
         let windows = self.windows.iter().map(|window| {
             let stream = &streams[&window.stream];
-            let kept_with_group = group.kept_from.get(&window.stream);
+            let kept_with_group = group.kept_from(window.stream);
             let kept = window
                 .kept_from
-                .max(kept_with_group.copied().unwrap_or(window.kept_from));
+                .max(kept_with_group.unwrap_or(window.kept_from));
             let (content, from) = match window.shape {
                 WindowShape::Span(span) => window.over_span(span, stream, kept, close),
                 WindowShape::Statements { count, step } => {
@@ -360,7 +334,7 @@ impl Window {
     ) -> (WindowBatches, Option<EventTime>) {
         let mut complete_from = None;
         let (mut from, to) = span.span_at(close);
-        let begin = stream.begin.unwrap_or(EventTime::MIN);
+        let begin = stream.begin().unwrap_or(EventTime::MIN);
         if let Some(since) = self.since {
             let since = since.start(stream.interval()).max(begin);
             complete_from = (from > since).then_some(from);
@@ -391,9 +365,11 @@ impl Window {
         (close, ordinal): (EventTime, u32),
     ) -> (WindowBatches, Option<EventTime>) {
         let end = stream.batch_of(close);
-        let stretch = (stream.numbered).content(end, ordinal, count_and_step, kept);
+        let stretch = stream
+            .numbered()
+            .content(end, ordinal, count_and_step, kept);
         let kept_from = || {
-            let begin = stream.begin.unwrap_or(EventTime::MIN);
+            let begin = stream.begin().unwrap_or(EventTime::MIN);
             kept.start(stream.interval()).max(begin)
         };
         let content = WindowBatches {
@@ -411,10 +387,14 @@ impl Window {
 }
 
 /// The closes of a query with this declaration, on the streams that exist.
-pub(super) fn schedule_on(declaration: &QueryDeclaration, streams: &Streams) -> Schedule {
+pub(crate) fn schedule_on(declaration: &QueryDeclaration, streams: &Streams) -> Schedule {
     let shapes = declaration.windows.iter().filter_map(|window| {
-        let stream = &streams.find(window.stream.as_str())?.declaration;
-        Some(shape_of(window.extent, declaration.starting_at, stream))
+        let stream = streams.find(window.stream.as_str())?.declaration();
+        Some(WindowShape::new(
+            window.extent,
+            declaration.starting_at,
+            stream,
+        ))
     });
     schedule_of(declaration, shapes)
 }

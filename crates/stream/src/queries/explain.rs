@@ -4,10 +4,9 @@
 //! when one changes, change the other.
 
 use crate::closes::schedule::WindowShape;
-use crate::coordinator::status::StreamStatus;
 use crate::protocol::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::protocol::firing::{BatchShape, WindowBatches};
-use crate::queries::shape_of;
+use crate::protocol::status::StreamStatus;
 use somersault_lang::{Extent, StreamOperator};
 use somersault_model::{BatchNumber, EventTime, Millis};
 use std::fmt::Write;
@@ -17,7 +16,7 @@ impl WindowDeclaration {
     /// before the stream has a time.
     pub fn latest(&self, starting_at: EventTime, stream: &StreamStatus) -> Option<WindowBatches> {
         let batch = stream.declaration.batch;
-        let shape = shape_of(self.extent, starting_at, &stream.declaration);
+        let shape = WindowShape::new(self.extent, starting_at, &stream.declaration);
         let through = stream.stable_time?;
         let (from, to, shape) = match shape {
             WindowShape::Span(span) => {
@@ -120,7 +119,7 @@ impl QueryDeclaration {
             text,
             "a close is due when every stream is complete through it, and fires even if it gives no rows; of more than {} consecutive due closes with \
              empty windows only the last fires, even if the stored graph alone would give rows at the others",
-            crate::closes::groups::BULK_RUN
+            crate::closes::close_groups::BULK_RUN
         );
         text
     }

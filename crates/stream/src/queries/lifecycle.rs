@@ -5,13 +5,16 @@
 //! resolved to (its uid, the streams' times, the first close) comes with the record (S5). A cohort
 //! runs while one of its members does, from the base of the eldest on.
 
-use super::cohort::{Cohort, schedule_on};
-use super::{MemberId, MemberView};
-use crate::closes::groups::GroupId;
-use crate::closes::schedule::Schedule;
-use crate::coordinator::Coordinator;
+use super::cohort::Cohort;
+use super::{MemberView, Queries, Replacements};
+use crate::closes::close_groups::{GroupId, Groups};
+use crate::closes::cuts::Cuts;
+use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::{JoiningMember, Output, Pause, QueryChange};
-use crate::protocol::declaration::{QueryDeclaration, Resolve, ResolveError};
+use crate::protocol::declaration::{Resolve, ResolveError};
+use crate::protocol::status::MemberId;
+use crate::streams::home::StreamHome;
+use crate::streams::stream::Stream;
 use somersault_lang::lift::{Shape, join_pieces};
 use somersault_log::Resolved;
 use somersault_model::{EventTime, QueryUid};
@@ -25,10 +28,20 @@ struct Registration<'r> {
     members: Vec<(&'r str, &'r [String])>,
 }
 
-impl Coordinator {
+/// What commands on queries change.
+pub(crate) struct Registrar<'c> {
+    pub(crate) home: &'c mut StreamHome,
+    pub(crate) groups: &'c mut Groups,
+    pub(crate) queries: &'c mut Queries,
+    pub(crate) replacements: &'c mut Replacements,
+    pub(crate) cuts: &'c Cuts,
+    pub(crate) unfinished: &'c UnfinishedFirings,
+}
+
+impl Registrar<'_> {
     /// No close at or before this fires: `after` of the replaced query, if there is one, else the
     /// latest of the times that the command resolved to.
-    pub(super) fn base_of(resolved: &Resolved) -> EventTime {
+    fn base_of(resolved: &Resolved) -> EventTime {
         if let Some(replaced) = resolved.replaced {
             return replaced.after;
         }
@@ -36,9 +49,8 @@ impl Coordinator {
         times.max().unwrap_or(EventTime::MIN)
     }
 
-    /// The closes of a query with this declaration, on the streams that exist.
-    pub(crate) fn schedule_of(&self, declaration: &QueryDeclaration) -> Schedule {
-        schedule_on(declaration, &self.streams)
+    fn logged_query(&self, name: &str) -> MemberView<'_> {
+        self.queries.logged(name)
     }
 
     /// Registers a query: into the cohort of its shape, or into one of its own.
@@ -165,13 +177,8 @@ impl Coordinator {
             (uid, namespace, shape),
             (declaration, derives),
             resolved,
-            &self.streams,
+            self.home.streams(),
         );
-        for stream in cohort.windowed() {
-            if let Some(stream) = self.streams.get_mut(&stream) {
-                *stream.windowed_by.entry(uid).or_default() += 1;
-            }
-        }
         self.queries.add(cohort);
         let formed = QueryChange::Formed {
             shape: Arc::clone(shape),
@@ -202,8 +209,10 @@ impl Coordinator {
     /// The pause of a member that is paused now.
     pub(super) fn pause_now(&self, member: &MemberView<'_>) -> Pause {
         Pause {
-            through: self.last_cut,
-            next: self.next_of_member(member),
+            through: self.cuts.last(),
+            next: self
+                .queries
+                .next_of(member, self.groups, self.home.streams()),
         }
     }
 
@@ -256,18 +265,6 @@ impl Coordinator {
         let Some(cohort) = self.queries.remove(uid) else {
             return;
         };
-        self.delivered.remove(&uid);
-        for stream in cohort.windowed() {
-            let Some(stream) = self.streams.get_mut(&stream) else {
-                continue;
-            };
-            if let Some(count) = stream.windowed_by.get_mut(&uid) {
-                *count -= 1;
-                if *count == 0 {
-                    stream.windowed_by.remove(&uid);
-                }
-            }
-        }
         self.end_derived(&cohort, out);
         out.push(Output::query(uid, QueryChange::Ended));
     }
@@ -278,14 +275,25 @@ impl Coordinator {
             return;
         };
         for stream in cohort.streams() {
-            if let Some(stream) = self.streams.get_mut(&stream) {
-                stream.feeds.remove(&derived.stream);
-            }
+            let streams = self.home.streams_mut();
+            streams.set_feeds(stream, derived.stream, false);
         }
-        if let Some(stream) = self.streams.get(&derived.stream) {
+        if let Some(stream) = self.home.streams().get(derived.stream) {
             let iri = stream.iri().to_owned();
             self.drop_stream(&iri, out);
         }
+    }
+
+    /// Drops a stream. Retiring queries over it end: their firings lose their slices.
+    pub(crate) fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) -> Option<Stream> {
+        let dropped = self.home.drop_stream(iri)?;
+        let uid = dropped.uid();
+        self.replacements.note_dropped(uid, out);
+        out.push(Output::StreamDropped {
+            uid,
+            iri: iri.to_owned(),
+        });
+        Some(dropped)
     }
 
     /// Runs a cohort after a member has joined or was resumed.
@@ -298,20 +306,20 @@ impl Coordinator {
             return;
         }
         let base = Self::base_of(resolved);
-        cohort.keep_from_now(&self.streams);
+        cohort.keep_from_now(self.home.streams());
         let (key, shapes) = (cohort.group_key(), cohort.window_shapes());
         let mut passed = Vec::new();
-        let streams = &mut self.streams;
+        let streams = self.home.streams();
         let group = (self.groups).join(streams, key, (base, uid), &shapes, &mut passed);
         cohort.group = Some(group);
         cohort.base = base;
         self.assert_first_close(uid, group, resolved);
-        self.report_passed(&passed, out);
+        self.queries.report_passed(self.groups, &passed, out);
     }
 
     /// Asserts that a member fires first for the close that its command resolved to (S5).
     fn assert_first_close(&self, uid: QueryUid, group: GroupId, resolved: &Resolved) {
-        let fires_at = |base| self.groups.get(group).next_of(&self.streams, base);
+        let fires_at = |base| self.groups.get(group).next_of(self.home.streams(), base);
         assert!(
             resolved.first_close.is_none()
                 || fires_at(Self::base_of(resolved)) == resolved.first_close,
@@ -334,18 +342,18 @@ impl Coordinator {
         let before = (cohort.base, uid);
         let (key, shapes) = (cohort.group_key(), cohort.window_shapes());
         let mut passed = Vec::new();
-        let streams = &mut self.streams;
+        let streams = self.home.streams();
         match eldest {
             Some(eldest) => {
                 cohort.base = eldest;
                 // Joins first: the group goes on as it is.
                 (self.groups).join(streams, key, (eldest, uid), &shapes, &mut passed);
                 (self.groups).leave(streams, group, before, &shapes, &mut passed);
-                self.report_passed(&passed, out);
+                self.queries.report_passed(self.groups, &passed, out);
             }
             None => {
                 (self.groups).leave(streams, group, before, &shapes, &mut passed);
-                self.report_passed(&passed, out);
+                self.queries.report_passed(self.groups, &passed, out);
                 if let Some(cohort) = self.queries.get_mut(uid) {
                     cohort.group = None;
                 }

@@ -12,30 +12,30 @@ mod derive;
 mod explain;
 mod lifecycle;
 mod members;
+mod needs;
 mod replace;
 
-pub(crate) use cohort::{Cohort, Delivery, shape_of};
-pub(crate) use replace::RetiringQuery;
+pub(crate) use cohort::{Cohort, Delivery, schedule_on};
+pub(crate) use lifecycle::Registrar;
+pub(crate) use needs::PlannedNeeds;
+pub(crate) use replace::Replacements;
 
-use crate::coordinator::Coordinator;
+use crate::closes::close_group::Group;
+use crate::closes::close_groups::{Groups, PassedRun};
+use crate::output::{Output, QueryChange};
+use crate::protocol::firing::{BatchSpan, Firing, FiringKey};
+use crate::protocol::status::{MemberId, NamePosition};
+use crate::streams::Streams;
 use cohort::ShapeKey;
 use hashbrown::HashTable;
 use members::PauseHistory;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use somersault_lang::lift::Shape;
 use somersault_lang::token::have_same_tokens;
-use somersault_model::{EventTime, QueryUid};
-use std::collections::BTreeMap;
+use somersault_log::DeliveredRecord;
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
-
-/// A registered query: a slot of its cohort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemberId {
-    /// The uid of its cohort.
-    pub cohort: QueryUid,
-    /// Its slot in the cohort; no other member ever has it.
-    pub slot: u32,
-}
 
 /// All cohorts, by uid and by shape, and their members, by name.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +46,10 @@ pub(crate) struct Queries {
     by_shape: BTreeMap<ShapeKey, QueryUid>,
     /// Looked up only. The names are in the lists of the members.
     by_name: HashTable<MemberId>,
+    /// For each stream: the cohorts that window it.
+    windowed: BTreeMap<StreamUid, BTreeSet<QueryUid>>,
+    /// How far each query's answers have been delivered; looked up only.
+    delivered: FxHashMap<QueryUid, DeliveredRecord>,
     /// The uid that the next registration gets.
     next_uid: u64,
 }
@@ -128,6 +132,12 @@ impl Queries {
         self.view(*self.by_name.find(hash(name), is_it)?)
     }
 
+    /// The query of a name that a logged command names.
+    pub(crate) fn logged(&self, name: &str) -> MemberView<'_> {
+        self.find(name)
+            .expect("S2: the log names only queries that it registered before")
+    }
+
     fn view(&self, id: MemberId) -> Option<MemberView<'_>> {
         let cohort = self.cohorts.get(&id.cohort)?;
         let found = cohort.members.find(id.slot)?;
@@ -183,6 +193,9 @@ impl Queries {
         if let Some(key) = cohort.shape_key() {
             self.by_shape.insert(key.clone(), cohort.uid);
         }
+        for stream in cohort.streams() {
+            self.windowed.entry(stream).or_default().insert(cohort.uid);
+        }
         self.cohorts.insert(cohort.uid, cohort);
     }
 
@@ -193,33 +206,68 @@ impl Queries {
         {
             self.by_shape.remove(key);
         }
+        for stream in cohort.streams() {
+            if let Some(cohorts) = self.windowed.get_mut(&stream) {
+                cohorts.remove(&uid);
+                if cohorts.is_empty() {
+                    self.windowed.remove(&stream);
+                }
+            }
+        }
+        self.delivered.remove(&uid);
         Some(cohort)
     }
-}
 
-fn hash(name: &str) -> u64 {
-    FxBuildHasher.hash_one(name)
-}
+    /// The cohorts that window a stream, ascending.
+    pub(crate) fn windowing(&self, stream: StreamUid) -> impl Iterator<Item = QueryUid> + '_ {
+        self.windowed.get(&stream).into_iter().flatten().copied()
+    }
 
-impl Coordinator {
-    /// How many queries are registered.
-    pub fn query_count(&self) -> usize {
-        self.queries.len()
+    /// The names of the members of these cohorts, up to a number, and how many members there are.
+    fn names_of(
+        &self,
+        cohorts: impl Iterator<Item = QueryUid>,
+        shown: usize,
+    ) -> (Vec<&str>, usize) {
+        let mut names: Vec<&str> = Vec::with_capacity(shown);
+        let mut all = 0;
+        for cohort in cohorts.filter_map(|uid| self.get(uid)) {
+            all += cohort.members.len();
+            names.extend(cohort.members.names().take(shown - names.len()));
+        }
+        names.sort_unstable();
+        (names, all)
+    }
+
+    /// The queries that window a stream, as a list for people; `None` where there are none.
+    pub(crate) fn readers_of(&self, stream: StreamUid) -> Option<String> {
+        const NAMED: usize = 5;
+        let (names, count) = self.names_of(self.windowing(stream), NAMED);
+        let mut queries = names.join(", ");
+        let unnamed = count - names.len();
+        if unnamed > 0 {
+            queries.push_str(&format!(" and {unnamed} more queries"));
+        }
+        (!queries.is_empty()).then_some(queries)
     }
 
     /// The cohort of the queries that have the shape of a text, and their number.
-    pub fn group_of(&self, text: &str, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
+    pub(crate) fn group_of(
+        &self,
+        text: &str,
+        namespace: Option<&str>,
+    ) -> Option<(QueryUid, usize)> {
         let (shape, _) = Shape::of(text)?;
-        let cohort = self.queries.of_shape(namespace, &shape)?;
+        let cohort = self.of_shape(namespace, &shape)?;
         Some((cohort.uid, cohort.members.len()))
     }
 
-    /// All cohorts: the uid, the name of one member, and the number of members.
-    pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
-        let uids = self.queries.cohorts.values();
+    /// All cohorts: the uid, the name of one member, and the number of members; by name.
+    pub(crate) fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
+        let uids = self.cohorts.values();
         let mut all: Vec<_> = uids
             .map(|cohort| {
-                let name = self.queries.shown_name(cohort.uid).to_owned();
+                let name = self.shown_name(cohort.uid).to_owned();
                 (cohort.uid, name, cohort.members.len())
             })
             .collect();
@@ -227,9 +275,137 @@ impl Coordinator {
         all
     }
 
-    /// The close that a member fires for next, if it runs and its closes have begun.
-    pub(crate) fn next_of_member(&self, member: &MemberView<'_>) -> Option<EventTime> {
-        let group = member.cohort.group.filter(|_| !member.is_paused())?;
-        self.groups.get(group).next_of(&self.streams, member.base)
+    /// Gives `each` the names of members from a position on, `most` at the most. Returns the
+    /// position after them, if there are more.
+    pub(crate) fn names_from(
+        &self,
+        from: NamePosition,
+        most: usize,
+        each: &mut dyn FnMut(&str),
+    ) -> Option<NamePosition> {
+        let mut left = most;
+        let uids = self.cohort_uids();
+        for uid in uids.into_iter().filter(|uid| *uid >= from.cohort) {
+            let first = if uid == from.cohort { from.slot } else { 0 };
+            let cohort = self.get(uid);
+            let names = cohort
+                .into_iter()
+                .flat_map(|it| it.members.names_from(first));
+            for (slot, name) in names {
+                if left == 0 {
+                    return Some(NamePosition { cohort: uid, slot });
+                }
+                left -= 1;
+                each(name);
+            }
+        }
+        None
     }
+
+    /// The close that a member fires for next, if it runs and its closes have begun.
+    pub(crate) fn next_of(
+        &self,
+        member: &MemberView<'_>,
+        groups: &Groups,
+        streams: &Streams,
+    ) -> Option<EventTime> {
+        let group = member.cohort.group.filter(|_| !member.is_paused())?;
+        groups.get(group).next_of(streams, member.base)
+    }
+
+    /// Before replaying a log: the answers of this query up to this mark have been delivered.
+    pub(crate) fn expect_delivered(&mut self, mark: &DeliveredRecord) {
+        let newest = self.delivered.entry(mark.query).or_insert(*mark);
+        if (newest.sn, newest.close) < (mark.sn, mark.close) {
+            *newest = *mark;
+        }
+    }
+
+    /// The treatment of a firing of a cohort; `None` where there is no such cohort.
+    pub(crate) fn delivery(&self, uid: QueryUid, at: (EventTime, Sn)) -> Option<Delivery> {
+        let cohort = self.get(uid)?;
+        Some(cohort.delivery(at, self.delivered.get(&uid)))
+    }
+
+    /// Counts closes that were passed in bulk, for each query.
+    pub(crate) fn report_passed(
+        &mut self,
+        groups: &Groups,
+        passed: &[PassedRun],
+        out: &mut Vec<Output>,
+    ) {
+        for run in passed {
+            let group = groups.get(run.group);
+            for uid in group.members_at(run.last) {
+                let Some(cohort) = self.get_mut(uid) else {
+                    continue;
+                };
+                let (first, count) = cohort.on_passed(run, group.schedule());
+                let last = run.last;
+                let passed = QueryChange::Passed { first, last, count };
+                out.push(Output::query(uid, passed));
+            }
+        }
+    }
+
+    /// Counts the firings of a cohort for a close of its group. Returns those to execute.
+    pub(crate) fn fire(
+        &mut self,
+        uid: QueryUid,
+        (group, close, sn): (&Group, EventTime, Sn),
+        streams: &Streams,
+        out: &mut Vec<Output>,
+    ) -> Vec<Firing> {
+        let mark = self.delivered.get(&uid).copied();
+        let Some(cohort) = self.get_mut(uid) else {
+            return Vec::new();
+        };
+        let ordinals = group.firings_at(streams, close);
+        cohort.on_close(close, ordinals);
+        let delivery = cohort.delivery((close, sn), mark.as_ref());
+        if delivery == Delivery::Done {
+            let key = FiringKey {
+                query: uid,
+                close,
+                ordinal: ordinals.saturating_sub(1),
+                revision: 0,
+            };
+            out.push(Output::query(uid, QueryChange::Delivered { key, sn }));
+            return Vec::new();
+        }
+        let firings = (0..ordinals).map(|ordinal| Firing {
+            repeated: delivery == Delivery::Repeated,
+            ..cohort.firing(streams, group, (close, ordinal, 0), sn)
+        });
+        firings.collect()
+    }
+
+    /// Counts one more firing of a cohort for a close whose windows hold one of these amended
+    /// batches. Returns the firing, if it is to be executed.
+    pub(crate) fn fire_again(
+        &mut self,
+        uid: QueryUid,
+        (group, close, revision, sn): (&Group, EventTime, u32, Sn),
+        batches: &[BatchSpan],
+        (streams, out): (&Streams, &mut Vec<Output>),
+    ) -> Option<Firing> {
+        let mark = self.delivered.get(&uid).copied();
+        // Queries of one group fire together, but their windows reach back to different times.
+        let cohort = self.get_mut(uid).filter(|it| it.shows(close, batches))?;
+        cohort.on_amended(close);
+        let firing = cohort.firing(streams, group, (close, 0, revision), sn);
+        // No later answer is compared with an amended firing.
+        match cohort.delivery((close, sn), mark.as_ref()) {
+            Delivery::Done => {
+                let key = firing.key();
+                out.push(Output::query(uid, QueryChange::Delivered { key, sn }));
+                None
+            }
+            Delivery::Owed | Delivery::Repeated => Some(firing),
+        }
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    FxBuildHasher.hash_one(name)
 }

@@ -25,8 +25,9 @@ pub struct StreamClock {
     declaration: Arc<CreateStream>,
     /// The query whose answers are its statements.
     derived_by: Option<String>,
-    /// How far ahead a time may lie.
-    ahead: Option<Millis>,
+    /// How far ahead a time may lie where the declaration does not say it, in milliseconds;
+    /// negative for any time.
+    default_ahead: AtomicI64,
     watermark: Time,
     /// The newest of the sources' times.
     newest_of_sources: Time,
@@ -74,22 +75,19 @@ impl StreamClock {
         derived_by: Option<String>,
         default_ahead: Option<Millis>,
     ) -> StreamClock {
-        let ahead = match declaration.ahead {
-            AheadLimit::Default => default_ahead,
-            AheadLimit::Within(limit) => Some(limit),
-            AheadLimit::Any => None,
-        };
-        StreamClock {
+        let clock = StreamClock {
             terms,
             declaration,
             derived_by,
-            ahead,
+            default_ahead: AtomicI64::new(0),
             watermark: Time::default(),
             newest_of_sources: Time::default(),
             heartbeat: (Time::default(), AtomicI64::new(0)),
             sources: SourceClocks::default(),
             budget: BudgetUse::default(),
-        }
+        };
+        clock.set_default_ahead(default_ahead);
+        clock
     }
 
     /// The uid of this life of the stream.
@@ -130,8 +128,16 @@ impl StreamClock {
         newest.max(self.watermark())
     }
 
+    /// How far ahead a time may lie.
     pub(crate) fn ahead_limit(&self) -> Option<Millis> {
-        self.ahead
+        match self.declaration.ahead {
+            AheadLimit::Default => {
+                let limit = self.default_ahead.load(Ordering::Acquire);
+                (limit >= 0).then_some(Millis(limit))
+            }
+            AheadLimit::Within(limit) => Some(limit),
+            AheadLimit::Any => None,
+        }
     }
 
     pub(crate) fn iri(&self) -> &str {
@@ -248,6 +254,11 @@ impl StreamClock {
         if Some(time) > self.newest_of_sources.get() {
             self.newest_of_sources.set(time);
         }
+    }
+
+    pub(super) fn set_default_ahead(&self, limit: Option<Millis>) {
+        let limit = limit.map_or(-1, |limit| limit.0.max(0));
+        self.default_ahead.store(limit, Ordering::Release);
     }
 
     pub(super) fn set_watermark(&self, time: EventTime) {

@@ -1,16 +1,22 @@
-//! Declared streams: their sources, times and batches.
+//! Declared streams: their clocks, sources and batches, and the home that keeps their data.
 
 pub(crate) mod adaptor;
 pub(crate) mod ahead;
+mod amendments;
+mod batches;
 pub(crate) mod clock;
+mod closed;
+pub(crate) mod home;
 pub(crate) mod judge;
-pub(crate) mod numbered;
+pub(crate) mod retention;
 mod source_clocks;
 mod sources;
+pub(crate) mod statement_count;
 pub(crate) mod stream;
 mod taken;
 
 use crate::protocol::refusal::Refusal;
+use retention::Needs;
 use somersault_model::StreamUid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Index;
@@ -29,6 +35,15 @@ pub(crate) struct Streams {
     is_derived_dropped: bool,
 }
 
+/// What the planner knows of the needs of streams.
+pub(crate) trait StreamNeeds {
+    /// What windows and firings still need of a stream.
+    fn needs_of(&self, uid: StreamUid) -> Needs;
+
+    /// Says what holds a stream's slices, and what helps.
+    fn holder_of(&self, streams: &Streams, stream: &Stream) -> String;
+}
+
 impl Index<&StreamUid> for Streams {
     type Output = Stream;
 
@@ -38,13 +53,13 @@ impl Index<&StreamUid> for Streams {
 }
 
 impl Streams {
-    pub(crate) fn get(&self, uid: &StreamUid) -> Option<&Stream> {
-        self.by_uid.get(uid)
+    pub(crate) fn get(&self, uid: StreamUid) -> Option<&Stream> {
+        self.by_uid.get(&uid)
     }
 
-    pub(crate) fn get_mut(&mut self, uid: &StreamUid) -> Option<&mut Stream> {
-        let stream = self.by_uid.get_mut(uid)?;
-        self.unpublished.insert(*uid);
+    fn get_mut(&mut self, uid: StreamUid) -> Option<&mut Stream> {
+        let stream = self.by_uid.get_mut(&uid)?;
+        self.unpublished.insert(uid);
         Some(stream)
     }
 
@@ -71,55 +86,118 @@ impl Streams {
         StreamUid(self.newest + 1)
     }
 
-    pub(crate) fn insert(&mut self, stream: Stream) {
-        let uid = stream.uid;
+    fn insert(&mut self, stream: Stream) {
+        let uid = stream.uid();
         self.newest = self.newest.max(uid.0);
         self.by_iri.insert(stream.iri().to_owned(), uid);
-        self.by_uid.insert(uid, stream);
         self.unpublished.insert(uid);
+        self.by_uid.insert(uid, stream);
     }
 
-    pub(crate) fn remove(&mut self, uid: StreamUid) -> Option<Stream> {
+    fn remove(&mut self, uid: StreamUid) -> Option<Stream> {
         let stream = self.by_uid.remove(&uid)?;
         self.by_iri.remove(stream.iri());
         self.unpublished.remove(&uid);
-        self.is_derived_dropped |= stream.derived_by.is_some();
+        self.is_derived_dropped |= stream.derived_by().is_some();
         Some(stream)
     }
 
+    /// Notes that a query derives a stream from this one, or no longer does.
+    pub(crate) fn set_feeds(&mut self, uid: StreamUid, derived: StreamUid, feeds: bool) {
+        let Some(stream) = self.get_mut(uid) else {
+            return;
+        };
+        match feeds {
+            true => stream.feeds_mut().insert(derived),
+            false => stream.feeds_mut().remove(&derived),
+        };
+    }
+
     /// A stream that this one feeds, directly or through others, and that has used up its BUDGET.
-    pub(crate) fn full_below(&self, stream: &Stream) -> Option<(&Stream, u64)> {
+    fn full_below(&self, stream: &Stream, needs: &impl StreamNeeds) -> Option<(&Stream, u64)> {
         let mut seen = BTreeSet::new();
-        let mut to_look_at: Vec<StreamUid> = stream.feeds.iter().copied().collect();
+        let mut to_look_at: Vec<StreamUid> = stream.feeds().iter().copied().collect();
         while let Some(uid) = to_look_at.pop() {
-            let Some(below) = self.get(&uid).filter(|_| seen.insert(uid)) else {
+            let Some(below) = self.get(uid).filter(|_| seen.insert(uid)) else {
                 continue;
             };
-            if let Some(held) = below.over_budget(0) {
+            if let Some(held) = below.over_budget(0, needs.needs_of(uid)) {
                 return Some((below, held));
             }
-            to_look_at.extend(&below.feeds);
+            to_look_at.extend(below.feeds());
         }
         None
     }
 
-    /// Shows on the clocks what the streams hold that have changed since the last time.
-    /// `holder_of` says what holds a stream's slices, for refusals.
+    /// Refuses this many more statements of a stream, if it has no room for them, or if a stream
+    /// that it feeds has none.
+    pub(crate) fn judge_budget(
+        &self,
+        stream: &Stream,
+        statements: usize,
+        needs: &impl StreamNeeds,
+    ) -> Result<(), Refusal> {
+        let held = stream.over_budget(statements, needs.needs_of(stream.uid()));
+        if let Some(held_bytes) = held {
+            return Err(Refusal::OverBudget {
+                stream: stream.iri().to_owned(),
+                held_bytes,
+                budget_bytes: stream.declaration().budget_bytes,
+                reason: needs.holder_of(self, stream),
+            });
+        }
+        match self.refusal_below(stream, needs) {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
+    }
+
+    /// The refusal of pushes to a stream, if one that it feeds is full.
+    fn refusal_below(&self, stream: &Stream, needs: &impl StreamNeeds) -> Option<Refusal> {
+        let (below, held_bytes) = self.full_below(stream, needs)?;
+        Some(Refusal::OverBudget {
+            stream: below.iri().to_owned(),
+            held_bytes,
+            budget_bytes: below.declaration().budget_bytes,
+            reason: format!(
+                "what is pushed to <{}> feeds it, and {}",
+                stream.iri(),
+                needs.holder_of(self, below)
+            ),
+        })
+    }
+
+    /// Whether a push of this many statements would be within BUDGET.
+    pub(crate) fn has_room(
+        &self,
+        stream: &Stream,
+        statements: usize,
+        needs: &impl StreamNeeds,
+    ) -> bool {
+        let held = stream.over_budget(statements, needs.needs_of(stream.uid()));
+        held.is_none() && self.full_below(stream, needs).is_none()
+    }
+
+    /// Shows on the clocks what the streams hold that have changed since the last time, or whose
+    /// `needs` have.
     pub(crate) fn publish(
         &mut self,
-        holder_of: impl Fn(&Streams, &Stream) -> String,
-        full_below: impl Fn(&Streams, &Stream) -> Option<Refusal>,
+        changed: impl IntoIterator<Item = StreamUid>,
+        needs: &impl StreamNeeds,
     ) {
+        self.unpublished.extend(changed);
         let mut is_changed_below = std::mem::take(&mut self.is_derived_dropped);
         for uid in std::mem::take(&mut self.unpublished) {
-            let Some(stream) = self.by_uid.get(&uid) else {
+            let Some(stream) = self.get(uid) else {
                 continue;
             };
-            is_changed_below |= stream.publish(|| holder_of(self, stream));
+            let holder = || needs.holder_of(self, stream);
+            is_changed_below |= stream.publish(needs.needs_of(uid), holder);
         }
         if is_changed_below {
-            for stream in self.values().filter(|stream| !stream.feeds.is_empty()) {
-                stream.clock().set_full_below(full_below(self, stream));
+            for stream in self.values().filter(|stream| !stream.feeds().is_empty()) {
+                let refusal = self.refusal_below(stream, needs);
+                stream.clock().set_full_below(refusal);
             }
         }
     }

@@ -79,3 +79,35 @@ fn citations_lead_somewhere() {
     let documents = tidy::Documents::read(&root).expect("the documents are read");
     holds(&tidy::dangling_references(&documents, &crates));
 }
+
+/// A planner of several processes holds times and counts; ids of terms mean something in one
+/// process alone.
+#[test]
+fn the_planner_names_no_term() {
+    const OF_TERMS: [&str; 7] = [
+        "TermId",
+        "QuadIds",
+        "TripleIds",
+        "TimedTriple",
+        "Mutation",
+        "Lease",
+        "ClosedBatch",
+    ];
+    let crates = crates();
+    let stream = crates.iter().find(|of| of.name == "stream");
+    let sources = stream.into_iter().flat_map(|of| &of.sources);
+    let (planner, others): (Vec<_>, Vec<_>) = sources.partition(|source| {
+        let room = source.module.first().map(String::as_str);
+        matches!(room, Some("closes" | "queries"))
+    });
+    let breaches = |sources: &[&tidy::Source]| -> Vec<String> {
+        let named = |source: &&tidy::Source| {
+            let found = OF_TERMS.iter().find(|name| source.text.contains(**name))?;
+            Some(format!("{}: the planner names {found}", source.path))
+        };
+        sources.iter().filter_map(named).collect()
+    };
+    assert!(planner.len() > 10, "the rooms are found");
+    assert!(!breaches(&others).is_empty(), "the check sees terms");
+    holds(&breaches(&planner));
+}

@@ -42,7 +42,7 @@ impl StatementCount {
     }
 
     /// Forgets the batches below this one, which are no longer asked for.
-    pub(crate) fn let_go(&mut self, below: BatchNumber) {
+    pub(crate) fn release(&mut self, below: BatchNumber) {
         let gone = self.batches.partition_point(|(batch, _)| *batch < below);
         self.batches.drain(..gone);
     }

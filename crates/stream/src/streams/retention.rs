@@ -1,0 +1,143 @@
+//! How many statements of a stream's past are kept, and from which batch on: numbers alone, the
+//! slices are elsewhere.
+//!
+//! Before changing anything here: `from` moves only when a plan record is applied, because what a
+//! window may see must follow from the log alone. What is physically still there (`retired_below`)
+//! also depends on how fast firings are.
+
+use somersault_model::{BatchNumber, EventTime};
+use std::collections::BTreeMap;
+
+/// What windows and firings still need of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// The time from which the next close of some group needs it.
+    windows: Option<EventTime>,
+    /// The first batch that an unfinished firing reads.
+    firings: Option<BatchNumber>,
+}
+
+impl Needs {
+    pub(crate) fn new(windows: Option<EventTime>, firings: Option<BatchNumber>) -> Needs {
+        Needs { windows, firings }
+    }
+
+    pub(super) fn windows(&self) -> Option<EventTime> {
+        self.windows
+    }
+
+    pub(super) fn firings(&self) -> Option<BatchNumber> {
+        self.firings
+    }
+}
+
+/// The kept past of a stream.
+#[derive(Debug)]
+pub(super) struct Retention {
+    /// How many statements each batch that is open, or whose slice is not retired, holds; empty
+    /// ones are not listed.
+    held: BTreeMap<BatchNumber, u64>,
+    /// The sum of `held`.
+    statements: u64,
+    /// The sum of `held` from `from` on.
+    retained: u64,
+    /// The first batch that a newly registered window may see.
+    from: BatchNumber,
+    /// The bound below which the driver was last told to retire.
+    retired_below: BatchNumber,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Retention {
+            held: BTreeMap::new(),
+            statements: 0,
+            retained: 0,
+            from: BatchNumber(i64::MIN),
+            retired_below: BatchNumber(i64::MIN),
+        }
+    }
+}
+
+impl Retention {
+    pub(super) fn from(&self) -> BatchNumber {
+        self.from
+    }
+
+    pub(super) fn statements(&self) -> u64 {
+        self.statements
+    }
+
+    /// Counts statements that were added to a batch.
+    pub(super) fn hold_more(&mut self, batch: BatchNumber, count: u64) {
+        if count > 0 {
+            *self.held.entry(batch).or_default() += count;
+        }
+        self.statements += count;
+        self.retained += count;
+    }
+
+    /// Sets the number of statements in a batch to `count`. Returns what it was before.
+    pub(super) fn replace_count(&mut self, batch: BatchNumber, count: u64) -> u64 {
+        let before = self.held.remove(&batch).unwrap_or_default();
+        self.statements -= before;
+        self.retained -= before;
+        self.hold_more(batch, count);
+        before
+    }
+
+    /// The first batch from `from` on that holds a statement, among those that a window may see.
+    pub(super) fn first_held(&self, from: BatchNumber) -> Option<BatchNumber> {
+        let from = from.max(self.from);
+        self.held.range(from..).next().map(|(batch, _)| *batch)
+    }
+
+    /// The last batch before `to` that holds a statement, among those that a window may see.
+    pub(super) fn last_held(&self, to: BatchNumber) -> Option<BatchNumber> {
+        let from = self.from.min(to);
+        let mut held = self.held.range(from..to);
+        held.next_back().map(|(batch, _)| *batch)
+    }
+
+    /// How many statements the batches from this one on hold.
+    pub(super) fn statements_from(&self, batch: BatchNumber) -> u64 {
+        self.held.range(batch..).map(|(_, count)| count).sum()
+    }
+
+    /// Drops what neither windows nor KEEP need. KEEP yields to a limit on the number of
+    /// statements, windows do not.
+    pub(super) fn release_unneeded(
+        &mut self,
+        by_windows: BatchNumber,
+        by_keep: BatchNumber,
+        is_over_limit: impl Fn(u64) -> bool,
+    ) {
+        let mut from = self.from.max(by_windows.min(by_keep));
+        let mut statements = self.retained;
+        for (batch, count) in self.held.range(self.from..) {
+            if *batch >= from {
+                if !is_over_limit(statements) || *batch >= by_windows {
+                    break;
+                }
+                from = batch.next();
+            }
+            statements -= count;
+        }
+        self.from = from;
+        self.retained = statements;
+    }
+
+    /// The number below which the driver may retire batches now, if it is higher than the one last
+    /// told: below the logical bound and below what running firings read.
+    pub(super) fn retire(&mut self, by_firings: Option<BatchNumber>) -> Option<BatchNumber> {
+        let below = self.from.min(by_firings.unwrap_or(self.from));
+        if below <= self.retired_below {
+            return None;
+        }
+        self.retired_below = below;
+        let kept = self.held.split_off(&below);
+        let retired = std::mem::replace(&mut self.held, kept);
+        self.statements -= retired.values().sum::<u64>();
+        (!retired.is_empty()).then_some(below)
+    }
+}
