@@ -1,10 +1,14 @@
 //! The part of a push that runs on its caller's thread: statements become ids and the bytes that
 //! the log keeps, so that the sequencer looks at no term.
 //!
-//! Before changing anything here: terms are interned only after the coordinator has said that it
-//! would take the push. It judges again when the push has its turn, and that verdict counts, also
-//! for which statements are timing ones: their terms are only mentioned under the push's lease.
-//! Terms of statements that are then absorbed are made permanent.
+//! Before changing anything here: terms are interned only after the stream's clock has said that
+//! the push would be taken. Admission judges again when the push has its turn, and that verdict
+//! counts, also for which statements are timing ones: their terms are only mentioned under the
+//! push's lease. Terms of statements that are then absorbed are made permanent.
+//!
+//! The locks of one push, up to its acknowledgement: one of the log (`append`), and for timing
+//! statements one of the dictionary for the lease, and one more where some of their terms are new.
+//! The log's thread takes one for each group of acknowledgements.
 
 use super::Driver;
 use crate::error::RuntimeError;
@@ -16,9 +20,10 @@ use somersault_dictionary::{Interner, Mentions, Recent};
 use somersault_log::LogError;
 use somersault_model::{EventTime, QuadIds, TermId};
 use somersault_stream::{
-    Input, Numbered, NumberedBuilder, PushHead, ReadPush, StreamTerms, Timing,
+    Input, Numbered, NumberedBuilder, PushHead, ReadPush, Refusal, StreamClock, StreamTerms, Timing,
 };
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The number of statements that are numbered together.
 const TOGETHER: usize = 32;
@@ -60,23 +65,27 @@ impl Driver {
     ) -> Result<Done, RuntimeError> {
         let received_ms = self.now_ms();
         // A repeat goes on too: only the sequencer knows whether the first push is durable.
-        let terms = self.judge(&head, received_ms, times.clone())?;
+        let clock = match self.handle.shared.directory.find(&head.stream) {
+            Some(clock) => clock,
+            None => self.clock_of(&head.stream)?,
+        };
+        clock.judge(&head, received_ms, times.clone())?;
+        let StreamTerms { stream, timing } = clock.terms();
         let untimed = times.clone().position(|time| time.is_none());
         let encoded = !self.handle.shared.log.is_volatile();
         let times = times.map(|time| time.unwrap_or(EventTime(0)));
         let recent = self.recent.take();
         let dictionary = self.handle.shared.store.dictionary();
         let mut interner = Interner::with(dictionary, recent);
-        let timing = terms
-            .as_ref()
-            .map_or(Timing::Nothing, |of| of.timing.clone());
-        let lease = terms.filter(|of| !matches!(of.timing, Timing::Nothing));
-        let lease = lease.map(|StreamTerms { stream, .. }| dictionary.lease(stream));
+        let lease = match timing {
+            Timing::Nothing => None,
+            _ => Some(dictionary.lease(*stream)),
+        };
         let mut mentions = lease
             .as_ref()
             .map(|lease| dictionary.mentions(lease).remembering());
         let builder = NumberedBuilder::new(times.len(), encoded).with_lease(lease);
-        let numberer = Numberer::new(&mut interner, (&timing, mentions.as_mut()), builder);
+        let numberer = Numberer::new(&mut interner, (timing, mentions.as_mut()), builder);
         let numbered = numberer.number(times.zip(statements));
         self.recent.put_back(interner.into_recent());
         let born = mentions.map_or(0, |mentions| mentions.born());
@@ -93,19 +102,14 @@ impl Driver {
         done
     }
 
-    /// Judges a push before its terms become known; what an interner must know about its stream.
-    fn judge(
-        &self,
-        head: &PushHead,
-        received_ms: i64,
-        times: impl Iterator<Item = Option<EventTime>>,
-    ) -> Result<Option<StreamTerms>, RuntimeError> {
-        let (head, times) = (head.clone(), times.collect::<Vec<_>>());
-        let judged = self.handle.read(move |coordinator| {
-            coordinator.judge_push(&head, received_ms, times.into_iter())?;
-            Ok(coordinator.terms_of(&head.stream))
+    /// The clock of a stream that the directory does not show.
+    fn clock_of(&self, iri: &str) -> Result<Arc<StreamClock>, RuntimeError> {
+        let stream = iri.to_owned();
+        let clock = self.handle.read(move |coordinator| {
+            let clock = coordinator.clock_of(&stream);
+            clock.ok_or(Refusal::UnknownStream { stream })
         });
-        judged.map_err(RuntimeError::Refused)
+        Ok(clock?)
     }
 }
 

@@ -153,7 +153,7 @@ impl Handle {
         if !clock.ticks() {
             return Vec::new();
         }
-        let now_ms = clock.now_ms();
-        self.read(move |coordinator| coordinator.ahead_of_clock(now_ms, CLOCK_SLACK))
+        let directory = &self.shared.directory;
+        directory.ahead_of_clock(clock.now_ms(), CLOCK_SLACK)
     }
 }

@@ -2,10 +2,11 @@
 //! them as soon as a group is durable, so they wait for nothing that the sequencer does.
 
 use crate::error::RuntimeError;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 use somersault_log::{LogError, Position};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// An answer to send once a position is durable.
 pub(crate) struct Ack<T> {
@@ -26,24 +27,33 @@ impl<T> Ack<T> {
     }
 }
 
-/// Waiting acknowledgements, in order of position.
+/// Waiting acknowledgements. The sequencer adds them without a lock; the thread that settles takes
+/// one for all that are ready.
 pub(crate) struct Acks<T> {
+    added: Sender<Ack<T>>,
     queue: Mutex<AckQueue<T>>,
+    /// Whether the log makes nothing more durable.
+    has_failed: AtomicBool,
 }
 
 struct AckQueue<T> {
+    added: Receiver<Ack<T>>,
+    /// In order of position.
     waiting: VecDeque<Ack<T>>,
-    /// Why the log makes nothing more durable.
     failure: Option<LogError>,
 }
 
 impl<T> Acks<T> {
     pub(crate) fn new() -> Acks<T> {
+        let (sender, added) = unbounded();
         Acks {
+            added: sender,
             queue: Mutex::new(AckQueue {
+                added,
                 waiting: VecDeque::new(),
                 failure: None,
             }),
+            has_failed: AtomicBool::new(false),
         }
     }
 
@@ -55,16 +65,12 @@ impl<T> Acks<T> {
             ack.confirm();
             return;
         }
-        {
-            let mut queue = self.queue.lock();
-            if let Some(error) = &queue.failure {
-                ack.refuse(error);
-                return;
-            }
-            queue.waiting.push_back(ack);
-        }
-        // The group may have become durable before the acknowledgement was added.
-        if position <= durable() {
+        // The queue holds the other end.
+        let _ = self.added.send(ack);
+        // The group may have become durable before the acknowledgement was added. The fence is the
+        // one of `settle`: one of the two threads sees what the other has done.
+        fence(Ordering::SeqCst);
+        if position <= durable() || self.has_failed.load(Ordering::SeqCst) {
             self.settle(durable(), None);
         }
     }
@@ -72,22 +78,22 @@ impl<T> Acks<T> {
     /// Answers those whose position is durable and, if the log has failed, all others with the
     /// failure.
     pub(crate) fn settle(&self, durable: Position, failure: Option<LogError>) {
-        let (ready, refused) = {
-            let mut queue = self.queue.lock();
-            let ready = queue.waiting.partition_point(|ack| ack.position <= durable);
-            let ready: Vec<Ack<T>> = queue.waiting.drain(..ready).collect();
-            let refused = match &failure {
-                Some(error) => {
-                    queue.failure.get_or_insert_with(|| error.clone());
-                    std::mem::take(&mut queue.waiting)
-                }
-                None => VecDeque::new(),
-            };
-            (ready, refused)
-        };
-        ready.into_iter().for_each(Ack::confirm);
-        if let Some(error) = &failure {
-            refused.into_iter().for_each(|ack| ack.refuse(error));
+        let mut queue = self.queue.lock();
+        if failure.is_some() {
+            queue.failure = queue.failure.take().or(failure);
+            self.has_failed.store(true, Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+        let AckQueue {
+            added,
+            waiting,
+            failure,
+        } = &mut *queue;
+        waiting.extend(added.try_iter());
+        let ready = waiting.partition_point(|ack| ack.position <= durable);
+        waiting.drain(..ready).for_each(Ack::confirm);
+        if let Some(error) = failure {
+            waiting.drain(..).for_each(|ack| ack.refuse(error));
         }
     }
 }
@@ -95,7 +101,7 @@ impl<T> Acks<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crossbeam_channel::{Receiver, bounded};
+    use crossbeam_channel::bounded;
     use std::cell::Cell;
 
     type Answer = Receiver<Result<u64, RuntimeError>>;

@@ -11,6 +11,7 @@
 
 mod acks;
 mod closes;
+mod directory;
 mod firings;
 mod injection;
 mod record;
@@ -34,6 +35,7 @@ use crate::fabric::Fabric;
 use acks::Ack;
 use closes::{CatchingUp, HeldInput, Turn};
 use crossbeam_channel::Sender;
+use directory::DirectoryWriter;
 use firings::Derived;
 use injection::Injection;
 use recovery::Recovery;
@@ -63,6 +65,7 @@ pub(crate) struct Sequencer {
     /// The time of the step at hand.
     now: Now,
     injection: Injection,
+    directory: DirectoryWriter,
     stability: Stability,
     delivery: Delivery,
     /// The position of the newest record in the log.
@@ -144,6 +147,7 @@ impl Sequencer {
             events: parts.events,
             now,
             injection: Injection::default(),
+            directory: DirectoryWriter::default(),
             stability: Stability::default(),
             delivery: Delivery::new(shared.config.kept_firings),
             log_end: shared.log.end(),
@@ -174,6 +178,7 @@ impl Sequencer {
         if !self.has_ended() {
             self.go_on();
         }
+        self.directory.publish(&self.shared.directory);
     }
 
     /// Whether it takes requests now. Where it does not, they have to wait; all other events are

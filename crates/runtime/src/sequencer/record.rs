@@ -131,9 +131,11 @@ impl Sequencer {
                 Output::StreamCreated { clock } => {
                     let batch = clock.declaration().batch;
                     self.injection.stream_created(clock.uid(), batch);
+                    self.directory.stream_created(clock);
                 }
-                Output::StreamDropped { uid, .. } => {
+                Output::StreamDropped { uid, iri } => {
                     self.injection.stream_dropped(uid);
+                    self.directory.stream_dropped(&iri, uid);
                     self.stability.drop_stream(self.coordinator.last_cut(), uid);
                     self.moved = true;
                 }

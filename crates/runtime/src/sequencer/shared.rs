@@ -4,6 +4,7 @@
 //! others ask the sequencer for what they want to read.
 
 use super::acks::Acks;
+use super::directory::Directory;
 use super::requests::{Done, Read};
 use crate::clock::Clock;
 use crate::error::RuntimeError;
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) acks: Acks<Done>,
     pub(crate) pin_clock: PinClock,
     pub(crate) figures: Figures,
+    pub(crate) directory: Directory,
     failure: Mutex<Option<RuntimeError>>,
     /// The coordinator, once the sequencer has ended.
     last: OnceLock<Coordinator>,
@@ -132,6 +134,7 @@ impl Shared {
             acks: Acks::new(),
             pin_clock,
             figures: Figures::default(),
+            directory: Directory::default(),
             failure: Mutex::new(None),
             last: OnceLock::new(),
         }
