@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn nesting_is_measured_in_any_bytes(body in marked(&["<<(", ")>>", "<<", "\"", "'''", "\\", "#", "\n", "<", ">", "{", "]", "<!ENTITY a ", "&a;", "<!--", "<a>"])) {
+    fn nesting_is_measured_in_any_bytes(body in marked(&["<<(", ")>>", "<<", "\"", "'''", "\\", "#", "\n", "<", ">", "{", "]", "<!ENTITY a ", "&a;", "<!--", "<a>", "\"@context\":", "\"a\":\"b:c\",", "}"])) {
         let _ = nesting::check(&body, RdfFormat::Turtle);
         let _ = nesting::check(&body, RdfFormat::RdfXml);
         let _ = nesting::check(&body, RdfFormat::JsonLd { profile: oxrdfio::JsonLdProfileSet::empty() });

@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod connections;
+pub(crate) mod contexts;
 pub(crate) mod engine_error;
 pub(crate) mod entities;
 pub(crate) mod error;

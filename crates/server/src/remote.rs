@@ -116,6 +116,7 @@ impl Remote for HttpRemote {
         let broken = |error: &dyn std::fmt::Display| {
             format!("The answer of {endpoint} cannot be read: {error}.")
         };
+        nesting::check_results(&bytes, format).map_err(|error| format!("{endpoint}: {error}"))?;
         let parsed = QueryResultsParser::from_format(format)
             .for_reader(bytes.as_slice())
             .map_err(|error| broken(&error))?;

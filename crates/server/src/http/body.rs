@@ -178,6 +178,23 @@ fn too_large(limit: u64, declared: Option<u64>) -> ApiError {
     .detail("limit_bytes", limit)
 }
 
+/// Refuses transfer codings other than `chunked` (RFC 9112, section 6.1). A body in another one
+/// would be taken as it is, still packed.
+///
+/// # Errors
+/// 501 for another transfer coding.
+pub(crate) fn check_transfer_coding(headers: &HeaderMap) -> ApiResult<()> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        StatusCode::NOT_IMPLEMENTED,
+        "unsupported_encoding",
+        "This server knows no transfer coding but chunked. Send the body as it is, with its Content-Length, or chunked.",
+    ))
+}
+
 /// Returns the media type of a body, `type/subtype` in lower case, or `None` if the request has
 /// none.
 ///
@@ -206,7 +223,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> ApiResult<Option<String>> {
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_charset",
             format!(
-                "The body's charset is {}; this server reads UTF-8 only. Convert the body to UTF-8.",
+                "The body's charset is \"{}\"; this server reads UTF-8 only. Convert the body to UTF-8.",
                 crate::http::text::shorten(charset)
             ),
         ));

@@ -265,7 +265,7 @@ fn foreign(origin: &str) -> ApiError {
         StatusCode::FORBIDDEN,
         "foreign_origin",
         format!(
-            "A web page of {origin} may not use this server. Start the server with --cors {origin} if it should, or with --public-url where that is the server's own address behind a proxy."
+            "A web page of \"{origin}\" may not use this server. Start the server with --cors {origin} if it should, or with --public-url where that is the server's own address behind a proxy."
         ),
     )
 }

@@ -1,11 +1,14 @@
-//! Limits how deeply the RDF in a body is nested (and how far its entities expand, `entities`). The
-//! parsers do not limit triple terms, and do not limit JSON to a depth that a stack survives; terms
-//! are also dropped recursively. Without this check a body of a few hundred kilobytes overflows a
-//! thread's stack, which ends the process.
+//! Limits how deeply the RDF in a body is nested (also how far its entities expand, `entities`, and
+//! how far the terms of its contexts depend on each other, `contexts`). The parsers do not limit
+//! triple terms, and do not limit JSON to a depth that a stack survives; terms are also dropped
+//! recursively. Without this check a body of a few hundred kilobytes overflows a thread's stack,
+//! which ends the process.
 
+use crate::http::contexts;
 use crate::http::entities;
 use crate::http::error::{ApiError, ApiResult};
 use oxrdfio::RdfFormat;
+use somersault::QueryResultsFormat;
 
 /// The log refuses terms that are nested deeper than this.
 const TRIPLE_TERMS: usize = 64;
@@ -19,8 +22,20 @@ const XML_LEVELS: usize = 256;
 /// 400 with the position where the nesting exceeds the limit.
 pub(crate) fn check(bytes: &[u8], format: RdfFormat) -> ApiResult<()> {
     match format {
-        RdfFormat::JsonLd { .. } => json(bytes),
+        RdfFormat::JsonLd { .. } => json(bytes).and_then(|()| contexts::check(bytes)),
         RdfFormat::RdfXml => entities::check(bytes).and_then(|()| xml(bytes)),
+        _ => triple_terms(bytes),
+    }
+}
+
+/// Checks the answer of a SPARQL endpoint before it is parsed.
+///
+/// # Errors
+/// 400 with the position where the nesting exceeds the limit.
+pub(crate) fn check_results(bytes: &[u8], format: QueryResultsFormat) -> ApiResult<()> {
+    match format {
+        QueryResultsFormat::Json => json(bytes),
+        QueryResultsFormat::Xml => xml(bytes),
         _ => triple_terms(bytes),
     }
 }

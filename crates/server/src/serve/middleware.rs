@@ -1,6 +1,7 @@
 //! Wraps every request: catches faults, puts errors into the form that the client reads, refuses
 //! foreign web pages, and counts requests.
 
+use crate::http::body;
 use crate::http::connections::Reserved;
 use crate::http::error::{self, ApiError};
 use crate::http::hosts::Visitor;
@@ -36,7 +37,8 @@ pub(crate) async fn middleware(
     let route = request.extensions().get::<MatchedPath>().cloned();
     let is_refused = request.extensions().get::<Reserved>().is_some()
         && route.as_ref().is_none_or(|route| route.as_str() != HEALTH);
-    let mut response = match app.hosts.check(&mut request) {
+    let admitted = body::check_transfer_coding(request.headers());
+    let mut response = match admitted.and_then(|()| app.hosts.check(&mut request)) {
         Err(error) => error.into_response(),
         Ok(Visitor::Preflight) => preflight(),
         Ok(Visitor::Welcome) if is_refused => full(&app).into_response(),

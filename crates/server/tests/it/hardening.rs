@@ -343,3 +343,40 @@ fn a_host_that_lies_breaks_nothing() {
     assert_eq!(injected.header("set-cookie"), None);
     assert_eq!(injected.status, 400);
 }
+
+/// The JSON-LD parser defines a term after those that it is made of, and recurses for that.
+#[test]
+fn a_context_of_terms_made_of_each_other_does_not_end_the_server() {
+    let server = TestServer::start();
+    let path = server.stream("s", "ARRIVAL TIME");
+    let of = |terms: usize| {
+        let terms: Vec<String> = (0..terms)
+            .map(|term| format!("\"a{term}\":\"a{}:x\"", term + 1))
+            .collect();
+        format!(
+            "{{\"@context\":{{{}}},\"@id\":\"http://e/s\",\"a0\":\"x\"}}",
+            terms.join(",")
+        )
+    };
+    let json_ld = "application/ld+json";
+    for address in ["/store?default", &path] {
+        let refused = server.post(address, json_ld, &of(50_000));
+        refused.expect_error(400, "nested_too_deeply", &["context"]);
+        let taken = server.post(address, json_ld, &of(60));
+        assert!(matches!(taken.status, 200 | 201), "{}", taken.text());
+    }
+}
+
+/// A body in a transfer coding that the server does not know would be taken packed.
+#[test]
+fn unknown_transfer_codings_are_refused() {
+    let server = TestServer::start();
+    let send = |coding: &str| {
+        let head = format!(
+            "POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nTransfer-Encoding: {coding}\r\n\r\n6\r\nASK {{}}\r\n0\r\n\r\n"
+        );
+        exchange(server.address(), head.as_bytes(), false)
+    };
+    send("chunked").expect(200);
+    send("gzip, chunked").expect_error(501, "unsupported_encoding", &["chunked"]);
+}
