@@ -107,7 +107,7 @@ pub enum Extent {
     /// `ELEMENTS n STEP m`, `RANGE TRIPLES n STEP m`: the last `count` statements, closing with
     /// every `step` more.
     Statements {
-        /// How many statements it holds.
+        /// The number of statements that it holds.
         count: u64,
         /// After how many more it closes.
         step: u64,

@@ -16,10 +16,10 @@ const DEEPEST_OPTIONAL_CALLS: usize = 12;
 /// deeper.
 pub(crate) const LONGEST_CHAIN: usize = 500;
 
-/// How many triple patterns a text may have, without its data and templates. Planning looks at each
-/// pattern for each that it places.
+/// The number of triple patterns that a text may have, without its data and templates. Planning
+/// looks at each pattern for each that it places.
 const MOST_PATTERNS: usize = 16_384;
-/// How many variables a text may have: `spargebra` compares each with all before it.
+/// The number of variables that a text may have: `spargebra` compares each with all before it.
 const MOST_VARIABLES: usize = 16_384;
 
 /// Refuses texts that are too deep, chained too long or too large.

@@ -54,7 +54,7 @@ fn calls<'t>(
     })
 }
 
-/// How many arguments stand in the brackets that begin here.
+/// The number of arguments that stand in the brackets that begin here.
 fn arguments(mut cursor: Cursor<'_>) -> usize {
     let (mut depth, mut count, mut is_empty) = (0usize, 1, true);
     while let Some(token) = cursor.bump() {

@@ -30,7 +30,7 @@ pub const MOST_LISTED: u64 = 4096;
 pub struct Effects {
     /// The graphs of which all statements go.
     pub clears: Vec<GraphName>,
-    /// How many statements they have.
+    /// The number of statements that they have.
     pub cleared: u64,
     /// How many of them are among `inserts`, and so neither go nor come.
     pub kept: u64,
@@ -46,7 +46,7 @@ impl Effects {
         self.clears.is_empty() && self.deletes.is_empty() && self.inserts.is_empty()
     }
 
-    /// How many statements hold that did not before.
+    /// The number of statements that hold that did not before.
     pub fn inserted(&self) -> u64 {
         self.inserts.len() as u64 - self.kept
     }

@@ -21,7 +21,7 @@ pub struct SubscribeOptions {
     pub from_now: bool,
     /// Also firings without rows.
     pub empties: bool,
-    /// How many firings may wait to be read; see `when_slow`.
+    /// The number of firings that may wait to be read; see `when_slow`.
     pub capacity: usize,
     /// How much memory the waiting firings may take; `None` limits only their number.
     pub backlog: Option<Backlog>,

@@ -199,7 +199,7 @@ impl Shape {
         name_text(word, *tokens.first()?, &self.names).ok()
     }
 
-    /// How many constants there are.
+    /// The number of constants.
     #[must_use]
     pub fn width(&self) -> usize {
         self.classes.iter().filter(|class| **class != NAME).count()

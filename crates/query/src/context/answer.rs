@@ -84,7 +84,7 @@ impl Solutions {
         &self.variables
     }
 
-    /// How many solutions there are, repeats counted.
+    /// The number of solutions, repeats counted.
     pub fn len(&self) -> usize {
         self.rows
     }

@@ -6,7 +6,7 @@ use somersault_dictionary::{Slots, prefetch};
 use somersault_model::TermId;
 use std::ops::Range;
 
-/// How many rows are looked up before the first of them is compared.
+/// The number of rows that are looked up before the first of them is compared.
 const TOGETHER: usize = 64;
 
 /// The cells of queries that have the same number of constants.
@@ -15,7 +15,7 @@ pub struct Cells {
     width: usize,
     /// The constants of all cells, one cell after the other.
     ids: Vec<TermId>,
-    /// How many queries are in each cell; 0 = the cell is free.
+    /// The number of queries that are in each cell; 0 = the cell is free.
     members: Vec<u32>,
     free: Vec<u32>,
     /// The number of each used cell, plus one.
@@ -58,7 +58,7 @@ impl Cells {
         self.changes
     }
 
-    /// How many cells have a member.
+    /// The number of cells that have a member.
     pub fn len(&self) -> usize {
         self.index.len()
     }
@@ -68,7 +68,7 @@ impl Cells {
         self.index.is_empty()
     }
 
-    /// How many constants a cell has.
+    /// The number of constants that a cell has.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -131,7 +131,7 @@ impl Cells {
         &self.ids[cell as usize * self.width..][..self.width]
     }
 
-    /// How many queries are in a cell.
+    /// The number of queries that are in a cell.
     pub fn members(&self, cell: u32) -> u32 {
         self.members[cell as usize]
     }

@@ -25,7 +25,7 @@ impl GroupAnswer {
         GroupAnswer { rows, spans }
     }
 
-    /// How many rows all cells have.
+    /// The number of rows that all cells have.
     pub fn len(&self) -> usize {
         self.rows.rows
     }
@@ -41,7 +41,7 @@ impl GroupAnswer {
         pairs.map(|pair| (pair[0].0, (pair[1].1 - pair[0].1) as usize))
     }
 
-    /// How many rows a cell has.
+    /// The number of rows that a cell has.
     pub fn count(&self, cell: u32) -> usize {
         self.span(cell).map_or(0, |(from, to)| to - from)
     }

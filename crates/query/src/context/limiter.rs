@@ -17,7 +17,7 @@ pub(crate) fn worth_ready(rows: u64) -> bool {
     rows >= WORTH_READY
 }
 
-/// How many checks there are between two looks at the clock.
+/// The number of checks between two looks at the clock.
 const CHECKS_PER_LOOK: u32 = 256;
 /// A step that has made fewer rows does not look at the clock on its own account.
 const ROWS_PER_LOOK: usize = 1 << 10;

@@ -306,7 +306,7 @@ impl<'f, 'a> Filter<'f, 'a> {
     }
 }
 
-/// How many conditions stand in this one, AND, OR and NOT aside.
+/// The number of conditions that stand in this one, AND, OR and NOT aside.
 fn leaves(expr: &Expr) -> usize {
     match expr {
         Expr::Or(list) | Expr::And(list) => list.iter().map(leaves).sum(),

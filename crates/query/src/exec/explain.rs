@@ -19,7 +19,7 @@ pub struct Explanation {
 pub struct ExplainedStep {
     /// What it does.
     pub text: String,
-    /// How many rows it is expected to leave.
+    /// The number of rows that it is expected to leave.
     pub estimate: f64,
     /// What it did; `None` where the plan was not run.
     pub actual: Option<StepFigures>,

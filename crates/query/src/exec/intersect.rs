@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// Rows that are read at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
-/// How many rows of a part are sampled for the length of their lists.
+/// The number of rows of a part that are sampled for the length of their lists.
 const SAMPLED: usize = 8;
 /// Lists that are longer than this on average, or eight times as long in one sampled row, are
 /// handled row by row.
@@ -33,7 +33,7 @@ const LOOK_UP: usize = 6;
 const FETCH_FACTOR: usize = 16;
 /// Above this ratio of lengths the entries of the shorter list are searched in the longer one.
 const SEARCH_FACTOR: usize = 32;
-/// How many ids of a list are compared with one id at once.
+/// The number of ids of a list that are compared with one id at once.
 const BLOCK: usize = 8;
 
 /// One of the patterns: a list of candidates for each row.

@@ -19,16 +19,16 @@ use somersault_dictionary::TermPin;
 use somersault_pool::Workers;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// How many rows are tried first where only some of the answer is wanted.
+/// The number of rows that are tried first where only some of the answer is wanted.
 const FIRST_PART: usize = 64;
 /// Into how many parts a table of a few thousand rows is cut, so that all threads end at about the
 /// same time; and how many rows a part has at least.
 const PARTS: usize = 16;
 const LEAST_PART: usize = 256;
-/// How many parts a share has at most. It has fewer near the end, so that no thread waits long for
-/// the last one, and one part where another query waits for a thread. A pool's thread looks for
-/// waiting queries between two shares, so a light query waits for one part of a heavy one: for all
-/// rows that the steps make of that part.
+/// The number of parts that a share has at most. It has fewer near the end, so that no thread waits
+/// long for the last one, and one part where another query waits for a thread. A pool's thread
+/// looks for waiting queries between two shares, so a light query waits for one part of a heavy
+/// one: for all rows that the steps make of that part.
 const PARTS_PER_SHARE: usize = 4;
 /// Each helper gets a copy of the terms that the query has computed. A query that has computed more
 /// terms than this is not shared.
@@ -277,7 +277,7 @@ impl Taken {
         }
     }
 
-    /// How many parts the next share has; the fewer are left, the fewer it has.
+    /// The number of parts that the next share has; the fewer are left, the fewer it has.
     fn share(&self) -> usize {
         let left = self.parts.saturating_sub(self.next.load(Ordering::Relaxed));
         (left / (2 * self.hands)).clamp(1, PARTS_PER_SHARE)

@@ -26,7 +26,7 @@ const WORTH_DISTINCT: usize = 32;
 pub struct StepFigures {
     /// How often it ran.
     pub runs: u64,
-    /// How many rows it left.
+    /// The number of rows that it left.
     pub rows: u64,
     /// How long it took.
     pub time: Duration,

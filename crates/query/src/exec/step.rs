@@ -23,7 +23,7 @@ pub(crate) struct Step {
     /// Its number in the whole plan, for EXPLAIN's actual figures.
     pub(crate) number: usize,
     pub(crate) kind: StepKind,
-    /// How many rows it is expected to leave.
+    /// The number of rows that it is expected to leave.
     pub(crate) estimate: f64,
     /// The variables that something still needs afterwards.
     pub(crate) keep: VarSet,
@@ -38,7 +38,7 @@ pub(crate) struct Step {
 }
 
 impl Plan {
-    /// How many rows all steps together are expected to make.
+    /// The number of rows that all steps together are expected to make.
     pub(crate) fn expected_rows(&self) -> f64 {
         self.steps.iter().map(Step::expected_rows).sum()
     }

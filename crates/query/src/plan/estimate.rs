@@ -1,6 +1,7 @@
-//! How many rows a pattern makes of the rows so far: estimated from the view's statistics, and for
-//! constants from the lengths of their own lists. The formula is the textbook's: two inputs that
-//! share a variable give |A| · |B| / max(distinct values in A, distinct values in B).
+//! The number of rows that a pattern makes of the rows so far: estimated from the view's
+//! statistics, and for constants from the lengths of their own lists. The formula is the
+//! textbook's: two inputs that share a variable give |A| · |B| / max(distinct values in A, distinct
+//! values in B).
 
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
 use crate::algebra::varset::VarSet;
@@ -85,7 +86,7 @@ pub(crate) struct Cardinality {
     pub(crate) objects: f64,
     pub(crate) predicates: f64,
     pub(crate) graphs: f64,
-    /// How many sources are read.
+    /// The number of sources that are read.
     pub(crate) sources: f64,
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct SearchState {
     pub(crate) cost: f64,
     pub(crate) bound: Vec<VariableState>,
     pub(crate) placed: Vec<bool>,
-    /// How many parts are not placed.
+    /// The number of parts that are not placed.
     pub(crate) left: usize,
     /// Whether the rows are still the one empty solution.
     pub(crate) unit: bool,
@@ -98,7 +98,7 @@ pub(crate) struct Sample {
     pub(crate) fanout: f64,
     /// The share of the rows that have such an edge.
     pub(crate) hit: f64,
-    /// How many vertices the other part has.
+    /// The number of vertices that the other part has.
     pub(crate) vertices: f64,
 }
 
@@ -231,7 +231,7 @@ impl Pattern {
         ]
     }
 
-    /// How many values a variable has at one of its ends.
+    /// The number of values that a variable has at one of its ends.
     fn values_of(&self, variable: usize) -> f64 {
         let mut ends = self.ends().into_iter();
         ends.find(|(end, _)| *end == PatternEnd::Variable(variable))
@@ -255,7 +255,7 @@ impl Pattern {
         }
     }
 
-    /// How many rows it makes of one, on average; `part` is its number.
+    /// The number of rows that it makes of one, on average; `part` is its number.
     fn fanout(&self, part: usize, frame: &SearchState, samples: &[Sample]) -> f64 {
         let sample = best_sample(frame, samples);
         let mut fanout = sample.map_or(self.cardinality.triples, |s| {

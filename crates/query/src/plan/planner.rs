@@ -41,14 +41,14 @@ pub(crate) struct Estimate {
     pub(crate) binds: Vec<(VarId, f64, bool)>,
     /// Its cost from one row, where it may run from rows.
     pub(crate) along: Option<f64>,
-    /// How many rows it makes of that one row.
+    /// The number of rows that it makes of that one row.
     pub(crate) matched: f64,
 }
 
 /// What a plan reads in addition to the view.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PlanInputs<'b> {
-    /// How many cells there are, where queries are evaluated together.
+    /// The number of cells, where queries are evaluated together.
     pub(crate) cells: usize,
     /// The rows that are kept from one execution to the next.
     pub(crate) maintained: &'b [Table],
@@ -120,7 +120,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// How many steps were numbered.
+    /// The number of steps that were numbered.
     pub(crate) fn steps(&self) -> usize {
         self.steps
     }

@@ -12,7 +12,7 @@ use crate::view::sources;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 
-/// How many nanoseconds a look at one vertex takes.
+/// The number of nanoseconds that a look at one vertex takes.
 const LOOK: f64 = 100.0;
 /// Sampling takes at most this share of what the query is expected to take.
 const SHARE: f64 = 0.1;

@@ -12,7 +12,7 @@ use crate::plan::sample::SampledPattern;
 use crate::view::sources;
 use somersault_model::{Direction, TermId, TripleIds};
 
-/// How many rows are followed. Of more rows, an even selection is taken.
+/// The number of rows that are followed. Of more rows, an even selection is taken.
 const ROWS: usize = 64;
 /// The same for the first part. It is larger, since the next parts may drop most rows.
 const FIRST_ROWS: usize = 512;
@@ -20,7 +20,7 @@ const FIRST_ROWS: usize = 512;
 const FEWEST: usize = 8;
 /// Up to this many parts the search for an order takes no longer than a trial run.
 const FEW_PARTS: usize = 7;
-/// How many orders are tried at most.
+/// The number of orders that are tried at most.
 const ROUNDS: usize = 8;
 const ROUNDS_OF_MANY: usize = 3;
 
@@ -287,8 +287,8 @@ impl Planner<'_> {
         })
     }
 
-    /// How many rows a pattern makes of some rows, and about `most` of those; `None` where the
-    /// whole pattern would have to be read for each row.
+    /// The number of rows that a pattern makes of some rows, and about `most` of those; `None`
+    /// where the whole pattern would have to be read for each row.
     fn extend(
         &self,
         rows: &TrialRows,

@@ -92,7 +92,7 @@ impl PlanCache {
         place.swap(hash, Ordering::Relaxed) == hash
     }
 
-    /// How many texts are cached.
+    /// The number of texts that are cached.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
@@ -102,7 +102,7 @@ impl PlanCache {
         self.len() == 0
     }
 
-    /// How many shapes are cached.
+    /// The number of shapes that are cached.
     pub fn shapes(&self) -> usize {
         self.shapes.len()
     }

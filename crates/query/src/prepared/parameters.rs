@@ -173,7 +173,7 @@ impl Prepared {
         crate::prepared::cache::shared(plain, template, placeholders, constants)
     }
 
-    /// How many values an execution takes.
+    /// The number of values that an execution takes.
     pub fn parameters(&self) -> usize {
         self.inner().parameters.len()
     }

@@ -32,9 +32,10 @@ const LONGEST_PAUSE: u32 = 63;
 #[derive(Debug)]
 pub(crate) struct CachedPlan {
     pub(crate) plan: Plan,
-    /// How many statements each source held, and how many cells there were.
+    /// The number of statements that each source held, and how many cells there were.
     sizes: Vec<u64>,
-    /// How many rows all its steps together are expected to make; raised when more turn out usual.
+    /// The number of rows that all its steps together are expected to make; raised when more turn
+    /// out usual.
     expected: AtomicU64,
 }
 
@@ -48,7 +49,7 @@ impl CachedPlan {
         }
     }
 
-    /// How many rows its steps are expected to make.
+    /// The number of rows that its steps are expected to make.
     pub(crate) fn expected(&self) -> u64 {
         self.expected.load(Ordering::Relaxed)
     }
@@ -94,7 +95,7 @@ pub(crate) struct ThreadPlan {
     pub(crate) plan: Arc<CachedPlan>,
 }
 
-/// How many plans a thread holds.
+/// The number of plans that a thread holds.
 const HELD: usize = 16;
 
 thread_local! {
@@ -131,9 +132,9 @@ pub(crate) struct PlanMemory {
     /// Unique in the process.
     number: u64,
     plan: RwLock<Option<Arc<CachedPlan>>>,
-    /// How many plans it has had; written with the plan locked.
+    /// The number of plans that it has had; written with the plan locked.
     version: AtomicU64,
-    /// How many further executions are not tried in place.
+    /// The number of further executions that are not tried in place.
     pause: AtomicU32,
     last_pause: AtomicU32,
 }
@@ -175,7 +176,7 @@ impl PlanMemory {
         held.plan.fits(graphs, cells).then_some(held)
     }
 
-    /// How many rows the plan expects to make, if there is one.
+    /// The number of rows that the plan expects to make, if there is one.
     pub(crate) fn expected(&self) -> Option<u64> {
         self.plan.read().as_ref().map(|plan| plan.expected())
     }

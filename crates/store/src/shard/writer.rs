@@ -81,7 +81,7 @@ pub(crate) struct WriterState {
     superseded: VecDeque<(u64, NonNull<Generation>, CellChunks)>,
     /// The number of older generations, including those that wait to be freed.
     superseded_count: usize,
-    /// How many statements the shard holds, and half edges in cells.
+    /// The number of statements that the shard holds, and half edges in cells.
     statements: u64,
     in_cells: usize,
     /// Lists of the newest generation with tails, and the SN of the newest tail at the time: oldest

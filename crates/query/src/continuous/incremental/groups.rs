@@ -24,7 +24,7 @@ pub(super) struct RetainedGroups {
     free: Vec<u32>,
     /// Per key: its value in each group.
     keys: Vec<Column>,
-    /// How many rows each group has.
+    /// The number of rows that each group has.
     rows: Vec<u32>,
     measured: Vec<Measured>,
     /// The groups that gained or lost rows since the last table.

@@ -108,7 +108,7 @@ impl RetainedRows {
         rows + self.groups.iter().map(RetainedGroups::bytes).sum::<usize>()
     }
 
-    /// How many rows are retained.
+    /// The number of rows that are retained.
     pub fn len(&self) -> usize {
         self.rows.iter().map(|rows| rows.table.rows).sum()
     }

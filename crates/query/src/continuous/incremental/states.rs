@@ -24,7 +24,7 @@ pub(super) enum Function {
 
 /// The state of one aggregate in one group.
 pub(super) enum RunningAggregate {
-    /// How many rows have a value.
+    /// The number of rows that have a value.
     Count(i64),
     Sum(Box<Total>),
     Extreme(Box<Extreme>),
@@ -34,7 +34,7 @@ pub(super) enum RunningAggregate {
 #[derive(Default)]
 pub(super) struct Total {
     sum: Sum,
-    /// How many rows have no value, or a value that is no number.
+    /// The number of rows that have no value, or a value that is no number.
     errors: u32,
     is_stale: bool,
 }
@@ -44,9 +44,9 @@ pub(super) struct Total {
 pub(super) struct Extreme {
     /// The value, with its term.
     best: Option<(Value, Evaluated)>,
-    /// How many rows have that very term.
+    /// The number of rows that have that very term.
     ties: u32,
-    /// How many rows have no value.
+    /// The number of rows that have no value.
     errors: u32,
     is_stale: bool,
 }

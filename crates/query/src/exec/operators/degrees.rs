@@ -1,6 +1,7 @@
-//! How many edges each vertex has: what GROUP BY over one pattern comes to where nothing but its
-//! solutions is counted. The lengths of the lists say it, and no solution is made. What makes that
-//! right: a graph is a set, so that each edge of a vertex is one solution, and one other end.
+//! The number of edges that each vertex has: what GROUP BY over one pattern comes to where nothing
+//! but its solutions is counted. The lengths of the lists say it, and no solution is made. What
+//! makes that right: a graph is a set, so that each edge of a vertex is one solution, and one other
+//! end.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;

@@ -214,7 +214,7 @@ fn follow_rows(
     Ok(())
 }
 
-/// How many values an end has in some rows.
+/// The number of values that an end has in some rows.
 fn distinct(end: End<'_>, rows: &[u32]) -> usize {
     match end {
         End::Column(column) => {
