@@ -1,6 +1,6 @@
 //! The public test suites and our own, run by one program: W3C suites against the engine and its
-//! server, and windowed queries over recorded streams in the format of the test data. What is
-//! skipped is data with reasons; an unexpected pass is a failure too.
+//! server, and windowed queries over recorded streams in the format of the test data. Skipped tests
+//! are listed as data with reasons; an unexpected pass is a failure too.
 
 pub mod bag;
 pub mod error;

@@ -123,7 +123,7 @@ struct CaseArguments {
 
 #[derive(Args)]
 struct JenaArguments {
-    /// Where Jena and the compiled Oracle.java are, as java has it.
+    /// Class path of Jena and the compiled Oracle.java
     #[arg(long)]
     classpath: String,
     /// Number of queries to draw

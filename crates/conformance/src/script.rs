@@ -42,7 +42,7 @@ pub struct Script {
 
 #[derive(Debug, Clone)]
 struct Block {
-    /// Where it begins in its file.
+    /// The line at which it begins in its file.
     line: usize,
     lines: Vec<String>,
 }

@@ -31,7 +31,7 @@ pub struct Settings {
     pub threads: usize,
 }
 
-/// What the cohorts of an engine share.
+/// The resources that the cohorts of an engine share.
 pub(crate) struct Resources {
     environment: Arc<Environment>,
     store: Arc<Store>,

@@ -14,7 +14,7 @@ use spargebra::algebra::{Expression, GraphPattern};
 pub(crate) struct ColumnIris<'t> {
     source: &'t str,
     tokens: &'t [Token],
-    /// What they begin with: nothing that the text has in it.
+    /// Their common beginning, which occurs nowhere in the text.
     start: String,
 }
 
@@ -31,7 +31,7 @@ impl<'t> ColumnIris<'t> {
         }
     }
 
-    /// What is written for the variable that is this token.
+    /// The spelling of the variable that is this token.
     pub(crate) fn spelling(&self, token: usize) -> String {
         format!("<{}{token}>", self.start)
     }

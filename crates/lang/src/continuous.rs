@@ -5,7 +5,7 @@ use crate::stream::Classification;
 use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 
-/// What a registration makes.
+/// The object that a registration makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RegistrationKind {
@@ -24,7 +24,7 @@ pub struct Report {
     pub non_empty: bool,
 }
 
-/// What a query does when it cannot keep up with its closes.
+/// The behaviour of a query that cannot keep up with its closes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Overload {
@@ -45,7 +45,7 @@ pub struct DerivedStream {
     pub classification: Classification,
     /// The graph that absorbs; `None` = the default graph, or the graph that the template says.
     pub into: Option<NamedNode>,
-    /// How much of the past a newly registered query sees.
+    /// The span of the past that a newly registered query sees.
     pub keep: Millis,
     /// The memory that its slices may take.
     pub budget_bytes: u64,
@@ -87,17 +87,17 @@ impl StreamOperator {
     }
 }
 
-/// What a window holds, and when it closes.
+/// The content of a window, and its closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Extent {
     /// `RANGE r STEP s`, or `FROM NOW-a TO NOW-b STEP s` with r = a − b and until = b: the
     /// statements with close − until − range ≤ event time < close − until.
     Time {
-        /// How long the span of event time is.
+        /// The length of the span of event time.
         range: Millis,
-        /// How far before the close it ends.
+        /// The distance of its end before the close.
         until: Millis,
-        /// How often it closes; `None` = with every batch of the stream.
+        /// The interval between closes; `None` = with every batch of the stream.
         step: Option<Millis>,
     },
     /// `NOW`: the batch that has just closed.
@@ -122,7 +122,7 @@ pub struct WindowClause {
     /// The name by which the pattern reads the window: in C-SPARQL the stream's own, in RSP-QL the
     /// one that the text gives it, in CQELS-QL one that the text does not contain.
     pub name: NamedNode,
-    /// What it holds, and when it closes.
+    /// Its content and its closes.
     pub extent: Extent,
     /// Whether its content is part of the default graph.
     pub in_default: bool,
@@ -152,7 +152,7 @@ impl WindowClause {
 pub struct ContinuousQuery {
     /// The name in the text, if it has one; an IRI or prefixed name is given resolved.
     pub name: Option<String>,
-    /// What is registered.
+    /// The object that is registered.
     pub kind: RegistrationKind,
     /// Which part of its answers it gives.
     pub operator: StreamOperator,

@@ -130,7 +130,7 @@ fn literal_of(text: &str, kind: TokenKind) -> (char, Literal) {
     (class, Literal::new_typed_literal(text, datatype))
 }
 
-/// Where in a group or in brackets the next token stands.
+/// The place of the next token in a group or in brackets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     Subject,
@@ -161,7 +161,7 @@ struct Lifter<'t> {
     stack: Vec<Context>,
     shape: String,
     constants: Vec<Term>,
-    /// Where the constants stand, with their classes.
+    /// The places of the constants, with their classes.
     places: Vec<(Range<usize>, char)>,
     /// A continuous query: windows have durations, and WINDOW reads one.
     is_continuous: bool,

@@ -8,12 +8,12 @@ use crate::error::ParseError;
 use crate::token::{Token, TokenKind};
 use std::collections::HashSet;
 
-/// How deep brackets and prefix operators may nest.
+/// The greatest depth of brackets and prefix operators.
 pub(crate) const DEEPEST: usize = 100;
-/// How deep calls of functions with optional arguments may nest.
+/// The greatest depth of calls of functions with optional arguments.
 const DEEPEST_OPTIONAL_CALLS: usize = 12;
-/// How many operators or groups may follow one another at one level: each makes the algebra one
-/// deeper.
+/// The greatest number of operators or groups that may follow one another at one level: each makes
+/// the algebra one deeper.
 pub(crate) const LONGEST_CHAIN: usize = 500;
 
 /// The number of triple patterns that a text may have, without its data and templates. Planning
@@ -38,7 +38,7 @@ fn check_size(source: &str, tokens: &[Token]) -> Result<(), ParseError> {
     };
     let mut variables = HashSet::new();
     let mut patterns = 0;
-    // Of the open brackets, whether they hold patterns.
+    // For each open bracket, whether it holds patterns.
     let mut open: Vec<bool> = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
         let text = token.text(source);

@@ -15,7 +15,7 @@ use crate::query::{Query, QueryForm};
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) report: Report,
-    /// Where REPORT ON CHANGE stands.
+    /// The place of REPORT ON CHANGE.
     on_change_at: Option<usize>,
     pub(crate) overload: Option<(Overload, usize)>,
 }

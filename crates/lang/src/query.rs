@@ -4,7 +4,7 @@ use crate::algebra::{Pattern, QuadTemplate, VarId};
 use oxrdf::NamedNode;
 use std::sync::Arc;
 
-/// What a query returns.
+/// The form of a query: what it returns.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueryForm {
     /// Solutions with these columns, in order.
@@ -45,7 +45,7 @@ pub struct DatasetClause {
 /// A one-shot query, or the body of a continuous one.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// What it returns.
+    /// The form.
     pub form: QueryForm,
     /// The stored graphs it reads.
     pub dataset: DatasetClause,

@@ -27,8 +27,8 @@ pub(crate) trait Rewrite {
     fn expression(&mut self, _expression: &mut Expression) {}
 }
 
-/// Applies a function to every expression of a pattern, inner ones first. What a remote service
-/// evaluates stays as it is.
+/// Applies a function to every expression of a pattern, inner ones first. The expressions of a
+/// remote service stay as they are.
 pub(crate) fn each_expression(
     pattern: &mut GraphPattern,
     change: &mut impl FnMut(&mut Expression),

@@ -28,7 +28,7 @@ pub struct ScriptStatement {
     pub text: String,
     /// The place in the whole text where its own part of `text` begins.
     start: Place,
-    /// How many lines of declarations stand before that part.
+    /// The number of lines of declarations before that part.
     lines_before: u32,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct ParsedQuery {
     pub(crate) template: Option<Vec<QuadPattern>>,
 }
 
-/// What `spargebra` made of a text, and whether there were bare names in it.
+/// The result of `spargebra` for a text, and whether the text has bare names.
 pub(crate) struct Parsed<T> {
     pub(crate) value: T,
     pub(crate) bare: bool,

@@ -40,7 +40,7 @@ fn selects_star(text: &str, tokens: &[Token]) -> bool {
         .is_some_and(|token| &text[token.start..token.end] == "*")
 }
 
-/// Where a variable first stands; after all others if it does not.
+/// The first place of a variable in the text; after all others if it has none.
 fn appearance(text: &str, tokens: &[Token], name: &str) -> usize {
     tokens
         .iter()

@@ -14,7 +14,7 @@ pub enum Classification {
     Timing(Vec<NamedNode>),
 }
 
-/// Where a stream's time comes from.
+/// The origin of a stream's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeDomain {
     /// The source gives it.
@@ -23,7 +23,7 @@ pub enum TimeDomain {
     Arrival,
 }
 
-/// How far ahead of the stream's newest time and of the clock a time may lie.
+/// The limit on how far a time may lie ahead of the stream's newest time and of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AheadLimit {
     /// As far as the engine's setting says.
@@ -34,7 +34,7 @@ pub enum AheadLimit {
     Any,
 }
 
-/// What happens to a statement that is later than LATENESS allows.
+/// The treatment of a statement that is later than LATENESS allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatePolicy {
     /// The push is refused.
@@ -59,17 +59,17 @@ pub struct CreateStream {
     pub into: Option<NamedNode>,
     /// The batch interval.
     pub batch: Millis,
-    /// Where its time comes from.
+    /// The origin of its time.
     pub time: TimeDomain,
-    /// How far event times may go back.
+    /// The span by which event times may go back.
     pub lateness: Millis,
-    /// What happens to later statements.
+    /// The treatment of later statements.
     pub late_policy: LatePolicy,
-    /// How far ahead its times may lie.
+    /// The limit on times that lie ahead.
     pub ahead: AheadLimit,
     /// `IDLE`: after this long without data the clock moves the stream's time on; `None` = NEVER.
     pub idle: Option<Millis>,
-    /// How much of the past a newly registered query sees.
+    /// The span of the past that a newly registered query sees.
     pub keep: Millis,
     /// The memory that the stream's slices may take.
     pub budget_bytes: u64,

@@ -29,7 +29,7 @@ pub(crate) struct Header {
     pub(crate) starting_at: Option<EventTime>,
     /// The clauses of REGISTER STREAM about the stream.
     pub(crate) stream: Clauses,
-    /// Where REGISTER stands.
+    /// The place of REGISTER.
     pub(crate) offset: usize,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Surface {
     pub(crate) header: Option<Header>,
     pub(crate) operator: StreamOperator,
     pub(crate) windows: Vec<WindowClause>,
-    /// Where the source of each window stands.
+    /// The place of each window's source.
     pub(crate) window_offsets: Vec<usize>,
     /// The sources of FROM and FROM NAMED without a window.
     pub(crate) stored: Vec<Token>,

@@ -23,16 +23,17 @@ use std::time::Instant;
 /// statement, so that the effects of usual updates are net.
 pub const MOST_LISTED: u64 = 4096;
 
-/// What an update does to the stored graphs. First whole graphs go, then statements of other graphs
-/// go, then statements come. Net but for the graphs that go: nothing is both deleted and inserted,
-/// nothing is deleted that is not there, nothing is inserted that is there in another graph.
+/// The effects of an update on the stored graphs: first whole graphs are cleared, then statements
+/// of other graphs are deleted, then statements are inserted. Apart from cleared graphs they are
+/// net: no statement is both deleted and inserted, none is deleted that does not exist, and none is
+/// inserted that another graph holds already.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Effects {
     /// The graphs of which all statements go.
     pub clears: Vec<GraphName>,
     /// The number of statements that they have.
     pub cleared: u64,
-    /// How many of them are among `inserts`, and so neither go nor come.
+    /// The number of them that are among `inserts`, and so neither deleted nor inserted.
     pub kept: u64,
     /// The statements that go.
     pub deletes: Vec<Quad>,
@@ -46,12 +47,12 @@ impl Effects {
         self.clears.is_empty() && self.deletes.is_empty() && self.inserts.is_empty()
     }
 
-    /// The number of statements that hold that did not before.
+    /// The number of statements that hold now and did not before.
     pub fn inserted(&self) -> u64 {
         self.inserts.len() as u64 - self.kept
     }
 
-    /// How many statements held before and do not any more.
+    /// The number of statements that held before and no longer do.
     pub fn deleted(&self) -> u64 {
         self.deletes.len() as u64 + self.cleared - self.kept
     }
@@ -128,11 +129,11 @@ struct Evaluator<'u> {
     /// The blank nodes of INSERT DATA: one label is one node in the whole request.
     labels: FxHashMap<BlankNode, BlankNode>,
     operation: u64,
-    /// What the last operation clears, of which the overlay need not know.
+    /// The statements that the last operation clears, which the overlay need not know.
     cleared: Vec<QuadIds>,
 }
 
-/// What a statement takes in ids.
+/// The bytes of a statement as ids.
 const IDS_BYTES: usize = size_of::<QuadIds>();
 
 impl Evaluator<'_> {
@@ -188,7 +189,7 @@ impl Evaluator<'_> {
         self.view.dictionary()
     }
 
-    /// What this operation draws its blank nodes from.
+    /// The source of this operation's blank nodes.
     fn random(&self) -> Random {
         let (query, close) = self.key();
         Random::new(query, close)
@@ -272,7 +273,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// What a WHERE clause comes to, within what the request has left.
+    /// The solutions of a WHERE clause, within what the request has left.
     fn solutions(
         &self,
         prepared: &Prepared,

@@ -27,11 +27,11 @@ pub struct EngineConfig {
     pub workers: u16,
     /// Number of threads that execute queries.
     pub query_threads: usize,
-    /// How long a one-shot query may take on its caller's thread before it starts again on one of
-    /// the query threads. It should exceed the cost of switching there and back, and not exceed the
-    /// time that a caller that must not wait can afford.
+    /// The time that a one-shot query may take on its caller's thread before it starts again on one
+    /// of the query threads. It should exceed the cost of switching there and back, and not exceed
+    /// the time that a caller that must not wait can afford.
     pub in_place_time: Duration,
-    /// What carries batches to the shards.
+    /// The fabric that carries batches to the shards.
     pub fabric: FabricKind,
     /// Limits on the cost of a query, a push or an answer.
     pub limits: Limits,

@@ -48,7 +48,7 @@ use std::time::Duration;
 const PREPARED_QUERIES: usize = 1024;
 /// Number of inputs that may wait for the sequencer.
 const INBOX: usize = 1024;
-/// How long a stop waits for due firings.
+/// The time for which a stop waits for due firings.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The engine. Clones are handles to the same engine; its threads end when the last one is dropped.
@@ -328,7 +328,7 @@ impl Engine {
     }
 }
 
-/// How long an input may cut the closes that it makes due before other inputs come first.
+/// The time for which an input may cut the closes that it makes due before other inputs come first.
 const CLOSES_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Returns the limits of inputs to streams. A clock that stands still cannot tell how far ahead a

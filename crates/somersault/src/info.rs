@@ -20,10 +20,10 @@ pub struct StreamInfo {
     pub complete_through_ms: Option<i64>,
     /// Its batches are visible in the stable snapshot up to here.
     pub stable_time_ms: Option<i64>,
-    /// How far `stable_time_ms` is behind `complete_through_ms`.
+    /// The distance of `stable_time_ms` behind `complete_through_ms`.
     pub lag_ms: Option<i64>,
-    /// How far `complete_through_ms` is ahead of the clock; `None` if it is not, or if there is no
-    /// clock.
+    /// The distance of `complete_through_ms` ahead of the clock; `None` if it is not ahead, or if
+    /// there is no clock.
     pub ahead_of_clock_ms: Option<i64>,
     /// Statements taken so far.
     pub tuples: u64,
@@ -37,7 +37,7 @@ pub struct StreamInfo {
     pub memory_bytes: u64,
     /// Limit of that memory.
     pub budget_bytes: u64,
-    /// How long it may be silent before its time follows the clock; `None` is IDLE NEVER.
+    /// The time for which it may be silent before its time follows the clock; `None` is IDLE NEVER.
     pub idle: Option<Duration>,
 }
 
@@ -54,7 +54,7 @@ pub struct WindowInfo {
     pub step_ms: Option<i64>,
 }
 
-/// How far a query's stream has come.
+/// The progress of a query's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reached {
     /// The stream.
@@ -98,7 +98,7 @@ pub struct QueryInfo {
     /// The close that it fires for next; `None` while it is paused or one of its streams has no
     /// time.
     pub next_close_ms: Option<i64>,
-    /// How far each of its streams is.
+    /// The progress of each of its streams.
     pub streams: Vec<Reached>,
     /// The stream that the next close waits for, the one furthest behind; `None` while the query is
     /// paused, and while every stream has reached that close.

@@ -52,7 +52,7 @@ pub struct LiveProgress {
     pub at_ms: i64,
     /// Statements acknowledged.
     pub statements: u64,
-    /// How far event time is behind the clock.
+    /// The distance of event time behind the clock.
     pub behind: Duration,
     /// Time spent in the engine's push and advance calls.
     pub in_engine: Duration,

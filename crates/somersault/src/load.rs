@@ -3,7 +3,7 @@
 use oxrdf::{GraphName, NamedNode};
 use std::sync::Arc;
 
-/// How [`Engine::load`](crate::Engine::load) reads a document.
+/// The options of [`Engine::load`](crate::Engine::load).
 #[derive(Clone, Default)]
 pub struct LoadOptions {
     /// The graph for triples without a graph; `None` is the default graph.

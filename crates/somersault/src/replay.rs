@@ -28,7 +28,7 @@ pub struct StreamFile {
 pub struct ReplayPlan {
     /// The streams; one stream may come from one file only.
     pub files: Vec<StreamFile>,
-    /// How much event time goes into one push per stream; must divide every close that is to be
+    /// The event time that goes into one push per stream; it must divide every close that is to be
     /// exact.
     pub batch_ms: i64,
     /// Statements from here on are not played, and at the end all streams are advanced to here;
@@ -57,7 +57,7 @@ pub enum Step {
         /// The running number of the push in its stream, from 0: the same for the same plan and
         /// files.
         seq: u64,
-        /// What to push.
+        /// The statements to push.
         statements: Vec<StreamStatement>,
     },
     /// Advance all streams, in one record.
@@ -322,11 +322,11 @@ pub struct ReplaySummary {
     pub pushes: u64,
     /// The event time to which all streams were advanced at the end.
     pub end_ms: i64,
-    /// How long it took.
+    /// The time that it took.
     pub elapsed: Duration,
 }
 
-/// How long a snapshot step waits for the firings that are due before it.
+/// The time for which a snapshot step waits for the firings that are due before it.
 const QUIESCE: Duration = Duration::from_secs(600);
 
 /// Plays a plan into an engine. After each step it calls `on_step` with the counts so far; for a

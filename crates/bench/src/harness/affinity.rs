@@ -23,7 +23,7 @@ impl OneCore {
 
 impl Drop for OneCore {
     fn drop(&mut self) {
-        // Where it was taken it can be given back.
+        // Restoring an affinity that could be set succeeds.
         set(&self.before);
     }
 }

@@ -1,6 +1,6 @@
 //! A target and the figure that was measured for it.
 
-/// Where a figure lies against its target.
+/// The verdict on a figure and its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Where data is kept between runs.
+/// The folder in which data is kept between runs.
 const DATA: &str = "target/bench-data";
 
 const SEED: u64 = 1;

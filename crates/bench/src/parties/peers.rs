@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The peers, in the order of the tables.
 pub(crate) const NAMES: [&str; 4] = ["pyoxigraph", "jena", "virtuoso", "qlever"];
 
-/// Where the scripts are.
+/// The folder of the scripts.
 const SCRIPTS: &str = "bench/peers";
 
 /// The time limit of one statement of a load.
@@ -64,7 +64,7 @@ impl Installed {
         command
     }
 
-    /// Where it may keep what it has.
+    /// The folder in which it may keep its files.
     pub(crate) fn home(&self) -> PathBuf {
         self.homes.join(self.name)
     }

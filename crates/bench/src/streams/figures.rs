@@ -58,7 +58,7 @@ pub(crate) struct Paper {
 /// Figures of some queries at one point of a line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
-    /// Where on the line: tuples a second, stored triples, or seconds of stream.
+    /// The position on the line: tuples a second, stored triples, or seconds of stream.
     pub(crate) at: u64,
     /// The distance of event time behind the clock at the end; 0 if it was not paced.
     pub(crate) behind_ms: u64,
@@ -305,8 +305,8 @@ pub(crate) fn file(part: &str) -> String {
     format!("streams-{part}")
 }
 
-/// The value that so many percent of a sorted list do not exceed, in milliseconds; not a number
-/// where there is none.
+/// The value that `percent` of a sorted list do not exceed, in milliseconds; not a number if the
+/// list is empty.
 pub(super) fn quantile_ms(sorted: &[Duration], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted

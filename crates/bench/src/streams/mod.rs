@@ -114,7 +114,7 @@ pub(crate) struct StreamsOptions {
     /// The size of the data stored for the peers, in percent of 10 million triples
     #[arg(long, default_value_t = 100)]
     peer_percent: u32,
-    /// Where what a part writes is kept while it runs
+    /// Folder for files that a part writes while it runs
     #[arg(long, default_value = "target/bench-data")]
     data: PathBuf,
     /// The folder that the figures are kept in

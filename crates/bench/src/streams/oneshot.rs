@@ -71,9 +71,9 @@ pub(super) fn run(options: &StreamsOptions) -> Result<OneShot, Failure> {
     Ok(figures)
 }
 
-/// The next stretch, made by a thread of its own. What the player frees would else go back to the
-/// memory that the asking thread takes from, which then sorts tens of thousands of pieces within
-/// some query's time.
+/// The next stretch, made by a thread of its own. Otherwise the memory that the player frees would
+/// return to the pool of the asking thread, which would then sort tens of thousands of pieces
+/// within some query's time.
 fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
     std::thread::scope(|scope| {
         let made = scope.spawn(|| stage.stretch(TURN_MS, 1.0)).join();

@@ -135,8 +135,8 @@ fn in_words(stand: &Stand) -> String {
     }
 }
 
-/// Of the crowds that answer every close within its step and reach `wanted` executions, the
-/// smallest; with the batch that answers soonest. If none reaches as many, the one with the most.
+/// The smallest crowd that answers every close within its step and reaches `wanted` executions,
+/// with the batch that answers soonest. If none reaches as many, the one with the most.
 fn at_rate(figures: &Standing, mixed: bool, wanted: f64) -> Option<&Stand> {
     let all = || (figures.of(mixed)).filter(|stand| stand.keeps_up());
     let reach = all().filter(|stand| stand.executions_per_second >= wanted);

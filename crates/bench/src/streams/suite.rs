@@ -131,14 +131,14 @@ impl Suite {
     }
 }
 
-/// Where it is, as seen from the suite.
+/// The path, as seen from the suite.
 impl StoredFile {
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
 }
 
-/// Where it is, as seen from the suite.
+/// The path, as seen from the suite.
 impl SuiteStream {
     pub(super) fn file(&self) -> &Path {
         &self.file

@@ -1,7 +1,7 @@
 //! Terms that only expired timing statements used: an hour of a timing stream, each of whose
 //! statements has an IRI of its own, as fast as the engine takes it, with a standing query that
-//! finds some of them. What the process has resident should stand still once the stream is as old
-//! as what it keeps.
+//! finds some of them. The resident memory of the process should stop growing once the stream is as
+//! old as the statements that it keeps.
 
 use super::measure::{QUIESCE, Reader};
 use super::stage::configuration;

@@ -122,7 +122,7 @@ impl Apart {
 impl Drop for Apart {
     fn drop(&mut self) {
         for task in tasks() {
-            // Where it was taken it can be given back.
+            // Restoring an affinity that could be set succeeds.
             set(&task.number, &self.cores);
         }
     }

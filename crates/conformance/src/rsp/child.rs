@@ -173,7 +173,7 @@ struct Process {
     output: BufReader<ChildStdout>,
 }
 
-/// Where in a request the child is killed.
+/// The point in a request at which the child is killed.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     BeforeSending,

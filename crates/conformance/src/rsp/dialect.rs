@@ -1,6 +1,6 @@
-//! The same query in another dialect, which must have the same answers there. What a dialect has no
-//! words for is said to be left out, with the reason: a run that compares less than it seems to is
-//! worth nothing.
+//! Translates a query to another dialect, where it must have the same answers. Queries that a
+//! dialect cannot express are reported as left out, with the reason: a run that compares less than
+//! it seems to is worth nothing.
 
 mod merged;
 mod writer;

@@ -1,5 +1,5 @@
-//! Where the engine of a run lives: in this process here, in a child process that can be killed in
-//! `child`. The runner knows only this trait, so that both are asked exactly the same.
+//! The place where the engine of a run lives: in this process here, in a child process that can be
+//! killed in `child`. The runner knows only this trait, so both are asked exactly the same.
 
 use super::expected::Given;
 use super::suite::open;

@@ -7,7 +7,8 @@ use oxrdf::{Graph, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, TermRef};
 use oxrdfio::{RdfFormat, RdfParser};
 use std::path::{Path, PathBuf};
 
-/// Where the suites are published; the IRIs of tests and files are resolved against it.
+/// The address at which the suites are published; the IRIs of tests and files are resolved against
+/// it.
 pub const PUBLISHED: &str = "https://w3c.github.io/rdf-tests/";
 
 /// Names of the manifest vocabularies.

@@ -254,8 +254,8 @@ impl MemberLedger {
     /// Whether the member in a slot fires in a result, there or in an earlier slot.
     pub(crate) fn fires(&self, slot: u32, firing: &Firing) -> bool {
         self.stays(slot).any(|slot| {
-            // Of an amended close its time says nothing: late statements amend what those have seen
-            // that run then.
+            // The time of an amended close says nothing: late statements amend what the members
+            // running at that moment have seen.
             let runs = (self.paused_at(slot)).is_none_or(|through| firing.sn <= through);
             slot < firing.members && runs
         })

@@ -1,5 +1,5 @@
-//! How the queries of a cohort are evaluated for a firing: all cells together where the shape lets
-//! its constants be variables, and otherwise one by one.
+//! Evaluates the queries of a cohort for a firing: all cells together where constants of the shape
+//! can become variables, and otherwise one by one.
 //!
 //! Before changing anything here: a firing is evaluated for the cells that existed when it began.
 //! Members join and leave meanwhile, so nothing here asks the cohort for its members.
@@ -23,7 +23,7 @@ use std::time::Instant;
 /// The number of cells that a helping thread takes at a time, where cells are evaluated one by one.
 const CELLS_AT_ONCE: usize = 8;
 
-/// How queries of the shape are evaluated.
+/// The evaluation of queries of the shape.
 pub(crate) enum Evaluator {
     /// One prepared query; all cells are evaluated together where that means the same.
     Shared {

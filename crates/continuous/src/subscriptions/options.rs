@@ -1,10 +1,11 @@
-//! Where a subscriber begins, what it receives, and what happens when it is too slow.
+//! The options of a subscription: its first firing, the firings that it receives, and the treatment
+//! of a slow subscriber.
 
 use super::backlog::Backlog;
 use super::firing_id::FiringId;
 use somersault_model::QueryUid;
 
-/// Where a subscriber begins and what it receives.
+/// The first firing of a subscription, and the firings that it receives.
 ///
 /// ```
 /// use somersault::{FiringId, SubscribeOptions};
@@ -23,13 +24,13 @@ pub struct SubscribeOptions {
     pub empties: bool,
     /// The number of firings that may wait to be read; see `when_slow`.
     pub capacity: usize,
-    /// How much memory the waiting firings may take; `None` limits only their number.
+    /// The memory that the waiting firings may take; `None` limits only their number.
     pub backlog: Option<Backlog>,
-    /// What happens when a subscriber has too many waiting firings.
+    /// The treatment of a subscriber with too many waiting firings.
     pub when_slow: WhenSlow,
 }
 
-/// What happens to a subscriber that reads more slowly than its query fires.
+/// The treatment of a subscriber that reads more slowly than its query fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenSlow {

@@ -83,11 +83,11 @@ pub enum Pattern {
     Bgp(Vec<TriplePattern>),
     /// A property path that is not a plain triple pattern.
     Path {
-        /// Where the path starts.
+        /// The start of the path.
         subject: TermPattern,
         /// The path.
         path: PathExpression,
-        /// Where it ends.
+        /// The end of the path.
         object: TermPattern,
     },
     /// The join of all members, in the order of the text.

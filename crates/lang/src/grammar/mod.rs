@@ -490,7 +490,7 @@ impl<'t> Grammar<'t> {
 
 /// The SELECT clause.
 struct Selection<'t> {
-    /// Where `*` stands.
+    /// The place of `*`.
     star: Option<usize>,
     columns: Vec<Column<'t>>,
     has_aggregate: bool,

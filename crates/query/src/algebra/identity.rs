@@ -144,7 +144,7 @@ fn in_group(group: &mut Group, needed: &VarSet, predicates: &mut Vec<ConstantId>
             in_optional(node, filters, (patterns, &certain, &elsewhere));
         }
     }
-    // What a part binds matters to all others.
+    // The variables that a part binds matter to all others.
     let mentioned = needed.union(&mentioned_in(group));
     group
         .blocks

@@ -7,7 +7,7 @@ use somersault_dictionary::{Dictionary, TermPin};
 use somersault_model::{Tag, TermId};
 use std::sync::Arc;
 
-/// What a query returns.
+/// The answer of a query.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// SELECT.
@@ -32,7 +32,7 @@ impl Answer {
     }
 }
 
-/// What the texts of a triple may take.
+/// The bytes reserved for the texts of a triple.
 const TEXT_BYTES: usize = 150;
 
 /// A bag of solutions, in columns.
@@ -43,7 +43,7 @@ pub struct Solutions {
     pub(crate) rows: usize,
     /// The terms that only this answer has; `None` = there are none.
     pub(crate) local: Option<Arc<[Term]>>,
-    /// What it holds in the dictionary; `None` = nothing.
+    /// The terms that it holds in the dictionary; `None` = nothing.
     pub(crate) held: Option<Arc<TermPin>>,
 }
 
@@ -67,14 +67,14 @@ impl Solutions {
         }
     }
 
-    /// Holds the terms of its ids in the dictionary that they are of. What was computed over
-    /// windows must do so while they are there.
+    /// Holds the terms of its ids in their dictionary. An answer computed over windows must do so
+    /// while the windows exist.
     pub fn holding(mut self, dictionary: &Dictionary) -> Solutions {
         self.held = dictionary.hold(self.columns.iter().flatten());
         self
     }
 
-    /// What it holds in the dictionary.
+    /// The terms that it holds in the dictionary.
     pub fn held(&self) -> Option<&TermPin> {
         self.held.as_deref()
     }

@@ -20,7 +20,7 @@ pub struct Cells {
     free: Vec<u32>,
     /// The number of each used cell, plus one.
     index: Slots,
-    /// How often a cell was created or freed.
+    /// The number of times that a cell was created or freed.
     changes: u64,
 }
 
@@ -53,7 +53,8 @@ impl Cells {
         }
     }
 
-    /// How often a cell was created or freed. While this number stays the same, so do the cells.
+    /// The number of times that a cell was created or freed. While this number stays the same, so
+    /// do the cells.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -131,7 +132,7 @@ impl Cells {
         &self.ids[cell as usize * self.width..][..self.width]
     }
 
-    /// The number of queries that are in a cell.
+    /// The number of queries in a cell.
     pub fn members(&self, cell: u32) -> u32 {
         self.members[cell as usize]
     }

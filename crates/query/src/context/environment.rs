@@ -1,5 +1,6 @@
-//! What all executions of an engine share: the limits, the part of the memory that each may take,
-//! the helping threads, the client that reaches other machines, and the time of NOW().
+//! The environment that all executions of an engine share: the limits, the part of the memory that
+//! each may take, the helping threads, the client that reaches other machines, and the time of
+//! NOW().
 //!
 //! The one thing to know before changing it: an execution on its caller's thread holds no reference
 //! count that all threads would contend for.
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 /// The share of all executions' memory for those on their callers' threads: one part in this many.
 const IN_PLACE_PART: u64 = 8;
 
-/// What all executions of an engine share.
+/// The environment that all executions of an engine share.
 pub struct Environment {
     limits: Limits,
     shares: MemoryShares,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// What leaves the machine for SERVICE and LOAD. Given only where remote access is allowed.
+/// The client of SERVICE and LOAD, which leave the machine. Given only where remote access is
+/// allowed.
 pub trait Remote: Send + Sync {
     /// Evaluates a SELECT query at a SPARQL endpoint: the variables' names, and the rows.
     ///
@@ -59,7 +60,7 @@ pub struct Execution {
     pub budget: Option<Duration>,
     /// Threads that may take shares of it; `None` = the caller's thread alone.
     pub workers: Option<Arc<dyn Workers>>,
-    /// What the planner must do, for tests: every choice gives the same answer.
+    /// Forced choices of the planner, for tests: every choice gives the same answer.
     #[doc(hidden)]
     pub plan_choices: PlanChoices,
     /// Rows of a morsel; tests make it small, so that small data has many.

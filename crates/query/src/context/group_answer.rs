@@ -13,7 +13,7 @@ pub struct GroupAnswer {
 }
 
 impl GroupAnswer {
-    /// Of rows in the order of their cells, and for each its cell.
+    /// An answer of rows in the order of their cells, with the cell of each.
     pub(crate) fn new(rows: Solutions, cells: impl Iterator<Item = u32>) -> GroupAnswer {
         let mut spans: Vec<(u32, u32)> = Vec::new();
         for (cell, at) in cells.zip(0..) {

@@ -103,7 +103,7 @@ impl<'a> Limiter<'a> {
         self.execution.remote.clone()
     }
 
-    /// What the planner must do.
+    /// The forced choices of the planner.
     pub(crate) fn plan_choices(&self) -> PlanChoices {
         self.execution.plan_choices
     }

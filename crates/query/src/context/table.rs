@@ -255,7 +255,7 @@ impl Table {
         }
     }
 
-    /// Of a table without columns: each row once, as far as repeats follow each other.
+    /// Removes repeated neighbours of a table without columns.
     pub(crate) fn drop_repeats(&mut self) {
         debug_assert!(self.present().next().is_none());
         self.rows = match &mut self.origin {

@@ -15,7 +15,7 @@ const KEPT_BUFFERS: usize = 1 << 10;
 /// The list for sorting is kept in addition, up to this size.
 const KEPT_ORDER_BYTES: usize = 1 << 20;
 
-/// What a condition comes to in one row: a code whose meanings `eval::filter` defines.
+/// The outcome of a condition in one row: a code whose meanings `eval::filter` defines.
 pub(crate) type Truth = u8;
 
 /// Reusable buffers of executions: one execution at a time, any number one after the other, of any
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(workspace.order.capacity(), 0);
         workspace.give_order(vec![0; 8]);
         assert!(workspace.order().is_empty() && workspace.order.capacity() == 0);
-        // What is taken comes empty, and is counted no more.
+        // A taken buffer comes empty, and is counted no more.
         for _ in 0..KEPT_BUFFERS {
             assert!(workspace.ids().is_empty() && workspace.rows().is_empty());
             assert!(workspace.truths().is_empty());

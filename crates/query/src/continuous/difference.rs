@@ -77,21 +77,21 @@ impl Solutions {
     }
 }
 
-/// What a comparison may take.
+/// The limits of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// When it has to be done.
     pub until: Instant,
     /// The limit that says so, for the sentence.
     pub time: Duration,
-    /// What it may hold besides the two answers.
+    /// The memory that it may use besides the two answers.
     pub memory_bytes: u64,
 }
 
 /// Rows between two looks at the clock.
 const ROWS_PER_LOOK: usize = 1 << 12;
-/// What a row that is counted takes besides its ids: the place of its key, its count, and the
-/// table's room for more.
+/// The bytes of a counted row besides its ids: the place of its key, its count, and the table's
+/// spare capacity.
 const BYTES_PER_COUNT: u64 = 48;
 
 impl Bounds {

@@ -63,7 +63,7 @@ impl Grouped {
         IncrementalQuery::new(&self.together, &[], view)
     }
 
-    /// How it would be evaluated for these cells.
+    /// Explains its evaluation for these cells.
     ///
     /// # Errors
     /// There is no time to plan.
@@ -370,7 +370,7 @@ impl Generaliser {
             .filter(|node| node.certain.includes(&within))
     }
 
-    /// What a group joins.
+    /// The patterns that a group joins.
     fn joined(&self, group: &Group) -> Option<Group> {
         let mut path_ends = VarSet::new();
         for path in &group.paths {
@@ -397,8 +397,8 @@ impl Generaliser {
     /// The rest of a group, over what it joins.
     fn rest(&self, group: &Group, mut made: Group) -> Option<Node> {
         let bound = made.core_certain();
-        // What is not bound by the joined parts themselves would mean something else there than a
-        // constant does.
+        // An expression over variables that the joined parts do not bind would have another meaning
+        // there than a constant has.
         let expr = |expr: &Arc<Expr>| -> Option<Arc<Expr>> {
             let mut set = VarSet::new();
             self.collect_expr(expr, &mut set);

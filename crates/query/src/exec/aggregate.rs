@@ -43,7 +43,8 @@ enum AggregateState {
     Failed,
 }
 
-/// What GROUP_CONCAT has joined so far, as STR gives it: a simple literal, whatever the languages.
+/// The text that GROUP_CONCAT has joined so far, as STR gives it: a simple literal, whatever the
+/// languages.
 #[derive(Default)]
 struct Joined {
     text: String,

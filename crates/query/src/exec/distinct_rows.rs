@@ -184,7 +184,7 @@ fn grouped(
 pub(crate) struct RowIndex<'t> {
     key: KeyColumns<'t>,
     groups: KeyIndex,
-    /// Where the rows of each group start in `rows`, and where the last ones end.
+    /// The start of each group's rows in `rows`, and the end of the last ones.
     starts: Vec<u32>,
     rows: Vec<u32>,
 }

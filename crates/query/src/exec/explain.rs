@@ -17,11 +17,11 @@ pub struct Explanation {
 /// One step.
 #[derive(Debug, Clone)]
 pub struct ExplainedStep {
-    /// What it does.
+    /// The step in words.
     pub text: String,
     /// The number of rows that it is expected to leave.
     pub estimate: f64,
-    /// What it did; `None` where the plan was not run.
+    /// The measured figures of the step; `None` where the plan was not run.
     pub actual: Option<StepFigures>,
     /// The plans that it runs.
     pub plans: Vec<ExplainedPlan>,
@@ -30,7 +30,7 @@ pub struct ExplainedStep {
 /// A plan inside a step.
 #[derive(Debug, Clone)]
 pub struct ExplainedPlan {
-    /// What it is to the step, where that has to be said.
+    /// The role of a sub-plan for its step, where it needs a name.
     pub label: Option<String>,
     /// Its steps; with none it leaves the rows as they are.
     pub steps: Vec<ExplainedStep>,

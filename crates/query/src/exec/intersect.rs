@@ -45,7 +45,7 @@ struct Arm<'t, 'v> {
     direction: Direction,
     /// The vertex of the row before; rows that share it share the list.
     vertex: TermId,
-    /// How long the list is, at most.
+    /// The greatest length that the list may have.
     length: usize,
     /// The known lengths of the lists in the rows that are read now.
     average: usize,
@@ -442,7 +442,7 @@ fn retain_common(list: &mut Vec<TermId>, other: &[TermId]) {
     list.truncate(kept);
 }
 
-/// How many of the first rows satisfy `so`.
+/// The number of first rows that satisfy `so`.
 fn run(rows: &[u32], so: impl Fn(u32) -> bool) -> usize {
     rows.iter().take_while(|row| so(**row)).count()
 }

@@ -162,9 +162,8 @@ pub(crate) fn taken(
 /// No row of the other table.
 const NONE: u32 = u32::MAX;
 
-/// What OPTIONAL makes of the rows of `left`: each with every row of `matched` that has the number
-/// of its group, or as it is where there is none. Groups are the rows themselves where there are no
-/// `groups`.
+/// The OPTIONAL of the rows of `left`: each with every row of `matched` that has the number of its
+/// group, or as it is if there is none. Without `groups`, each row is a group.
 pub(crate) fn extended(
     left: Table,
     mut matched: Table,

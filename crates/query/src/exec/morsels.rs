@@ -298,14 +298,14 @@ impl Taken {
     }
 }
 
-/// What one thread has done.
+/// The results of one thread.
 #[derive(Default)]
 struct Report {
-    /// What it made of the parts with these numbers.
+    /// The tables that it made, with the numbers of their parts.
     made: Vec<(usize, Table)>,
     /// The terms that it computed.
     terms: Vec<Term>,
-    /// What it found in the dictionary and might be reclaimed there.
+    /// The terms that it found in the dictionary and that might be reclaimed there.
     held: TermPin,
     rows: u64,
     actual: Vec<StepFigures>,

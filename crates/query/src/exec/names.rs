@@ -6,7 +6,7 @@ use crate::algebra::logical::{Aggregate, GraphPosition, Path, Position, QuadPatt
 use oxrdf::Term;
 use somersault_lang::{AggregateFunction, Arithmetic, Comparison, VarId};
 
-/// What the numbers in a plan stand for.
+/// The names of the numbers in a plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Names<'n> {
     pub(crate) terms: &'n Constants,
@@ -48,7 +48,7 @@ impl Names<'_> {
         )
     }
 
-    /// What follows a pattern, to say which graph it reads.
+    /// The words behind a pattern that name the graph it reads.
     pub(crate) fn graph(&self, graph: GraphPosition) -> String {
         match graph {
             GraphPosition::Default => String::new(),

@@ -321,7 +321,7 @@ fn matches(
     Ok(())
 }
 
-/// How many of `count` matches are emitted.
+/// The number of `count` matches that are emitted.
 fn shown(count: usize, is_dead: bool) -> usize {
     if is_dead { count.min(1) } else { count }
 }

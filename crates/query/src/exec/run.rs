@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 /// From this many rows on, a sub-plan runs once for each combination of the values that it reads.
 const WORTH_DISTINCT: usize = 32;
 
-/// What a step did, over all its runs.
+/// The figures of a step, over all its runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StepFigures {
-    /// How often it ran.
+    /// The number of runs.
     pub runs: u64,
     /// The number of rows that it left.
     pub rows: u64,
-    /// How long it took.
+    /// The time that it took.
     pub time: Duration,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Runner<'_, 'a> {
         self.run_steps(&plan.steps, Table::unit(), Some(rows))
     }
 
-    /// What reads the graphs for a step; `once`: see [`Step::once`].
+    /// The reader of the graphs for a step; `once`: see [`Step::once`].
     pub(crate) fn explorer(&mut self, once: bool) -> Explorer<'_, 'a> {
         Explorer {
             once,

@@ -72,9 +72,9 @@ impl Plan {
         read
     }
 
-    /// Where a plan reads every statement there is for its predicates and vertices, and then looks
-    /// for those vertices in one list: the list is read first. The predicates of a vertex are at
-    /// hand, and the search for an order did not know that the other ends are not needed.
+    /// Improves a plan that reads every statement of its predicates and vertices and then looks for
+    /// those vertices in one list: the list is read first. The predicates of a vertex can be found
+    /// from it, and the search for an order did not know that the other ends are not needed.
     fn list_before_everything(&mut self) -> bool {
         let [first, second, ..] = self.steps.as_mut_slice() else {
             return false;

@@ -19,7 +19,7 @@ pub(crate) fn compare(e: &Evaluation<'_>, a: TermId, b: TermId) -> Ordering {
     if a == b {
         return Ordering::Equal;
     }
-    // Of 4,096 pairs of terms in the dictionary this leaves one undecided.
+    // This leaves about one of 4,096 pairs of dictionary terms undecided.
     place(e, a).cmp(&place(e, b)).then_with(|| {
         let text = |id: TermId| e.term(id).map(|term| term.to_string());
         text(a).cmp(&text(b))

@@ -1,6 +1,6 @@
-//! Joins by equal values: parts of a group that nothing but `FILTER(?a = ?b)` connects are run by
-//! themselves and joined by hash, instead of making all pairs. What is hashed is a key that equal
-//! values have in common; the filter still decides, as values that have one key need not be equal.
+//! Joins by equal values: parts of a group that only `FILTER(?a = ?b)` connects are run by
+//! themselves and joined by hash, instead of making all pairs. The hashed key is one that equal
+//! values have in common; the filter still decides, as values with one key need not be equal.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::Group;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(crate) struct Apart<'q> {
     parts: Vec<Orderable<'q>>,
     variables: VarSet,
-    /// Of the rows that they are joined with, and of their own.
+    /// The variable of the rows that they are joined with, and their own.
     equal: (VarId, VarId),
 }
 
@@ -95,7 +95,7 @@ impl Planner<'_> {
         let (mut own_state, mut own_plan) = (State::unit(), Plan::default());
         self.place_core(group, &mut own, &mut own_state, &mut own_plan);
         self.place_ready(&mut own, &mut own_state, &mut own_plan);
-        // What is not ready there waits for something here.
+        // A condition that is not ready there waits for something here.
         left.filters.append(&mut own.filters);
         let (there, here) = apart.equal;
         self.push_key(key, here, &mut own_state, &mut own_plan);

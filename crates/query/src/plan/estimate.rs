@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 
-/// What is known of the rows at one point of a plan.
+/// The statistics of the rows at one point of a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     /// Bound in every row.

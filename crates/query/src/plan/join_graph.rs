@@ -42,7 +42,7 @@ pub(crate) struct Block {
     pub(crate) needs: Option<usize>,
 }
 
-/// What a part is.
+/// The kinds of parts.
 #[derive(Debug)]
 pub(crate) enum PartKind {
     Pattern(Pattern),
@@ -65,7 +65,7 @@ pub(crate) struct Part {
     pub(crate) variables: Vec<usize>,
 }
 
-/// What is known of a variable; `values` is 0 while it is unbound.
+/// The statistics of a variable; `values` is 0 while it is unbound.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct VariableState {
     pub(crate) values: f64,
@@ -83,11 +83,11 @@ pub(crate) struct SearchState {
     pub(crate) left: usize,
     /// Whether the rows are still the one empty solution.
     pub(crate) unit: bool,
-    /// What the rows were reduced by.
+    /// The reductions of the rows so far.
     pub(crate) reduced: Vec<Reduction>,
 }
 
-/// What a sample of another part's vertices showed of a part (`sample.rs`).
+/// The result of sampling another part's vertices for a part (`sample.rs`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     /// The part whose vertices were sampled.

@@ -110,7 +110,7 @@ impl JoinGraph<'_> {
         let mut best: Vec<Option<Reached>> = Vec::new();
         best.resize_with(slot(full, true) + 1, || None);
         let mut least = known.end.cost;
-        // Where the cheapest order of all parts is.
+        // The cheapest order of all parts.
         let mut end = None;
         let (mut moves, mut tried) = (Vec::new(), SearchState::default());
         for from_slot in 0..slot(full, false) {
@@ -173,8 +173,8 @@ fn score(frame: &SearchState) -> f64 {
     }
 }
 
-/// Where the best way to a set of parts is kept: rows that were reduced on the way apart, since
-/// they have cost more than others and may be worth it only later.
+/// The slot for the best way to a set of parts: rows that were reduced on the way have a slot of
+/// their own, since they have cost more than others and may be worth it only later.
 fn slot(placed: usize, reduced: bool) -> usize {
     2 * placed + usize::from(reduced)
 }

@@ -160,7 +160,8 @@ impl Planner<'_> {
                 let kind = StepKind::Intersect(Intersect { variable, patterns });
                 self.push(plan, kind, rows);
             }
-            // What the search took to be bound in every row is not: one after the other is right.
+            // A variable that the search took for bound in every row is not: placing one after the
+            // other is right.
             _ => patterns
                 .into_iter()
                 .for_each(|pattern| self.push(plan, StepKind::Scan(Scan(pattern)), rows)),

@@ -45,7 +45,7 @@ pub(crate) struct Estimate {
     pub(crate) matched: f64,
 }
 
-/// What a plan reads in addition to the view.
+/// The inputs of a plan in addition to the view.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PlanInputs<'b> {
     /// The number of cells, where queries are evaluated together.
@@ -112,7 +112,7 @@ impl<'a> Planner<'a> {
         plan
     }
 
-    /// What the numbers in its plans stand for.
+    /// The names of the numbers in its plans.
     pub(crate) fn names(&self) -> Names<'a> {
         Names {
             terms: self.terms,
@@ -384,7 +384,7 @@ impl<'a> Planner<'a> {
         loop {
             self.place_ready(&mut left, state, plan);
             if self.place_tail(&mut left, state, plan) {
-                // What waited for it may be ready.
+                // Parts that waited for it may be ready.
             } else if !left.binds.is_empty() {
                 // Binds that wait for each other's variables see them unbound, in the text's order.
                 let (variable, expr) = left.binds.remove(0);

@@ -75,8 +75,8 @@ impl JoinGraph<'_> {
         let Some(own) = seen(part, by) else {
             return 1.0;
         };
-        // Where none of ours was seen there, how many of fewer ones there are here says more: a
-        // rare hit is seldom in a small sample.
+        // If the sample saw no vertex of this part there, the opposite sample says more if it is of
+        // fewer vertices: a rare hit seldom falls into a small sample.
         match seen(by, part) {
             Some(theirs) if theirs.vertices < own.vertices && own.hit == 0.0 => {
                 share(theirs) * theirs.vertices / own.vertices
@@ -85,7 +85,7 @@ impl JoinGraph<'_> {
         }
     }
 
-    /// What the rows are after a reduction of those of `part`, which is placed.
+    /// The search state after a reduction of the rows of `part`, which is placed.
     pub(crate) fn reduce(&self, part: usize, reduction: Reduction, frame: &mut SearchState) {
         let kept = self.kept(frame.placed_bits(), part, reduction);
         let rows = frame.rows * kept;
@@ -121,7 +121,7 @@ impl Planner<'_> {
         self.push(plan, StepKind::Reduce(Reduce { variable, pattern }), rows);
     }
 
-    /// Where plans are forced to: every reduction that the rows allow.
+    /// For forced plans: every reduction that the rows allow.
     pub(crate) fn place_all_reductions(
         &mut self,
         core: &[Option<Orderable<'_>>],

@@ -24,12 +24,13 @@ const FEW_PARTS: usize = 7;
 const ROUNDS: usize = 8;
 const ROUNDS_OF_MANY: usize = 3;
 
-/// What a trial run saw of a part: how many rows it makes of one row, after some other parts.
+/// The observations of a part in trial runs: the number of rows that it makes of one row, after
+/// some other parts.
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     /// The parts before, a bit for each.
     placed: u32,
-    /// What the rows were reduced by, where the pattern itself had not come yet.
+    /// The reductions of the rows before the pattern itself was placed.
     pending: Vec<Reduction>,
     /// Which variables of the part had values, a bit for each of all variables.
     known: u64,
@@ -37,7 +38,7 @@ pub(crate) struct Observation {
     pub(crate) fanout: f64,
 }
 
-/// What a trial run saw of a reduction.
+/// The observations of a reduction in trial runs.
 #[derive(Debug, Clone)]
 pub(crate) struct ObservedReduction {
     /// The parts before, a bit for each; the one whose rows are reduced is the last of them.
@@ -67,7 +68,7 @@ impl JoinGraph<'_> {
         known.fold(0, |bits, v| bits | 1 << (*v % 64))
     }
 
-    /// What trial runs saw of a part in this state: after all placed parts, or else after most of
+    /// The observations of a part in this state: after all placed parts, or else after most of
     /// them.
     pub(crate) fn seen(&self, frame: &SearchState, part: usize) -> Option<&Observation> {
         let all = self.seen.get(part).filter(|all| !all.is_empty())?;
@@ -101,8 +102,7 @@ impl JoinGraph<'_> {
         all.push(seen);
     }
 
-    /// What trial runs saw of a reduction of rows that passed all of some parts, or else most of
-    /// them.
+    /// The observations of a reduction of rows that passed all of some parts, or else most of them.
     pub(crate) fn seen_reduction(
         &self,
         placed: u32,
@@ -190,7 +190,7 @@ impl Planner<'_> {
                 JoinStep::Intersect(list) => list,
             };
             for part in &list[1..] {
-                // How long the list of each arm is, before any of them has closed.
+                // The length of each arm's list, before any of them has closed.
                 if let Some(pattern) = pattern_of(*part)
                     && let Some(degrees) = self.degrees(&rows, pattern, parts)
                 {
@@ -254,7 +254,7 @@ impl Planner<'_> {
         kept
     }
 
-    /// How many edges of a pattern, of which one end is known, each row has.
+    /// The number of edges that each row has of a pattern with one known end.
     fn degrees(
         &self,
         rows: &TrialRows,
@@ -352,7 +352,7 @@ impl Planner<'_> {
         Some(chosen)
     }
 
-    /// Of all edges that the rows have, about `most`.
+    /// Chooses about `most` of all edges of the rows.
     fn choose(
         &self,
         rows: &TrialRows,

@@ -29,7 +29,7 @@ pub(crate) enum Orderable<'q> {
 }
 
 impl Orderable<'_> {
-    /// What it may bind.
+    /// The variables that it may bind.
     pub(crate) fn variables(&self) -> VarSet {
         match self {
             Orderable::Pattern(pattern, _) => pattern.variables(),
@@ -47,7 +47,7 @@ impl Orderable<'_> {
         }
     }
 
-    /// What it binds in every row.
+    /// The variables that it binds in every row.
     pub(crate) fn certain(&self) -> VarSet {
         match self {
             Orderable::Block(node) => node.certain.clone(),
@@ -168,7 +168,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What is left of a group as the search sees it, and the frame that it starts from.
+    /// The unplaced parts of a group as the search sees them, and the state that it starts from.
     pub(crate) fn parts<'q>(
         &mut self,
         left: &Unplaced<'q>,

@@ -16,7 +16,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many texts of known shapes are remembered until they come again.
+/// The number of texts of known shapes that are remembered until they are used again.
 const SEEN: usize = 1 << 10;
 
 /// A bounded cache of prepared queries.
@@ -185,8 +185,8 @@ pub(crate) struct BoundedTable<V> {
 }
 
 struct Entries<V> {
-    /// Where an entry is, by the hash of its key. Of two keys with one hash the later replaces the
-    /// earlier: that costs a parse, and nothing else.
+    /// The place of an entry, by the hash of its key. Of two keys with one hash the later replaces
+    /// the earlier: that costs a parse, and nothing else.
     places: FxHashMap<u64, usize>,
     entries: Vec<Entry<V>>,
     /// The entry that is considered next for eviction.

@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         workspace: &mut Workspace,
     ) -> Result<Answer, QueryError> {
         for parameter in &prepared.inner().parameters {
-            // What was given for a variable is its value in every solution.
+            // The value given for a variable is its value in every solution.
             if let Some(variable) = parameter.variable
                 && prepared.inner().needed.contains(variable)
             {
@@ -343,7 +343,7 @@ fn columns(
     mut columns: Vec<Vec<TermId>>,
 ) -> Vec<Vec<TermId>> {
     let rows = table.rows;
-    // Of an answer whose memory is used again, buffers come back.
+    // An answer whose memory is used again returns its buffers.
     let comes_back = columns.capacity() > 0;
     columns.reserve(projection.len());
     for (at, variable) in projection.iter().enumerate() {

@@ -68,7 +68,7 @@ pub(crate) struct Inner {
     known: KnownIds,
     /// Whether statistics of named graphs steer its plans.
     reads_named: bool,
-    /// How deeply its patterns are nested.
+    /// The depth to which its patterns are nested.
     depth: usize,
 }
 
@@ -191,7 +191,8 @@ impl Prepared {
         &self.inner.query
     }
 
-    /// How deeply its patterns are nested, which says how much of the stack an execution may take.
+    /// The depth to which its patterns are nested, which bounds the stack that an execution may
+    /// take.
     pub fn depth(&self) -> usize {
         self.inner.depth
     }

@@ -46,7 +46,7 @@ pub(crate) enum Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Of a query without parameters.
+    /// The arguments of a query without parameters.
     pub(crate) const NONE: Arguments<'static> = Arguments::Ids(&[]);
 
     /// The cells, where many queries are evaluated together.

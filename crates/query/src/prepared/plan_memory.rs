@@ -15,15 +15,15 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// By which factor a source may grow or shrink before a new plan is made.
+/// The factor by which a source may grow or shrink before a new plan is made.
 const CHANGE: u64 = 2;
 /// Smaller sources than this are all alike to a plan.
 const SMALL: u64 = 64;
-/// By which factor an execution may exceed the expected rows before the plan is doubted.
+/// The factor by which an execution may exceed the expected rows before the plan is doubted.
 const SURPRISE: u64 = 16;
 /// Fewer rows than this are no surprise to any plan: making another would cost more.
 const NO_SURPRISE: u64 = 1 << 12;
-/// By which factor another plan must look better to replace the remembered one.
+/// The factor by which another plan must look better to replace the remembered one.
 const BETTER: u64 = 4;
 /// The longest pause, in executions, between two tries to run in place.
 const LONGEST_PAUSE: u32 = 63;
@@ -32,7 +32,7 @@ const LONGEST_PAUSE: u32 = 63;
 #[derive(Debug)]
 pub(crate) struct CachedPlan {
     pub(crate) plan: Plan,
-    /// The number of statements that each source held, and how many cells there were.
+    /// The number of statements in each source, and the number of cells.
     sizes: Vec<u64>,
     /// The number of rows that all its steps together are expected to make; raised when more turn
     /// out usual.

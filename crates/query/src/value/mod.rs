@@ -1,4 +1,4 @@
-//! What a term means to the operators of SPARQL: values, numbers, casts, digests, exact sums and
+//! The meaning of terms to the operators of SPARQL: values, numbers, casts, digests, exact sums and
 //! exact order. Imports `algebra` and `view`.
 
 pub(crate) mod cast;

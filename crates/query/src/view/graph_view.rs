@@ -1,6 +1,6 @@
-//! What a query reads: stored graphs at a snapshot, window versions, an overlay of own writes. The
-//! one thing to know before changing it: lists are ascending by id and hold no id twice; every
-//! join relies on it.
+//! The data that a query reads: stored graphs at a snapshot, window versions, an overlay of own
+//! writes. The one thing to know before changing it: lists are ascending by id and hold no id
+//! twice; every join relies on it.
 
 use somersault_dictionary::Dictionary;
 use somersault_lang::DatasetClause;

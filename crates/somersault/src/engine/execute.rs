@@ -1,8 +1,7 @@
-//! How one-shot queries are executed. A light query runs on its caller's thread, with a small
-//! budget of time and memory, since handing it over and waking up again would cost more than the
-//! query does. A query that exceeds the budget, or is expected to, starts again on the query pool.
-//! The one thing to know before changing it is that nothing but the budget may differ between the
-//! two.
+//! Executes one-shot queries. A light query runs on its caller's thread, with a small budget of
+//! time and memory, since handing it over and waking up again would cost more than the query does.
+//! A query that exceeds the budget, or is expected to, starts again on the query pool. The one
+//! thing to know before changing it is that only the budget may differ between the two.
 
 use super::{Engine, QueryOptions, QueryResults};
 use crate::error::{EngineError, LimitKind};

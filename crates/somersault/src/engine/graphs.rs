@@ -1,5 +1,5 @@
-//! How documents are written into graphs. The changes of a document are found by ids, on the
-//! snapshot that the change follows; meanwhile the engine takes no other input.
+//! Writes documents into graphs. The changes of a document are found by ids, on the snapshot that
+//! the change follows; meanwhile the engine takes no other input.
 //!
 //! The one thing to know: a large document is written like a load (its statements are interned and
 //! on disk before anything stops), unless it replaces statements. Deletes and inserts must then be

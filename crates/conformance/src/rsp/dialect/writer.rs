@@ -1,6 +1,6 @@
-//! Writes a text over, token by token: window clauses and the blocks that read windows are written
-//! as the other dialect says them, and everything else is copied, spaces and all. What a text means
-//! (its windows, its graphs) is known from the parser.
+//! Writes a text in another dialect, token by token: window clauses and the blocks that read
+//! windows are written as the other dialect has them, and everything else is copied, spaces
+//! included. The meaning of the text (its windows, its graphs) is known from the parser.
 
 use super::Dialect;
 use somersault_lang::token::{Place, Token, TokenKind, tokenize};

@@ -28,7 +28,7 @@ const MOST_CORES: usize = 8;
 /// A part of a query whose rows are retained: the patterns it joins and the conditions on them.
 pub(super) struct Core {
     group: Group,
-    /// What each pattern of the group reads.
+    /// The sources that each pattern of the group reads.
     pub(super) reads: Vec<PatternReads>,
     /// The variables of its rows.
     pub(super) variables: Arc<[VarId]>,
@@ -40,7 +40,7 @@ pub(super) struct Core {
     variants: Vec<OnceLock<Prepared>>,
 }
 
-/// What a pattern reads.
+/// The sources that a pattern reads.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PatternReads {
     pub(super) windows: Vec<usize>,
@@ -330,7 +330,7 @@ impl Splitter<'_> {
         plain.then_some(branches)
     }
 
-    /// What a pattern reads; `None` where that is unknown before the execution.
+    /// The sources that a pattern reads; `None` where they are unknown before the execution.
     fn reads(&self, pattern: &QuadPattern) -> Option<PatternReads> {
         let named;
         let sources = match pattern.graph {

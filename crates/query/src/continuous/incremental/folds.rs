@@ -33,7 +33,7 @@ pub(super) struct Measure {
     pub(super) argument: Argument,
 }
 
-/// What a measure is of.
+/// The argument of a measure.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Argument {
     /// The row itself.

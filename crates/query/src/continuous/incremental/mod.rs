@@ -62,7 +62,7 @@ pub struct IncrementalQuery {
     above: Prepared,
 }
 
-/// How GROUP BY and DISTINCT over retained rows are evaluated.
+/// The evaluation of GROUP BY and DISTINCT over retained rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
     /// The query has none.
@@ -87,7 +87,7 @@ pub struct RetainedRows {
     groups: Vec<RetainedGroups>,
 }
 
-/// How an execution made its answer.
+/// The mode in which an execution made its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// From the retained rows, and the statements that arrived and expired since.
@@ -234,7 +234,7 @@ impl IncrementalQuery {
         })
     }
 
-    /// How its groupings are evaluated.
+    /// The evaluation of its groupings.
     pub fn grouping(&self) -> Grouping {
         self.grouping
     }

@@ -30,7 +30,7 @@ pub(super) struct CoreRows {
     pub(super) marks: Marks,
 }
 
-/// What groups recorded about rows; the newest rows may not be recorded yet.
+/// The values that groups recorded about rows; the newest rows may not be recorded yet.
 #[derive(Default)]
 pub(super) struct Marks {
     /// The group that each is in.
@@ -75,7 +75,7 @@ impl<'t> Statements<'t> {
     }
 }
 
-/// Where a statement is.
+/// The place of a statement.
 #[derive(Clone, Copy)]
 enum StatementLocation {
     /// In the window at this place among those of the core, and in no batch newer than this one.
@@ -153,7 +153,7 @@ impl RowLookup<'_> {
         (until, holds)
     }
 
-    /// Where a statement of a pattern is; among windows the first that holds it counts.
+    /// The place of a statement of a pattern; among windows the first that holds it counts.
     fn whereabouts(&self, reads: &PatternReads, triple: TripleIds) -> StatementLocation {
         let newest = reads.windows.iter().find_map(|window| {
             // The newest statements are few, and new rows are found by them.

@@ -12,7 +12,7 @@ use oxsdatatypes::Decimal;
 use somersault_model::{Tag, TermId, inline};
 use std::cmp::Ordering;
 
-/// What is aggregated.
+/// The function of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
     Count,
@@ -30,7 +30,7 @@ pub(super) enum RunningAggregate {
     Extreme(Box<Extreme>),
 }
 
-/// Of SUM and AVG.
+/// The state of SUM and AVG.
 #[derive(Default)]
 pub(super) struct Total {
     sum: Sum,
@@ -39,7 +39,7 @@ pub(super) struct Total {
     is_stale: bool,
 }
 
-/// Of MIN and MAX.
+/// The state of MIN and MAX.
 #[derive(Default)]
 pub(super) struct Extreme {
     /// The value, with its term.
@@ -51,7 +51,7 @@ pub(super) struct Extreme {
     is_stale: bool,
 }
 
-/// What is known of an argument's value in a row without a dictionary.
+/// The part of an argument's value in a row that is known without a dictionary.
 #[derive(Clone, Copy)]
 pub(super) enum Retracted {
     /// A term of the row.

@@ -1,7 +1,6 @@
-//! The number of edges that each vertex has: what GROUP BY over one pattern comes to where nothing
-//! but its solutions is counted. The lengths of the lists say it, and no solution is made. What
-//! makes that right: a graph is a set, so that each edge of a vertex is one solution, and one other
-//! end.
+//! The number of edges of each vertex: the result of GROUP BY over one pattern where only its
+//! solutions are counted. The lengths of the lists give it, and no solution is made. This is right
+//! because a graph is a set: each edge of a vertex is one solution, with one other end.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;

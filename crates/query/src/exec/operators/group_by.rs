@@ -110,7 +110,7 @@ fn aggregate(
     for (variable, aggregate) in aggregates {
         let mut accumulator = Accumulator::new(aggregate, groups);
         let mut held = table.bytes() + numbers.len() * 4;
-        // What DISTINCT counts once is found by the column.
+        // The values that DISTINCT counts once are found by the column.
         let firsts = match distinct_columns(aggregate) {
             Some(variables) => {
                 let own = variables.iter().filter(|variable| !keys.contains(variable));

@@ -63,7 +63,7 @@ use crate::exec::names::Names;
 use crate::exec::run::Runner;
 use crate::exec::step::{Plan, Step};
 
-/// What a step does.
+/// The operator of a step.
 #[derive(Debug)]
 pub(crate) enum StepKind {
     Scan(Scan),
@@ -177,8 +177,8 @@ pub(crate) trait PhysicalOperator {
         false
     }
 
-    /// Of an operator that may split: whether its rows come in the order of the input, and those of
-    /// one input row in an order of their own, so that they are the same in whatever parts.
+    /// For an operator that may split: whether its rows follow the order of the input, and those of
+    /// one input row an order of their own, so that they are the same however the input is divided.
     fn keeps_order(&self) -> bool {
         true
     }
@@ -204,7 +204,7 @@ pub(crate) trait PhysicalOperator {
         Vec::new()
     }
 
-    /// What EXPLAIN says of it, where these variables have values in its input.
+    /// The operator's line in EXPLAIN, where these variables have values in its input.
     fn explain(&self, names: &Names<'_>, bound: &VarSet) -> String;
 
     /// Runs it on a table. More than `wanted` rows need not come out.

@@ -53,8 +53,8 @@ impl PhysicalOperator for Scan {
     }
 }
 
-/// How a pattern is read where these variables have values: from an index vertex or one list, along
-/// an edge from each row, or as a question whether the edge is there.
+/// The way a pattern is read where these variables have values: from an index vertex or one list,
+/// along an edge from each row, or as a test whether the edge exists.
 fn reading(pattern: &QuadPattern, bound: &VarSet) -> &'static str {
     let variables = pattern.variables();
     if variables.is_subset(bound) {

@@ -63,7 +63,7 @@ impl PhysicalOperator for Union {
                 Some(all) => all.append(one, runner.workspace),
                 None => all = Some(one),
             }
-            // What there is so far stays while the next branch runs.
+            // The rows so far stay while the next branch runs.
             runner.limiter.reserve(bytes)?;
             held += bytes;
         }

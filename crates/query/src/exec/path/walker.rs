@@ -179,7 +179,7 @@ impl<'w, 'g> Walker<'w, 'g> {
             .any(|other| self.constants[other.index()] == predicate)
     }
 
-    /// What a closure leads to; from vertices that come several times it is followed once.
+    /// The vertices that a closure reaches; from a repeated vertex it is followed once.
     fn closures(
         &mut self,
         path: &Path,
