@@ -5,7 +5,7 @@
 //! counted.
 
 use super::Admitter;
-use crate::closes::close_group::{Group, just_before};
+use crate::closes::close_group::{CloseGroup, just_before};
 use crate::closes::close_groups::BULK_RUN;
 use crate::closes::schedule::WindowShape;
 use crate::protocol::input::{Input, ReadPush};
@@ -109,7 +109,7 @@ impl Admitter<'_> {
     /// The first close of a group, and the time that its streams will have reached.
     fn closes_between<T: Iterator<Item = EventTime> + Clone>(
         &self,
-        group: &Group,
+        group: &CloseGroup,
         reaches: &[Reach<'_, T>],
     ) -> Option<(EventTime, EventTime)> {
         let reach_of = |uid: StreamUid| reaches.iter().find(|reach| reach.uid() == uid);
@@ -264,7 +264,7 @@ impl<'c> Content<'c> {
     }
 }
 
-impl Group {
+impl CloseGroup {
     /// How many closes in `first ..= ready` fire. Counting stops above `most`.
     fn firings_between(
         &self,

@@ -9,7 +9,7 @@ mod push;
 mod queries;
 mod successors;
 
-use crate::closes::close_groups::Groups;
+use crate::closes::close_groups::CloseGroups;
 use crate::closes::cuts::Cuts;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::protocol::input::{Admission, Input, Repeat};
@@ -31,7 +31,7 @@ use somersault_model::EventTime;
 /// What admission reads.
 pub(crate) struct Admitter<'c> {
     pub(crate) home: &'c StreamHome,
-    pub(crate) groups: &'c Groups,
+    pub(crate) groups: &'c CloseGroups,
     pub(crate) queries: &'c Queries,
     pub(crate) cuts: &'c Cuts,
     pub(crate) unfinished: &'c UnfinishedFirings,

@@ -39,8 +39,8 @@ impl GroupKey {
 
 /// Which queue a group is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Nowhere,
+pub(super) enum QueueState {
+    None,
     /// In `waiting` of this stream, under this time.
     Waiting(StreamUid, EventTime),
     /// In `due`, under this close.
@@ -49,12 +49,12 @@ pub(super) enum Place {
 
 /// The queries over the same streams with the same closes.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct CloseGroup {
     pub(super) key: GroupKey,
     /// The next close; `None` until each stream has had its first push or advance (S5). For a
     /// waiting group with `counts`, the next time at which there may be a close.
     pub(super) next: Option<EventTime>,
-    pub(super) place: Place,
+    pub(super) queue: QueueState,
     /// Each query with the time after which it fires.
     pub(super) members: BTreeSet<(EventTime, QueryUid)>,
     /// The distinct windows of all members, with the number of members' windows of that shape.
@@ -67,13 +67,13 @@ pub(crate) struct Group {
     revisions: BTreeMap<EventTime, u32>,
 }
 
-impl Group {
+impl CloseGroup {
     /// A group without members.
-    pub(super) fn new(key: GroupKey) -> Group {
-        Group {
+    pub(super) fn new(key: GroupKey) -> CloseGroup {
+        CloseGroup {
             key,
             next: None,
-            place: Place::Nowhere,
+            queue: QueueState::None,
             members: BTreeSet::new(),
             windows: BTreeMap::new(),
             kept_from: BTreeMap::new(),

@@ -14,7 +14,7 @@
 //! rows at the closes that are passed; that is the profile's choice (language.md), and
 //! `QueryDeclaration::explain` says it.
 
-use super::close_group::{Group, GroupKey, Place, just_before};
+use super::close_group::{CloseGroup, GroupKey, QueueState, just_before};
 use super::schedule::WindowShape;
 use crate::streams::Streams;
 use crate::streams::stream::Stream;
@@ -30,7 +30,7 @@ pub(crate) struct GroupId(u64);
 
 /// A run of closes that a group passed without firing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PassedRun {
+pub(crate) struct SkippedCloses {
     pub(crate) group: GroupId,
     pub(crate) first: EventTime,
     pub(crate) last: EventTime,
@@ -38,8 +38,8 @@ pub(crate) struct PassedRun {
 
 /// All groups, and which of them are due.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Groups {
-    groups: BTreeMap<GroupId, Group>,
+pub(crate) struct CloseGroups {
+    groups: BTreeMap<GroupId, CloseGroup>,
     by_key: BTreeMap<GroupKey, GroupId>,
     due: BTreeSet<(EventTime, GroupId)>,
     /// For each stream: the groups that wait for it, by the close that they wait for.
@@ -78,8 +78,8 @@ impl StreamIndex {
     }
 }
 
-impl Groups {
-    pub(crate) fn get(&self, id: GroupId) -> &Group {
+impl CloseGroups {
+    pub(crate) fn get(&self, id: GroupId) -> &CloseGroup {
         &self.groups[&id]
     }
 
@@ -118,7 +118,7 @@ impl Groups {
         &self,
         uid: StreamUid,
         time: EventTime,
-    ) -> impl Iterator<Item = &Group> + '_ {
+    ) -> impl Iterator<Item = &CloseGroup> + '_ {
         let reached = self.waiting.of(uid);
         let reached = reached.take_while(move |(close, _)| *close <= time);
         reached.map(|(_, id)| self.get(id))
@@ -146,7 +146,7 @@ impl Groups {
         key: GroupKey,
         member: (EventTime, QueryUid),
         windows: &[(StreamUid, WindowShape)],
-        passed: &mut Vec<PassedRun>,
+        skipped: &mut Vec<SkippedCloses>,
     ) -> GroupId {
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
@@ -154,7 +154,7 @@ impl Groups {
                 let id = GroupId(self.created);
                 self.created += 1;
                 self.by_key.insert(key.clone(), id);
-                self.groups.insert(id, Group::new(key));
+                self.groups.insert(id, CloseGroup::new(key));
                 id
             }
         };
@@ -167,10 +167,10 @@ impl Groups {
             Some(next) if first < next => {
                 group.next = Some(first);
                 group.first = group.first.min(Some(first));
-                self.settle(streams, id, passed);
+                self.settle(streams, id, skipped);
             }
             Some(_) => self.need(streams, id),
-            None => self.settle(streams, id, passed),
+            None => self.settle(streams, id, skipped),
         }
         id
     }
@@ -182,12 +182,12 @@ impl Groups {
         id: GroupId,
         member: (EventTime, QueryUid),
         windows: &[(StreamUid, WindowShape)],
-        passed: &mut Vec<PassedRun>,
+        skipped: &mut Vec<SkippedCloses>,
     ) {
         let group = self.group_mut(id);
         group.remove(member, windows);
         let Some((base, _)) = group.members.first().copied() else {
-            self.remove_from_place(id);
+            self.leave_queue(id);
             self.forget_needs(id);
             if let Some(group) = self.groups.remove(&id) {
                 self.by_key.remove(&group.key);
@@ -199,7 +199,7 @@ impl Groups {
         let next = group.next_of(streams, base);
         if next > group.next {
             self.group_mut(id).next = next;
-            self.settle(streams, id, passed);
+            self.settle(streams, id, skipped);
         } else if group.next.is_some() {
             self.need(streams, id);
         }
@@ -210,7 +210,7 @@ impl Groups {
         &mut self,
         streams: &Streams,
         uid: StreamUid,
-        passed: &mut Vec<PassedRun>,
+        skipped: &mut Vec<SkippedCloses>,
     ) {
         loop {
             let Some(watermark) = streams.get(uid).and_then(Stream::watermark) else {
@@ -220,12 +220,12 @@ impl Groups {
             let Some((_, id)) = reached.filter(|(close, _)| *close <= watermark) else {
                 return;
             };
-            self.settle(streams, id, passed);
+            self.settle(streams, id, skipped);
         }
     }
 
     /// The groups that fire at this close, which is the earliest due one; each then needs
-    /// [`Groups::fired`].
+    /// [`CloseGroups::fired`].
     pub(crate) fn due_at(&self, close: EventTime) -> Vec<GroupId> {
         self.due
             .range((close, GroupId(0))..=(close, GroupId(u64::MAX)))
@@ -239,7 +239,7 @@ impl Groups {
         streams: &Streams,
         id: GroupId,
         close: EventTime,
-        passed: &mut Vec<PassedRun>,
+        skipped: &mut Vec<SkippedCloses>,
     ) {
         let group = self.group_mut(id);
         assert!(
@@ -247,7 +247,7 @@ impl Groups {
             "WI-2: a group fires at its next close and no other"
         );
         group.next = Some(group.candidate_after(streams, close));
-        self.settle(streams, id, passed);
+        self.settle(streams, id, skipped);
     }
 
     /// The groups that read a stream and have begun.
@@ -269,16 +269,16 @@ impl Groups {
 
     /// The stream that the group waits for.
     pub(crate) fn waits_for(&self, id: GroupId) -> Option<StreamUid> {
-        match self.get(id).place {
-            Place::Waiting(stream, _) => Some(stream),
-            Place::Nowhere | Place::Due(_) => None,
+        match self.get(id).queue {
+            QueueState::Waiting(stream, _) => Some(stream),
+            QueueState::None | QueueState::Due(_) => None,
         }
     }
 
     /// Puts the group into its queue: at a stream that has no time, at the one that is furthest
     /// behind, or among the due.
-    fn settle(&mut self, streams: &Streams, id: GroupId, passed: &mut Vec<PassedRun>) {
-        self.remove_from_place(id);
+    fn settle(&mut self, streams: &Streams, id: GroupId, skipped: &mut Vec<SkippedCloses>) {
+        self.leave_queue(id);
         let group = self.group_mut(id);
         let furthest_behind = group
             .streams()
@@ -310,25 +310,25 @@ impl Groups {
         } else {
             group.next = Some(close);
             let until = by_number.map_or(ready, |by_number| just_before(by_number).min(ready));
-            if let Some(run) = self.pass_in_bulk(streams, id, close, until) {
-                passed.push(run);
+            if let Some(run) = self.skip_empty(streams, id, close, until) {
+                skipped.push(run);
             }
             let group = self.group_mut(id);
             let close = group.next.unwrap_or(close);
-            group.place = Place::Due(close);
+            group.queue = QueueState::Due(close);
             self.due.insert((close, id));
         }
         self.need(streams, id);
     }
 
     /// Skips a long run of empty closes from `next` on, all but its last.
-    fn pass_in_bulk(
+    fn skip_empty(
         &mut self,
         streams: &Streams,
         id: GroupId,
         next: EventTime,
         ready: EventTime,
-    ) -> Option<PassedRun> {
+    ) -> Option<SkippedCloses> {
         let group = self.group_mut(id);
         let schedule = group.schedule();
         if schedule.count(next, ready) <= BULK_RUN {
@@ -342,7 +342,7 @@ impl Groups {
         let fires = schedule.last_at_or_before(end);
         let last = schedule.last_at_or_before(just_before(fires));
         group.next = Some(fires);
-        Some(PassedRun {
+        Some(SkippedCloses {
             group: id,
             first: next,
             last,
@@ -350,16 +350,16 @@ impl Groups {
     }
 
     fn wait(&mut self, id: GroupId, uid: StreamUid, until: EventTime) {
-        self.group_mut(id).place = Place::Waiting(uid, until);
+        self.group_mut(id).queue = QueueState::Waiting(uid, until);
         self.waiting.insert(uid, until, id);
     }
 
-    fn remove_from_place(&mut self, id: GroupId) {
+    fn leave_queue(&mut self, id: GroupId) {
         let group = self.group_mut(id);
-        match std::mem::replace(&mut group.place, Place::Nowhere) {
-            Place::Nowhere => {}
-            Place::Waiting(uid, until) => self.waiting.remove(uid, until, id),
-            Place::Due(close) => {
+        match std::mem::replace(&mut group.queue, QueueState::None) {
+            QueueState::None => {}
+            QueueState::Waiting(uid, until) => self.waiting.remove(uid, until, id),
+            QueueState::Due(close) => {
                 self.due.remove(&(close, id));
             }
         }
@@ -383,9 +383,9 @@ impl Groups {
         }
     }
 
-    fn group_mut(&mut self, id: GroupId) -> &mut Group {
+    fn group_mut(&mut self, id: GroupId) -> &mut CloseGroup {
         self.groups
             .get_mut(&id)
-            .expect("a group lives as long as it has members, and only they and its place name it")
+            .expect("a group lives as long as it has members, and only they and its queue name it")
     }
 }

@@ -13,9 +13,9 @@
 //! Amendments come before any close that the same record made due, so such a close sees them in its
 //! first revision, unless the driver joins amendments: then closes may come first, and the cut
 //! amends them. Windows stay as far back as WITHIN and waiting amendments reach
-//! (`Group::earliest_needed`), so an amended firing reads all that its first revision read.
+//! (`CloseGroup::earliest_needed`), so an amended firing reads all that its first revision read.
 
-use crate::closes::close_groups::{GroupId, Groups};
+use crate::closes::close_groups::{CloseGroups, GroupId};
 use crate::closes::cuts::Cuts;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::Output;
@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Says which cut comes next.
 pub(super) struct NextCut<'c> {
     pub(super) home: &'c StreamHome,
-    pub(super) groups: &'c Groups,
+    pub(super) groups: &'c CloseGroups,
     pub(super) cuts: &'c Cuts,
 }
 
@@ -58,7 +58,7 @@ impl NextCut<'_> {
 /// Applies plan records.
 pub(super) struct Cutter<'c> {
     pub(super) home: &'c mut StreamHome,
-    pub(super) groups: &'c mut Groups,
+    pub(super) groups: &'c mut CloseGroups,
     pub(super) queries: &'c mut Queries,
     pub(super) cuts: &'c mut Cuts,
     pub(super) unfinished: &'c mut UnfinishedFirings,
@@ -120,7 +120,7 @@ impl Cutter<'_> {
     ) -> Vec<Firing> {
         let streams = self.home.streams();
         let mut firings = Vec::new();
-        let mut passed = Vec::new();
+        let mut skipped = Vec::new();
         for id in self.groups.due_at(close) {
             let group = self.groups.get(id);
             touched.extend(group.streams().iter().copied());
@@ -130,10 +130,10 @@ impl Cutter<'_> {
                     .fire(uid, (group, close, sn), streams, self.out);
                 firings.extend(of_query);
             }
-            self.groups.fired(streams, id, close, &mut passed);
+            self.groups.fired(streams, id, close, &mut skipped);
         }
         self.announce(&firings);
-        self.queries.report_passed(self.groups, &passed, self.out);
+        self.queries.report_skipped(self.groups, &skipped, self.out);
         firings
     }
 

@@ -11,7 +11,7 @@ mod releaser;
 mod status;
 
 use crate::admission::Admitter;
-use crate::closes::close_groups::Groups;
+use crate::closes::close_groups::CloseGroups;
 use crate::closes::cuts::Cuts;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::Output;
@@ -49,7 +49,7 @@ pub struct Coordinator {
 #[derive(Debug, Default)]
 struct Planner {
     queries: Queries,
-    groups: Groups,
+    groups: CloseGroups,
     cuts: Cuts,
     unfinished: UnfinishedFirings,
     replacements: Replacements,
@@ -251,14 +251,14 @@ impl Coordinator {
     fn on_streams_moved(&mut self, moved: &[StreamUid], out: &mut Vec<Output>) {
         self.home.close_batches(moved);
         // All streams of one record have moved before any group looks at them (S4).
-        let mut passed = Vec::new();
+        let mut skipped = Vec::new();
         let Planner {
             queries, groups, ..
         } = &mut self.planner;
         for uid in moved {
-            groups.on_stream_moved(self.home.streams(), *uid, &mut passed);
+            groups.on_stream_moved(self.home.streams(), *uid, &mut skipped);
         }
-        queries.report_passed(groups, &passed, out);
+        queries.report_skipped(groups, &skipped, out);
     }
 
     fn command(

@@ -101,7 +101,7 @@ impl Coordinator {
             held_up_by: held_up_by.filter(|_| !member.is_paused()),
             firings: counts.firings,
             amended: counts.amended,
-            passed_in_bulk: counts.passed_in_bulk,
+            passed_in_bulk: counts.skipped_empty,
             passed_while_paused: member.history.passed_while_paused,
             paused: member.is_paused(),
         }

@@ -8,8 +8,8 @@
 
 use super::derive::Derivation;
 use super::members::{Counts, Members};
-use crate::closes::close_group::{Group, GroupKey};
-use crate::closes::close_groups::{GroupId, PassedRun};
+use crate::closes::close_group::{CloseGroup, GroupKey};
+use crate::closes::close_groups::{GroupId, SkippedCloses};
 use crate::closes::schedule::{Schedule, Span, WindowShape};
 use crate::protocol::declaration::QueryDeclaration;
 use crate::protocol::firing::{BatchShape, BatchSpan, Firing, Statements, WindowBatches};
@@ -195,11 +195,15 @@ impl Cohort {
 
     /// Counts a run of empty closes that its group passed without a firing. Returns the first of
     /// them that is its own, and their number.
-    pub(crate) fn on_passed(&mut self, run: &PassedRun, schedule: &Schedule) -> (EventTime, u64) {
+    pub(crate) fn on_skipped(
+        &mut self,
+        run: &SkippedCloses,
+        schedule: &Schedule,
+    ) -> (EventTime, u64) {
         let first = self.first_close_from(run.first, schedule);
         let count = schedule.count(first, run.last);
-        self.counts.passed_in_bulk += count;
-        self.members.on_passed(run.last, self.counts, |base| {
+        self.counts.skipped_empty += count;
+        self.members.on_skipped(run.last, self.counts, |base| {
             schedule.count(first.max(schedule.first_after(base)), run.last)
         });
         (first, count)
@@ -283,7 +287,7 @@ impl Cohort {
     pub(crate) fn firing(
         &self,
         streams: &Streams,
-        group: &Group,
+        group: &CloseGroup,
         (close, ordinal, revision): (EventTime, u32, u32),
         sn: Sn,
     ) -> Firing {
@@ -365,7 +369,7 @@ impl Window {
         (close, ordinal): (EventTime, u32),
     ) -> (WindowBatches, Option<EventTime>) {
         let end = stream.batch_of(close);
-        let stretch = stream
+        let range = stream
             .numbered()
             .content(end, ordinal, count_and_step, kept);
         let kept_from = || {
@@ -374,15 +378,15 @@ impl Window {
         };
         let content = WindowBatches {
             stream: self.stream,
-            lo: stretch.lo,
-            hi: stretch.hi,
+            lo: range.lo,
+            hi: range.hi,
             shape: BatchShape::default(),
             statements: Some(Statements {
-                skip: stretch.skip,
-                upto: stretch.upto,
+                skip: range.skip,
+                upto: range.upto,
             }),
         };
-        (content, stretch.is_cut.then(kept_from))
+        (content, range.is_cut.then(kept_from))
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::cohort::Cohort;
 use super::{MemberView, Queries, Replacements};
-use crate::closes::close_groups::{GroupId, Groups};
+use crate::closes::close_groups::{CloseGroups, GroupId};
 use crate::closes::cuts::Cuts;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::{JoiningMember, Output, Pause, QueryChange};
@@ -31,7 +31,7 @@ struct Registration<'r> {
 /// What commands on queries change.
 pub(crate) struct Registrar<'c> {
     pub(crate) home: &'c mut StreamHome,
-    pub(crate) groups: &'c mut Groups,
+    pub(crate) groups: &'c mut CloseGroups,
     pub(crate) queries: &'c mut Queries,
     pub(crate) replacements: &'c mut Replacements,
     pub(crate) cuts: &'c Cuts,
@@ -308,13 +308,13 @@ impl Registrar<'_> {
         let base = Self::base_of(resolved);
         cohort.keep_from_now(self.home.streams());
         let (key, shapes) = (cohort.group_key(), cohort.window_shapes());
-        let mut passed = Vec::new();
+        let mut skipped = Vec::new();
         let streams = self.home.streams();
-        let group = (self.groups).join(streams, key, (base, uid), &shapes, &mut passed);
+        let group = (self.groups).join(streams, key, (base, uid), &shapes, &mut skipped);
         cohort.group = Some(group);
         cohort.base = base;
         self.assert_first_close(uid, group, resolved);
-        self.queries.report_passed(self.groups, &passed, out);
+        self.queries.report_skipped(self.groups, &skipped, out);
     }
 
     /// Asserts that a member fires first for the close that its command resolved to (S5).
@@ -341,19 +341,19 @@ impl Registrar<'_> {
         }
         let before = (cohort.base, uid);
         let (key, shapes) = (cohort.group_key(), cohort.window_shapes());
-        let mut passed = Vec::new();
+        let mut skipped = Vec::new();
         let streams = self.home.streams();
         match eldest {
             Some(eldest) => {
                 cohort.base = eldest;
                 // Joins first: the group goes on as it is.
-                (self.groups).join(streams, key, (eldest, uid), &shapes, &mut passed);
-                (self.groups).leave(streams, group, before, &shapes, &mut passed);
-                self.queries.report_passed(self.groups, &passed, out);
+                (self.groups).join(streams, key, (eldest, uid), &shapes, &mut skipped);
+                (self.groups).leave(streams, group, before, &shapes, &mut skipped);
+                self.queries.report_skipped(self.groups, &skipped, out);
             }
             None => {
-                (self.groups).leave(streams, group, before, &shapes, &mut passed);
-                self.queries.report_passed(self.groups, &passed, out);
+                (self.groups).leave(streams, group, before, &shapes, &mut skipped);
+                self.queries.report_skipped(self.groups, &skipped, out);
                 if let Some(cohort) = self.queries.get_mut(uid) {
                     cohort.group = None;
                 }

@@ -59,7 +59,7 @@ struct Join {
 pub(crate) struct Counts {
     pub(crate) firings: u64,
     pub(crate) amended: u64,
-    pub(crate) passed_in_bulk: u64,
+    pub(crate) skipped_empty: u64,
 }
 
 impl Counts {
@@ -68,7 +68,7 @@ impl Counts {
         Counts {
             firings: self.firings - before.firings,
             amended: self.amended - before.amended,
-            passed_in_bulk: self.passed_in_bulk - before.passed_in_bulk,
+            skipped_empty: self.skipped_empty - before.skipped_empty,
         }
     }
 
@@ -76,7 +76,7 @@ impl Counts {
         Counts {
             firings: self.firings + other.firings,
             amended: self.amended + other.amended,
-            passed_in_bulk: self.passed_in_bulk + other.passed_in_bulk,
+            skipped_empty: self.skipped_empty + other.skipped_empty,
         }
     }
 }
@@ -392,7 +392,7 @@ impl Members {
 
     /// Adjusts members after a run of closes was passed and counted: `count` returns how many of
     /// them come after a time.
-    pub(super) fn on_passed(
+    pub(super) fn on_skipped(
         &mut self,
         last: EventTime,
         cohort: Counts,
@@ -402,7 +402,7 @@ impl Members {
         for join in self.joins.iter_mut().rev().take_while(begins) {
             if join.base < last {
                 join.before = Some(Counts {
-                    passed_in_bulk: cohort.passed_in_bulk - count(join.base),
+                    skipped_empty: cohort.skipped_empty - count(join.base),
                     ..cohort
                 });
             }

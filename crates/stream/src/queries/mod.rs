@@ -20,8 +20,8 @@ pub(crate) use lifecycle::Registrar;
 pub(crate) use needs::PlannedNeeds;
 pub(crate) use replace::Replacements;
 
-use crate::closes::close_group::Group;
-use crate::closes::close_groups::{Groups, PassedRun};
+use crate::closes::close_group::CloseGroup;
+use crate::closes::close_groups::{CloseGroups, SkippedCloses};
 use crate::output::{Output, QueryChange};
 use crate::protocol::firing::{BatchSpan, Firing, FiringKey};
 use crate::protocol::status::{MemberId, NamePosition};
@@ -306,7 +306,7 @@ impl Queries {
     pub(crate) fn next_of(
         &self,
         member: &MemberView<'_>,
-        groups: &Groups,
+        groups: &CloseGroups,
         streams: &Streams,
     ) -> Option<EventTime> {
         let group = member.cohort.group.filter(|_| !member.is_paused())?;
@@ -328,22 +328,22 @@ impl Queries {
     }
 
     /// Counts closes that were passed in bulk, for each query.
-    pub(crate) fn report_passed(
+    pub(crate) fn report_skipped(
         &mut self,
-        groups: &Groups,
-        passed: &[PassedRun],
+        groups: &CloseGroups,
+        skipped: &[SkippedCloses],
         out: &mut Vec<Output>,
     ) {
-        for run in passed {
+        for run in skipped {
             let group = groups.get(run.group);
             for uid in group.members_at(run.last) {
                 let Some(cohort) = self.get_mut(uid) else {
                     continue;
                 };
-                let (first, count) = cohort.on_passed(run, group.schedule());
+                let (first, count) = cohort.on_skipped(run, group.schedule());
                 let last = run.last;
-                let passed = QueryChange::Passed { first, last, count };
-                out.push(Output::query(uid, passed));
+                let skipped = QueryChange::Passed { first, last, count };
+                out.push(Output::query(uid, skipped));
             }
         }
     }
@@ -352,7 +352,7 @@ impl Queries {
     pub(crate) fn fire(
         &mut self,
         uid: QueryUid,
-        (group, close, sn): (&Group, EventTime, Sn),
+        (group, close, sn): (&CloseGroup, EventTime, Sn),
         streams: &Streams,
         out: &mut Vec<Output>,
     ) -> Vec<Firing> {
@@ -385,7 +385,7 @@ impl Queries {
     pub(crate) fn fire_again(
         &mut self,
         uid: QueryUid,
-        (group, close, revision, sn): (&Group, EventTime, u32, Sn),
+        (group, close, revision, sn): (&CloseGroup, EventTime, u32, Sn),
         batches: &[BatchSpan],
         (streams, out): (&Streams, &mut Vec<Output>),
     ) -> Option<Firing> {

@@ -4,7 +4,7 @@
 //! what helps.
 
 use super::Queries;
-use crate::closes::close_groups::Groups;
+use crate::closes::close_groups::CloseGroups;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::streams::retention::Needs;
 use crate::streams::stream::Stream;
@@ -13,14 +13,14 @@ use somersault_model::StreamUid;
 
 /// The needs of windows and firings.
 pub(crate) struct PlannedNeeds<'c> {
-    groups: &'c Groups,
+    groups: &'c CloseGroups,
     queries: &'c Queries,
     unfinished: &'c UnfinishedFirings,
 }
 
 impl<'c> PlannedNeeds<'c> {
     pub(crate) fn new(
-        groups: &'c Groups,
+        groups: &'c CloseGroups,
         queries: &'c Queries,
         unfinished: &'c UnfinishedFirings,
     ) -> PlannedNeeds<'c> {

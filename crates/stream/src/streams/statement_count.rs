@@ -22,7 +22,7 @@ pub(crate) struct StatementCount {
 /// A range of statements: the batch and the offset in it where the range begins, and those after
 /// which it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct StatementRange {
     pub(crate) lo: BatchNumber,
     /// The number of statements of `lo` that come before the range.
     pub(crate) skip: u32,
@@ -62,7 +62,7 @@ impl StatementCount {
 
     /// The batch of a statement and its offset there; for a statement that is no longer known, the
     /// first known position.
-    fn place_of(&self, number: u64) -> Option<(BatchNumber, u32)> {
+    fn position_of(&self, number: u64) -> Option<(BatchNumber, u32)> {
         if number >= self.closed {
             return None;
         }
@@ -83,7 +83,7 @@ impl StatementCount {
     /// The first closed batch, from this one on, at whose end a window with this STEP closes.
     pub(crate) fn next_close(&self, from: BatchNumber, step: u64) -> Option<BatchNumber> {
         let reached = (self.before(from) / step + 1) * step;
-        self.place_of(reached - 1).map(|(batch, _)| batch)
+        self.position_of(reached - 1).map(|(batch, _)| batch)
     }
 
     /// The content of a window of the last `count` statements when the batches before `end` are
@@ -95,7 +95,7 @@ impl StatementCount {
         ordinal: u32,
         (count, step): (u64, u64),
         kept: BatchNumber,
-    ) -> Stretch {
+    ) -> StatementRange {
         let before = self.before(BatchNumber(end.0 - 1)) / step;
         let closes = self.before(end) / step;
         let to = closes.min(before.saturating_add(1 + u64::from(ordinal))) * step;
@@ -103,16 +103,21 @@ impl StatementCount {
         let kept_from = self.before(kept);
         let from = wanted.max(kept_from).min(to);
         let is_cut = wanted < from;
-        let places = || Some((self.place_of(from)?, self.place_of(to.checked_sub(1)?)?));
+        let places = || {
+            Some((
+                self.position_of(from)?,
+                self.position_of(to.checked_sub(1)?)?,
+            ))
+        };
         match places() {
-            Some(((lo, skip), (last, place))) if from < to => Stretch {
+            Some(((lo, skip), (last, place))) if from < to => StatementRange {
                 lo,
                 skip,
                 hi: last.next(),
                 upto: place + 1,
                 is_cut,
             },
-            _ => Stretch {
+            _ => StatementRange {
                 lo: end,
                 skip: 0,
                 hi: end,
@@ -130,7 +135,7 @@ impl StatementCount {
         (count, step): (u64, u64),
     ) -> Option<BatchNumber> {
         let shown = self.before(BatchNumber(end.0 - 1)) / step * step;
-        self.place_of(shown.saturating_sub(count))
+        self.position_of(shown.saturating_sub(count))
             .map(|(batch, _)| batch)
     }
 }
@@ -173,15 +178,15 @@ mod tests {
                     let whole = expected.len();
                     expected.retain(|(batch, _)| *batch >= kept);
                     let end = BatchNumber(batch + 1);
-                    let stretch = numbered.content(end, ordinal as u32, (count, step), BatchNumber(kept));
+                    let range = numbered.content(end, ordinal as u32, (count, step), BatchNumber(kept));
                     let seen: Vec<(i64, u32)> = (list.iter().copied())
                         .filter(|(batch, place)| {
-                            let after = (*batch, *place) >= (stretch.lo.0, stretch.skip);
-                            after && (*batch, *place) < (stretch.hi.0 - 1, stretch.upto)
+                            let after = (*batch, *place) >= (range.lo.0, range.skip);
+                            after && (*batch, *place) < (range.hi.0 - 1, range.upto)
                         })
                         .collect();
-                    prop_assert_eq!(&seen, &expected, "{:?}", stretch);
-                    prop_assert_eq!(stretch.is_cut, expected.len() < whole);
+                    prop_assert_eq!(&seen, &expected, "{:?}", range);
+                    prop_assert_eq!(range.is_cut, expected.len() < whole);
                 }
             }
         }
