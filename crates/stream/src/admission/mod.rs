@@ -15,7 +15,7 @@ use crate::closes::unfinished::UnfinishedFirings;
 use crate::protocol::input::{Admission, Input, Repeat};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::Record;
-use crate::queries::{MemberView, PlannedNeeds, Queries};
+use crate::queries::{PlannedNeeds, Queries, QueryView};
 use crate::streams::Streams;
 use crate::streams::adaptor::FARTHEST_MS;
 use crate::streams::ahead::AheadGate;
@@ -132,7 +132,7 @@ impl<'c> Admitter<'c> {
             })
     }
 
-    fn known_query(&self, name: &str) -> Result<MemberView<'c>, Refusal> {
+    fn known_query(&self, name: &str) -> Result<QueryView<'c>, Refusal> {
         self.queries
             .find(name)
             .ok_or_else(|| Refusal::UnknownQuery {

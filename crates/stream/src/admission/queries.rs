@@ -11,7 +11,7 @@ use crate::protocol::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::protocol::input::{Admission, Repeat, Taken};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::Record;
-use crate::queries::{MemberView, schedule_on};
+use crate::queries::{QueryView, schedule_on};
 use crate::streams::stream::Stream;
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
@@ -161,7 +161,7 @@ impl Admitter<'_> {
         &self,
         query: QueryUid,
         declaration: &QueryDeclaration,
-        old: Option<&MemberView<'_>>,
+        old: Option<&QueryView<'_>>,
     ) -> Resolved {
         let uids: BTreeSet<StreamUid> = declaration
             .windows

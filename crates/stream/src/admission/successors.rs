@@ -6,7 +6,7 @@
 use super::Admitter;
 use crate::protocol::declaration::QueryDeclaration;
 use crate::protocol::refusal::Refusal;
-use crate::queries::{Cohort, MemberView};
+use crate::queries::{Cohort, QueryView};
 use somersault_lang::DerivedStream;
 use somersault_log::Replaced;
 use somersault_model::{EventTime, QueryUid, StreamUid};
@@ -58,7 +58,7 @@ impl Admitter<'_> {
     /// one was paused, all that one of them has passed, as for one that is resumed.
     pub(super) fn replaced(
         &self,
-        old: &MemberView<'_>,
+        old: &QueryView<'_>,
         windowed: &BTreeSet<StreamUid>,
         stream_times: &[(StreamUid, EventTime)],
     ) -> Replaced {

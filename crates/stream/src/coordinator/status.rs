@@ -5,7 +5,7 @@
 
 use super::Coordinator;
 use crate::protocol::status::{NamePosition, QueryStatus, Reached, StreamStatus};
-use crate::queries::{Cohort, MemberView};
+use crate::queries::{Cohort, QueryView};
 use crate::streams::stream::{STATEMENT_BYTES, Stream};
 use somersault_model::{EventTime, Millis, QueryUid};
 
@@ -82,7 +82,7 @@ impl Coordinator {
         Some(self.query_status(&self.planner.queries.find(name)?))
     }
 
-    fn query_status(&self, member: &MemberView<'_>) -> QueryStatus {
+    fn query_status(&self, member: &QueryView<'_>) -> QueryStatus {
         let cohort = member.cohort;
         let (groups, streams) = (&self.planner.groups, self.home.streams());
         let next_close = self.planner.queries.next_of(member, groups, streams);

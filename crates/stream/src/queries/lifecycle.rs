@@ -6,7 +6,7 @@
 //! runs while one of its members does, from the base of the eldest on.
 
 use super::cohort::Cohort;
-use super::{MemberView, Queries, Replacements};
+use super::{Queries, QueryView, Replacements};
 use crate::closes::close_groups::{CloseGroups, GroupId};
 use crate::closes::cuts::Cuts;
 use crate::closes::unfinished::UnfinishedFirings;
@@ -49,7 +49,7 @@ impl Registrar<'_> {
         times.max().unwrap_or(EventTime::MIN)
     }
 
-    fn logged_query(&self, name: &str) -> MemberView<'_> {
+    fn logged_query(&self, name: &str) -> QueryView<'_> {
         self.queries.logged(name)
     }
 
@@ -207,7 +207,7 @@ impl Registrar<'_> {
     }
 
     /// The pause of a member that is paused now.
-    pub(super) fn pause_now(&self, member: &MemberView<'_>) -> Pause {
+    pub(super) fn pause_now(&self, member: &QueryView<'_>) -> Pause {
         Pause {
             through: self.cuts.last(),
             next: self

@@ -44,9 +44,9 @@ impl Member {
     }
 }
 
-/// Members that joined at one time.
+/// Members that joined together, to fire after one time.
 #[derive(Clone, Debug)]
-struct Join {
+struct JoinWave {
     first: u32,
     /// The time after which they fire.
     base: EventTime,
@@ -92,7 +92,7 @@ pub(crate) struct PauseHistory {
 }
 
 /// A member as it is found by its name.
-pub(crate) struct Found<'m> {
+pub(crate) struct MemberView<'m> {
     pub(crate) uid: QueryUid,
     pub(crate) name: &'m str,
     pub(crate) base: EventTime,
@@ -111,7 +111,7 @@ pub(crate) struct Members {
     running: usize,
     /// No running member has an earlier slot.
     eldest: u32,
-    joins: Vec<Join>,
+    waves: Vec<JoinWave>,
     histories: BTreeMap<u32, PauseHistory>,
 }
 
@@ -124,7 +124,7 @@ impl Members {
             next: 0,
             running: 0,
             eldest: 0,
-            joins: Vec::new(),
+            waves: Vec::new(),
             histories: BTreeMap::new(),
         }
     }
@@ -136,7 +136,7 @@ impl Members {
 
     /// Whether a member that fires after this time may join.
     pub(super) fn takes(&self, base: EventTime) -> bool {
-        self.joins.last().is_none_or(|last| last.base <= base)
+        self.waves.last().is_none_or(|last| last.base <= base)
     }
 
     /// The index of the form with the same pieces, which is added if it is new.
@@ -186,7 +186,7 @@ impl Members {
         let slot = self.next;
         member.slot = slot;
         self.next += 1;
-        let last = self.joins.last();
+        let last = self.waves.last();
         assert!(
             self.takes(base),
             "VT-1: the times of streams go on, and with them those at which queries join"
@@ -194,8 +194,8 @@ impl Members {
         if last.is_none_or(|last| last.base != base || last.before.is_some()) {
             // Most queries have a cohort of their own: one entry, not the four that a list begins
             // with.
-            self.joins.reserve_exact(usize::from(self.joins.is_empty()));
-            self.joins.push(Join {
+            self.waves.reserve_exact(usize::from(self.waves.is_empty()));
+            self.waves.push(JoinWave {
                 first: slot,
                 base,
                 before: None,
@@ -216,17 +216,17 @@ impl Members {
             .ok()
     }
 
-    fn join_of(&self, slot: u32) -> &Join {
-        let after = self.joins.partition_point(|join| join.first <= slot);
-        &self.joins[after - 1]
+    fn wave_of(&self, slot: u32) -> &JoinWave {
+        let after = self.waves.partition_point(|wave| wave.first <= slot);
+        &self.waves[after - 1]
     }
 
-    pub(super) fn find(&self, slot: u32) -> Option<Found<'_>> {
+    pub(super) fn find(&self, slot: u32) -> Option<MemberView<'_>> {
         let member = &self.list[self.at(slot)?];
-        Some(Found {
+        Some(MemberView {
             uid: member.uid,
             name: member.name(),
-            base: self.join_of(slot).base,
+            base: self.wave_of(slot).base,
             history: self.histories.get(&slot).copied().unwrap_or_default(),
         })
     }
@@ -280,13 +280,13 @@ impl Members {
 
     /// The number of slots that fire for a close: those of members that joined before it.
     pub(super) fn firing_at(&self, close: EventTime) -> u32 {
-        let later = self.joins.partition_point(|join| join.base < close);
-        self.joins.get(later).map_or(self.next, |join| join.first)
+        let later = self.waves.partition_point(|wave| wave.base < close);
+        self.waves.get(later).map_or(self.next, |wave| wave.first)
     }
 
     /// The time after which the eldest running member fires.
     pub(super) fn base(&self) -> Option<EventTime> {
-        (self.running > 0).then(|| self.join_of(self.eldest).base)
+        (self.running > 0).then(|| self.wave_of(self.eldest).base)
     }
 
     /// Removes a member for good.
@@ -320,13 +320,13 @@ impl Members {
         self.list.shrink_to_fit();
         self.gaps = 0;
         let list = &self.list;
-        let last = self.joins.len().saturating_sub(1);
-        let ends: Vec<u32> = (self.joins.iter().skip(1).map(|join| join.first))
+        let last = self.waves.len().saturating_sub(1);
+        let ends: Vec<u32> = (self.waves.iter().skip(1).map(|wave| wave.first))
             .chain([u32::MAX])
             .collect();
         let mut at = 0;
-        self.joins.retain(|join| {
-            let from = list.partition_point(|member| member.slot < join.first);
+        self.waves.retain(|wave| {
+            let from = list.partition_point(|member| member.slot < wave.first);
             let stays = at == last || list.get(from).is_some_and(|m| m.slot < ends[at]);
             at += 1;
             stays
@@ -382,10 +382,10 @@ impl Members {
 
     /// Prepares for a close, before it is counted.
     pub(super) fn on_close(&mut self, close: EventTime, cohort: Counts) {
-        let begins = |join: &&mut Join| join.before.is_none();
-        for join in self.joins.iter_mut().rev().take_while(begins) {
-            if join.base < close {
-                join.before = Some(cohort);
+        let begins = |wave: &&mut JoinWave| wave.before.is_none();
+        for wave in self.waves.iter_mut().rev().take_while(begins) {
+            if wave.base < close {
+                wave.before = Some(cohort);
             }
         }
     }
@@ -398,11 +398,11 @@ impl Members {
         cohort: Counts,
         count: impl Fn(EventTime) -> u64,
     ) {
-        let begins = |join: &&mut Join| join.before.is_none();
-        for join in self.joins.iter_mut().rev().take_while(begins) {
-            if join.base < last {
-                join.before = Some(Counts {
-                    skipped_empty: cohort.skipped_empty - count(join.base),
+        let begins = |wave: &&mut JoinWave| wave.before.is_none();
+        for wave in self.waves.iter_mut().rev().take_while(begins) {
+            if wave.base < last {
+                wave.before = Some(Counts {
+                    skipped_empty: cohort.skipped_empty - count(wave.base),
                     ..cohort
                 });
             }
@@ -412,10 +412,10 @@ impl Members {
     /// Adjusts members after the cohort counted another firing for an amended close: members that
     /// have joined since do not count it.
     pub(super) fn on_amended(&mut self, close: EventTime) {
-        let later = self.joins.partition_point(|join| join.base < close);
-        for before in self.joins[later..]
+        let later = self.waves.partition_point(|wave| wave.base < close);
+        for before in self.waves[later..]
             .iter_mut()
-            .filter_map(|join| join.before.as_mut())
+            .filter_map(|wave| wave.before.as_mut())
         {
             before.firings += 1;
             before.amended += 1;
@@ -425,7 +425,7 @@ impl Members {
     /// A member's share of its cohort's counts.
     pub(crate) fn counts(&self, slot: u32, cohort: Counts) -> Counts {
         let history = self.histories.get(&slot).copied().unwrap_or_default();
-        let before = self.join_of(slot).before;
+        let before = self.wave_of(slot).before;
         match before.filter(|_| history.paused.is_none()) {
             Some(before) => history.counts.plus(cohort.since(before)),
             None => history.counts,
@@ -435,7 +435,7 @@ impl Members {
     /// The newest close that a member fired for.
     pub(super) fn last_close(&self, slot: u32, cohort: Option<EventTime>) -> Option<EventTime> {
         let history = self.histories.get(&slot).copied().unwrap_or_default();
-        let base = self.join_of(slot).base;
+        let base = self.wave_of(slot).base;
         let own = cohort.filter(|close| *close > base && history.paused.is_none());
         own.or(history.last_close)
     }
@@ -512,7 +512,7 @@ mod tests {
         for slot in 0..290 {
             members.leave(slot);
         }
-        assert!(members.list.len() < 100 && members.joins.len() < 50);
+        assert!(members.list.len() < 100 && members.waves.len() < 50);
         assert_eq!((members.len(), members.running), (10, 10));
         assert_eq!(members.base(), Some(EventTime(96)));
         assert_eq!(members.name(295), "q295");

@@ -55,7 +55,7 @@ pub(crate) struct Queries {
 }
 
 /// A registered query, with its cohort's data about it.
-pub(crate) struct MemberView<'q> {
+pub(crate) struct QueryView<'q> {
     pub(crate) id: MemberId,
     pub(crate) uid: QueryUid,
     pub(crate) name: &'q str,
@@ -65,7 +65,7 @@ pub(crate) struct MemberView<'q> {
     pub(crate) cohort: &'q Cohort,
 }
 
-impl MemberView<'_> {
+impl QueryView<'_> {
     pub(crate) fn is_paused(&self) -> bool {
         self.history.paused.is_some()
     }
@@ -122,26 +122,26 @@ impl Queries {
     }
 
     /// All registered queries, in no order.
-    pub(crate) fn members(&self) -> impl Iterator<Item = MemberView<'_>> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = QueryView<'_>> {
         self.by_name.iter().filter_map(|id| self.view(*id))
     }
 
     /// The registered query of a name.
-    pub(crate) fn find(&self, name: &str) -> Option<MemberView<'_>> {
+    pub(crate) fn find(&self, name: &str) -> Option<QueryView<'_>> {
         let is_it = |id: &MemberId| self.name_of(*id) == name;
         self.view(*self.by_name.find(hash(name), is_it)?)
     }
 
     /// The query of a name that a logged command names.
-    pub(crate) fn logged(&self, name: &str) -> MemberView<'_> {
+    pub(crate) fn logged(&self, name: &str) -> QueryView<'_> {
         self.find(name)
             .expect("S2: the log names only queries that it registered before")
     }
 
-    fn view(&self, id: MemberId) -> Option<MemberView<'_>> {
+    fn view(&self, id: MemberId) -> Option<QueryView<'_>> {
         let cohort = self.cohorts.get(&id.cohort)?;
         let found = cohort.members.find(id.slot)?;
-        Some(MemberView {
+        Some(QueryView {
             id,
             uid: found.uid,
             name: found.name,
@@ -305,7 +305,7 @@ impl Queries {
     /// The close that a member fires for next, if it runs and its closes have begun.
     pub(crate) fn next_of(
         &self,
-        member: &MemberView<'_>,
+        member: &QueryView<'_>,
         groups: &CloseGroups,
         streams: &Streams,
     ) -> Option<EventTime> {

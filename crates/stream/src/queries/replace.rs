@@ -84,7 +84,7 @@ impl Registrar<'_> {
             return;
         }
         let (on_finished, now): (Vec<Output>, Vec<Output>) =
-            dropped.into_iter().partition(Output::is_farewell);
+            dropped.into_iter().partition(Output::is_departure);
         out.extend(now);
         let retiring = self.replacements.retiring.entry(id.cohort).or_default();
         retiring.push(RetiringQuery {
@@ -116,7 +116,7 @@ impl Replacements {
         for one in retiring.iter_mut().filter(|one| sn <= one.through) {
             one.firings -= 1;
         }
-        self.say_farewell(query, |one| one.firings == 0, out);
+        self.finish_retired(query, |one| one.firings == 0, out);
     }
 
     /// Ends the retiring queries over a dropped stream: their firings lose their slices.
@@ -128,11 +128,11 @@ impl Replacements {
             .collect();
         readers.sort_unstable();
         for query in readers {
-            self.say_farewell(query, reads_it, out);
+            self.finish_retired(query, reads_it, out);
         }
     }
 
-    fn say_farewell(
+    fn finish_retired(
         &mut self,
         query: QueryUid,
         is_over: impl Fn(&RetiringQuery) -> bool,
@@ -152,7 +152,7 @@ impl Replacements {
 
 impl Output {
     /// Whether it tells the driver that a query has left, which would end its firings.
-    fn is_farewell(&self) -> bool {
+    fn is_departure(&self) -> bool {
         let change = match self {
             Output::Query(QueryEvent { change, .. }) => change,
             _ => return false,
