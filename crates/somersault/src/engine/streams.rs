@@ -111,7 +111,7 @@ impl Engine {
     }
 
     fn stream_info(&self, status: StreamStatus) -> StreamInfo {
-        let through = status.complete_through.map(|time| time.0);
+        let through = status.watermark.map(|time| time.0);
         let stable = status.stable_time.map(|time| time.0);
         let memory = self.inner.store.slices().memory_bytes(status.uid);
         StreamInfo {
@@ -552,7 +552,7 @@ impl From<somersault_stream::Reached> for Reached {
     fn from(reached: somersault_stream::Reached) -> Reached {
         Reached {
             stream: reached.stream,
-            complete_through_ms: reached.complete_through.map(|time| time.0),
+            complete_through_ms: reached.watermark.map(|time| time.0),
             since_ms: reached.since_ms,
         }
     }

@@ -119,15 +119,15 @@ impl Coordinator {
             .filter_map(|uid| self.home.streams().get(*uid))
             .map(|stream| Reached {
                 stream: stream.iri().to_owned(),
-                complete_through: stream.watermark(),
+                watermark: stream.watermark(),
                 since_ms: stream.moved_ms(),
             })
             .collect();
         // None is before every time: a stream without a time holds up every query that reads it.
         let furthest_behind = streams
             .iter()
-            .min_by_key(|reached| reached.complete_through)
-            .filter(|reached| reached.complete_through < next_close.or(Some(EventTime::MIN)))
+            .min_by_key(|reached| reached.watermark)
+            .filter(|reached| reached.watermark < next_close.or(Some(EventTime::MIN)))
             .cloned();
         (streams, furthest_behind)
     }
@@ -139,7 +139,7 @@ impl Coordinator {
             derived_by: stream.derived_by().map(name),
             uid: stream.uid(),
             declaration: stream.declaration().clone(),
-            complete_through: stream.watermark(),
+            watermark: stream.watermark(),
             stable_time: stream.stable(),
             statements: totals.statements,
             late: totals.late,

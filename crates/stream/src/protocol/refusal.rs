@@ -125,9 +125,9 @@ pub enum Refusal {
     },
     /// An event time went back further than LATENESS allows.
     #[error(
-        "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; {}. Nothing of the push was taken",
+        "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {watermark} already; {}. Nothing of the push was taken",
         late_remedy(*.needed_ms, *.idle_ms),
-        at = .at.0, complete_through = .complete_through.0,
+        at = .at.0, watermark = .watermark.0,
     )]
     Late {
         /// The stream.
@@ -139,7 +139,7 @@ pub enum Refusal {
         /// Its event time.
         at: EventTime,
         /// The earliest event time that would be accepted.
-        complete_through: EventTime,
+        watermark: EventTime,
         /// "the stream is", or "its source … is".
         source_phrase: String,
         /// The LATENESS that would have accepted it.

@@ -28,7 +28,7 @@ pub struct StreamStatus {
     pub derived_by: Option<String>,
     /// Every statement with an earlier event time has been seen; `None` before the first push or
     /// advance.
-    pub complete_through: Option<EventTime>,
+    pub watermark: Option<EventTime>,
     /// The end of the closed batches that are in the stable SN.
     pub stable_time: Option<EventTime>,
     /// Statements taken so far.
@@ -107,7 +107,7 @@ pub struct Reached {
     /// The stream's IRI.
     pub stream: String,
     /// Its complete-through time; `None` before its first push or advance.
-    pub complete_through: Option<EventTime>,
+    pub watermark: Option<EventTime>,
     /// When it last moved, by the clock of the driver; `None` if it never has.
     pub since_ms: Option<i64>,
 }

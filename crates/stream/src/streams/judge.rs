@@ -133,7 +133,7 @@ impl StreamClock {
             index,
             statement: String::new(),
             at,
-            complete_through: late.accepted_from,
+            watermark: late.accepted_from,
             source_phrase,
             needed_ms: late.accepted_from.0 - at.0 + self.lateness().0,
             idle_ms: idle.and_then(|idle| NonZeroI64::new(idle.0)),

@@ -123,13 +123,7 @@ fn a_replay_asks_for_no_limit() {
         ahead: Some(Millis(1)),
         closes_at_once: 1,
     });
-    let time = |driver: &Driver| {
-        driver
-            .coordinator
-            .stream("http://b/")
-            .unwrap()
-            .complete_through
-    };
+    let time = |driver: &Driver| driver.coordinator.stream("http://b/").unwrap().watermark;
     assert_eq!(time(&replayed), time(&driver));
 }
 
@@ -165,7 +159,7 @@ fn a_stream_that_a_clock_has_carried_away_begins_again() {
     assert_eq!(ahead(&driver), [("http://b/".to_owned(), by)]);
     let through = |driver: &Driver| {
         let status = driver.coordinator.stream("http://b/").unwrap();
-        status.complete_through.map(|time| time.0)
+        status.watermark.map(|time| time.0)
     };
     assert_eq!(through(&driver), Some(NOW + 365 * DAY));
 

@@ -88,10 +88,7 @@ fn a_stream_without_time_begins_with_its_first_statement_not_its_first_push() {
     driver.push(A, &[(5, 1), (300, 2)]).unwrap();
     assert_eq!(driver.closes("q"), []);
     let held_up = driver.coordinator.query("q").unwrap().held_up_by.unwrap();
-    assert_eq!(
-        (held_up.stream.as_str(), held_up.complete_through),
-        (B, None)
-    );
+    assert_eq!((held_up.stream.as_str(), held_up.watermark), (B, None));
     driver.push(B, &[(31, 11), (70, 12)]).unwrap();
     assert_eq!(driver.closes("q"), [40, 60]);
     assert_eq!(driver.content("q", 40), [vec![], vec![11]]);
@@ -110,11 +107,11 @@ fn a_query_says_which_stream_holds_it_up_and_since_when() {
     let status = driver.coordinator.query("q").unwrap();
     let held_up = status.held_up_by.unwrap();
     assert_eq!(held_up.stream, B);
-    assert_eq!(held_up.complete_through, Some(EventTime(0)));
+    assert_eq!(held_up.watermark, Some(EventTime(0)));
     assert_eq!(held_up.since_ms, Some(1_000));
     assert_eq!(status.next_close, Some(EventTime(20)));
     let reached: Vec<_> = (status.streams.iter())
-        .map(|reached| (reached.stream.as_str(), reached.complete_through))
+        .map(|reached| (reached.stream.as_str(), reached.watermark))
         .collect();
     assert_eq!(reached, [(A, Some(EventTime(50))), (B, Some(EventTime(0)))]);
     // Also one that has no other stream to be compared with.

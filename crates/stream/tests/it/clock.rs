@@ -145,7 +145,7 @@ impl Judged {
             let status = self.driver.coordinator.stream(iri).unwrap();
             let clock = self.clock(at);
             assert_eq!(clock.uid(), status.uid);
-            assert_eq!(clock.watermark(), status.complete_through);
+            assert_eq!(clock.watermark(), status.watermark);
             assert_eq!(clock.held_statements(), status.held_statements);
         }
     }

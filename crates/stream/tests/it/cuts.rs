@@ -229,7 +229,7 @@ fn nothing_fires_before_its_sn_is_stable() {
     assert!(matches!(&out[0], Output::Fire(firing) if firing.close == EventTime(20)));
     let status = driver.coordinator.stream(A).unwrap();
     assert_eq!(status.stable_time, Some(EventTime(20)));
-    assert_eq!(status.complete_through, Some(EventTime(45)));
+    assert_eq!(status.watermark, Some(EventTime(45)));
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn the_stable_time_of_a_stream_never_goes_back_or_past_what_is_cut() {
             driver.stabilise();
         }
         let status = driver.coordinator.stream(A).unwrap();
-        assert!(status.stable_time >= last && status.stable_time <= status.complete_through);
+        assert!(status.stable_time >= last && status.stable_time <= status.watermark);
         last = status.stable_time;
     }
     assert!(last.is_some());

@@ -31,9 +31,9 @@ fn amended(within: i64) -> Driver {
     driver
 }
 
-fn complete_through(driver: &Driver, iri: &str) -> Option<i64> {
+fn watermark(driver: &Driver, iri: &str) -> Option<i64> {
     let status = driver.coordinator.stream(iri).unwrap();
-    status.complete_through.map(|time| time.0)
+    status.watermark.map(|time| time.0)
 }
 
 #[test]
@@ -46,17 +46,17 @@ fn statements_have_the_time_of_the_close_and_the_stream_goes_on_to_the_next_one(
         Millis(20)
     );
     driver.advance(&[(A, 0)]).unwrap();
-    assert_eq!(complete_through(&driver, D), None, "no firing, no time");
+    assert_eq!(watermark(&driver, D), None, "no firing, no time");
     driver.push(A, &[(5, 1), (25, 2), (60, 3)]).unwrap();
     assert_eq!(driver.closes(D), [20, 40, 60]);
-    assert_eq!(complete_through(&driver, D), Some(80));
+    assert_eq!(watermark(&driver, D), Some(80));
     // The statements of the firing at 20 are in windows from 40 on.
     assert_eq!(driver.closes("q"), [40, 60, 80]);
     assert_eq!(driver.content("q", 40), [vec![1]]);
     assert_eq!(driver.content("q", 60), [vec![1, 1, 2]]);
     let held_up = driver.coordinator.query("q").unwrap().held_up_by.unwrap();
     assert_eq!(
-        (held_up.stream.as_str(), held_up.complete_through),
+        (held_up.stream.as_str(), held_up.watermark),
         (D, Some(EventTime(80)))
     );
 }
@@ -86,7 +86,7 @@ fn a_failed_or_empty_firing_moves_the_stream_and_a_repeat_does_nothing() {
     driver.register(D, deriving(D, &[(A, 20, 20)])).unwrap();
     driver.advance(&[(A, 0)]).unwrap();
     driver.advance(&[(A, 40)]).unwrap();
-    assert_eq!(complete_through(&driver, D), Some(60));
+    assert_eq!(watermark(&driver, D), Some(60));
     let again = Input::Derived {
         received_ms: 0,
         key: driver.at(D, 40).firing.key(),
@@ -325,7 +325,7 @@ fn a_crash_after_any_record_ends_as_the_run_without() {
     for end in last_input + 1..=driver.log.len() {
         let recovered = Driver::recovered(&driver.world, &driver.log[..end]);
         assert_eq!(by_key(&recovered), whole, "after record {end}");
-        let times = |driver: &Driver| [A, D, E].map(|iri| complete_through(driver, iri));
+        let times = |driver: &Driver| [A, D, E].map(|iri| watermark(driver, iri));
         assert_eq!(times(&recovered), times(&driver));
     }
 }

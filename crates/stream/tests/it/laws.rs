@@ -161,7 +161,7 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
             } => {
                 let iri = STREAMS[*stream];
                 let status = driver.coordinator.stream(iri).unwrap();
-                let mut time = status.complete_through.map_or(100, |time| time.0);
+                let mut time = status.watermark.map_or(100, |time| time.0);
                 let statements: Vec<(i64, u64)> = gaps
                     .iter()
                     .map(|gap| {
@@ -188,7 +188,7 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
                 let to: Vec<(&str, i64)> = chosen
                     .map(|(iri, _)| {
                         let status = driver.coordinator.stream(iri).unwrap();
-                        (*iri, status.complete_through.map_or(90, |time| time.0) + by)
+                        (*iri, status.watermark.map_or(90, |time| time.0) + by)
                     })
                     .collect();
                 driver.advance(&to).unwrap();

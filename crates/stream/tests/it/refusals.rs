@@ -47,7 +47,7 @@ fn unknown_streams_and_queries_are_not_found() {
         RefusalKind::Invalid,
         &["query q has a window on <http://b/>", "before registering"],
     );
-    assert_eq!(driver.coordinator.stream(A).unwrap().complete_through, None);
+    assert_eq!(driver.coordinator.stream(A).unwrap().watermark, None);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_source_that_goes_back_is_named() {
     );
     push(&mut driver, "x", 70).unwrap();
     assert_eq!(
-        driver.coordinator.stream(A).unwrap().complete_through,
+        driver.coordinator.stream(A).unwrap().watermark,
         Some(EventTime(70))
     );
 }

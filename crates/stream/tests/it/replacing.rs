@@ -209,7 +209,7 @@ fn a_derived_stream_ends_with_the_old_query_and_begins_again() {
         (Millis(20), Millis(10))
     );
     assert_eq!(
-        (after.complete_through, after.derived_by.as_deref()),
+        (after.watermark, after.derived_by.as_deref()),
         (None, Some(D))
     );
     driver.register("q", windows(&[(D, 10, 10)])).unwrap();

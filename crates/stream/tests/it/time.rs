@@ -9,9 +9,9 @@ use somersault_stream::{Admission, Input, Output, Push, PushStatement, Repeat};
 const A: &str = "http://a/";
 const B: &str = "http://b/";
 
-fn complete_through(driver: &Driver, iri: &str) -> Option<i64> {
+fn watermark(driver: &Driver, iri: &str) -> Option<i64> {
     let status = driver.coordinator.stream(iri).unwrap();
-    status.complete_through.map(|time| time.0)
+    status.watermark.map(|time| time.0)
 }
 
 #[test]
@@ -22,15 +22,15 @@ fn a_stream_is_complete_through_the_least_of_its_sources() {
         driver.push_from(A, source, None, one).unwrap();
     };
     push(&mut driver, "x", 50);
-    assert_eq!(complete_through(&driver, A), Some(50));
+    assert_eq!(watermark(&driver, A), Some(50));
     // A source that joins behind does not take the stream back.
     push(&mut driver, "y", 60);
     push(&mut driver, "x", 100);
-    assert_eq!(complete_through(&driver, A), Some(60));
+    assert_eq!(watermark(&driver, A), Some(60));
     push(&mut driver, "y", 120);
-    assert_eq!(complete_through(&driver, A), Some(100));
+    assert_eq!(watermark(&driver, A), Some(100));
     driver.advance(&[(A, 110)]).unwrap();
-    assert_eq!(complete_through(&driver, A), Some(110));
+    assert_eq!(watermark(&driver, A), Some(110));
 }
 
 #[test]
@@ -40,8 +40,8 @@ fn an_advance_that_goes_back_moves_nothing() {
     let nothing = driver.advance(&[(A, 40)]).unwrap();
     assert!(matches!(nothing, Admission::Nothing));
     driver.advance(&[(A, 30), (B, 30)]).unwrap();
-    assert_eq!(complete_through(&driver, A), Some(50));
-    assert_eq!(complete_through(&driver, B), Some(30));
+    assert_eq!(watermark(&driver, A), Some(50));
+    assert_eq!(watermark(&driver, B), Some(30));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn lateness_holds_the_stream_back_and_lets_statements_in() {
     driver.create(late).unwrap();
     driver.register("q", windows(&[(A, 20, 20)])).unwrap();
     driver.push(A, &[(25, 1), (50, 2), (30, 3)]).unwrap();
-    assert_eq!(complete_through(&driver, A), Some(30));
+    assert_eq!(watermark(&driver, A), Some(30));
     driver.push(A, &[(35, 4), (62, 5)]).unwrap();
     assert_eq!(driver.closes("q"), [20, 40]);
     assert_eq!(driver.content("q", 40), [[1, 3, 4]]);
@@ -160,15 +160,11 @@ fn idle_streams_go_on_at_the_clocks_pace() {
     driver.create(idle).unwrap();
     driver.register("q", windows(&[(A, 100, 100)])).unwrap();
     driver.tick(90_000);
-    assert_eq!(
-        complete_through(&driver, A),
-        None,
-        "no time before the first push"
-    );
+    assert_eq!(watermark(&driver, A), None, "no time before the first push");
     driver.now_ms = 100_000;
     driver.push(A, &[(730, 1)]).unwrap();
     driver.tick(105_000);
-    assert_eq!(complete_through(&driver, A), Some(730));
+    assert_eq!(watermark(&driver, A), Some(730));
     // 70 ms after IDLE has passed the close at 800 is reached, not before.
     driver.tick(105_069);
     assert_eq!(driver.closes("q"), []);
@@ -181,7 +177,7 @@ fn idle_streams_go_on_at_the_clocks_pace() {
     driver.push(A, &[(1_130, 3)]).unwrap();
     // Data again: the silence counts from here.
     driver.tick(110_000);
-    assert_eq!(complete_through(&driver, A), Some(1_130));
+    assert_eq!(watermark(&driver, A), Some(1_130));
 }
 
 #[test]
@@ -201,7 +197,7 @@ fn statements_made_late_by_the_clock_are_told_apart() {
     let own = said(&mut driver, 700);
     assert!(own.contains("LATENESS of at least 30ms"), "{own}");
     driver.tick(106_000);
-    assert_eq!(complete_through(&driver, A), Some(1_730));
+    assert_eq!(watermark(&driver, A), Some(1_730));
     let by_clock = said(&mut driver, 900);
     assert!(
         by_clock.contains("IDLE 5000ms") && by_clock.contains("IDLE NEVER"),
@@ -266,12 +262,12 @@ fn a_stream_at_the_end_of_time_does_not_stop_the_others() {
     driver.push(A, &[(FARTHEST - 150, 1)]).unwrap();
     driver.push(B, &[(10, 2)]).unwrap();
     driver.tick(1_100);
-    assert_eq!(complete_through(&driver, A), Some(FARTHEST - 50));
+    assert_eq!(watermark(&driver, A), Some(FARTHEST - 50));
     for now in [1_200, 5_000] {
         driver.tick(now);
-        assert_eq!(complete_through(&driver, B), Some(now - 990));
+        assert_eq!(watermark(&driver, B), Some(now - 990));
     }
-    assert!(complete_through(&driver, A) <= Some(FARTHEST));
+    assert!(watermark(&driver, A) <= Some(FARTHEST));
     assert_eq!(driver.closes("a"), [FARTHEST - 100, FARTHEST]);
 }
 
@@ -281,7 +277,7 @@ fn idle_never_stands_still() {
     driver.register("q", windows(&[(A, 100, 100)])).unwrap();
     driver.push(A, &[(5, 1)]).unwrap();
     driver.tick(1_000_000_000);
-    assert_eq!(complete_through(&driver, A), Some(5));
+    assert_eq!(watermark(&driver, A), Some(5));
 }
 
 #[test]

@@ -19,7 +19,7 @@ struct TwinStream {
     /// In order of arrival.
     accepted: Vec<(i64, u64)>,
     sources: BTreeMap<String, i64>,
-    complete_through: Option<i64>,
+    watermark: Option<i64>,
     begin: Option<i64>,
 }
 
@@ -88,7 +88,7 @@ impl Twin {
         let mut came_late = Vec::new();
         let mut first = None;
         for (index, (at, number)) in of.iter().enumerate() {
-            let reached = own.max(stream.complete_through);
+            let reached = own.max(stream.watermark);
             if reached.is_none_or(|reached| *at >= reached) {
                 own = own.max(Some(at - stream.lateness));
                 first = first.or(Some(*at));
@@ -114,7 +114,7 @@ impl Twin {
             stream.begin = stream.begin.or(Some(first - stream.lateness));
             stream.sources.insert(source.to_owned(), own.unwrap());
             let least = stream.sources.values().min().copied();
-            stream.complete_through = stream.complete_through.max(least);
+            stream.watermark = stream.watermark.max(least);
         }
         stream.accepted.extend(accepted);
         self.amend(iri, &came_late);
@@ -161,9 +161,9 @@ impl Twin {
     pub(crate) fn advance(&mut self, to: &[(&str, i64)]) {
         for (iri, to) in to {
             let stream = self.streams.get_mut(*iri).unwrap();
-            if stream.complete_through < Some(*to) {
+            if stream.watermark < Some(*to) {
                 stream.begin = stream.begin.or(Some(*to));
-                stream.complete_through = Some(*to);
+                stream.watermark = Some(*to);
                 for own in stream.sources.values_mut() {
                     *own = (*own).max(*to);
                 }
@@ -183,8 +183,8 @@ impl Twin {
         };
         for window in &declaration.windows {
             let stream = &self.streams[window.stream.as_str()];
-            query.after.extend(stream.complete_through);
-            let since = stream.complete_through;
+            query.after.extend(stream.watermark);
+            let since = stream.watermark;
             query
                 .since
                 .push(since.map(|time| time.div_euclid(stream.batch) * stream.batch));
@@ -204,8 +204,7 @@ impl Twin {
                     .after
                     .extend(streams().filter_map(|stream| stream.begin));
                 let kept = streams().map(|stream| {
-                    (stream.complete_through.unwrap() - stream.retention())
-                        .max(stream.begin.unwrap())
+                    (stream.watermark.unwrap() - stream.retention()).max(stream.begin.unwrap())
                 });
                 query.kept_from = kept.max();
             }
@@ -288,7 +287,7 @@ impl Twin {
     fn due_closes(&self, query: &TwinQuery) -> Vec<(i64, u32)> {
         let declaration = &query.declaration;
         let windows = declaration.windows.iter();
-        let times = windows.map(|window| self.streams[window.stream.as_str()].complete_through);
+        let times = windows.map(|window| self.streams[window.stream.as_str()].watermark);
         let (Some(_), Some(until)) = (query.kept_from, times.min().flatten()) else {
             return Vec::new();
         };
