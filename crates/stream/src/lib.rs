@@ -35,7 +35,7 @@ pub use protocol::refusal::{Refusal, RefusalKind};
 pub use protocol::statements::{
     Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad, Record,
 };
-pub use protocol::status::{MemberId, NamePosition, QueryStatus, Reached, StreamStatus};
+pub use protocol::status::{MemberId, NamePosition, QueryStatus, StreamProgress, StreamStatus};
 pub use streams::adaptor::{StreamTerms, Timing};
 pub use streams::ahead::StreamLimits;
 pub use streams::clock::StreamClock;

@@ -492,14 +492,14 @@ impl Engine {
             last_close_ms: None,
             next_close_ms: status.next_close.map(|close| close.0),
             streams: status.streams.into_iter().map(Reached::from).collect(),
-            held_up_by: status.held_up_by.map(Reached::from),
+            held_up_by: status.waiting_for.map(Reached::from),
             amended: status.amended,
             skipped: 0,
             derives: declaration
                 .derives
                 .as_ref()
                 .map(|it| it.iri.as_str().to_owned()),
-            passed_in_bulk: status.passed_in_bulk,
+            passed_in_bulk: status.skipped_empty,
             passed_while_paused: status.passed_while_paused,
             paused: status.paused,
             group,
@@ -548,8 +548,8 @@ fn head_of(stream: &str, source: Option<String>, seq: Option<u64>) -> PushHead {
     }
 }
 
-impl From<somersault_stream::Reached> for Reached {
-    fn from(reached: somersault_stream::Reached) -> Reached {
+impl From<somersault_stream::StreamProgress> for Reached {
+    fn from(reached: somersault_stream::StreamProgress) -> Reached {
         Reached {
             stream: reached.stream,
             complete_through_ms: reached.watermark.map(|time| time.0),

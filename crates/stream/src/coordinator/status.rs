@@ -4,7 +4,7 @@
 //! depends on them.
 
 use super::Coordinator;
-use crate::protocol::status::{NamePosition, QueryStatus, Reached, StreamStatus};
+use crate::protocol::status::{NamePosition, QueryStatus, StreamProgress, StreamStatus};
 use crate::queries::{Cohort, QueryView};
 use crate::streams::stream::{STATEMENT_BYTES, Stream};
 use somersault_model::{EventTime, Millis, QueryUid};
@@ -86,7 +86,7 @@ impl Coordinator {
         let cohort = member.cohort;
         let (groups, streams) = (&self.planner.groups, self.home.streams());
         let next_close = self.planner.queries.next_of(member, groups, streams);
-        let (streams, held_up_by) = self.reached(cohort, next_close);
+        let (streams, waiting_for) = self.reached(cohort, next_close);
         let counts = cohort.members.counts(member.id.slot, cohort.counts());
         QueryStatus {
             uid: member.uid,
@@ -98,10 +98,10 @@ impl Coordinator {
             next_close,
             last_close: member.last_close(),
             streams,
-            held_up_by: held_up_by.filter(|_| !member.is_paused()),
+            waiting_for: waiting_for.filter(|_| !member.is_paused()),
             firings: counts.firings,
             amended: counts.amended,
-            passed_in_bulk: counts.skipped_empty,
+            skipped_empty: counts.skipped_empty,
             passed_while_paused: member.history.passed_while_paused,
             paused: member.is_paused(),
         }
@@ -112,12 +112,12 @@ impl Coordinator {
         &self,
         cohort: &Cohort,
         next_close: Option<EventTime>,
-    ) -> (Vec<Reached>, Option<Reached>) {
-        let streams: Vec<Reached> = cohort
+    ) -> (Vec<StreamProgress>, Option<StreamProgress>) {
+        let streams: Vec<StreamProgress> = cohort
             .streams()
             .iter()
             .filter_map(|uid| self.home.streams().get(*uid))
-            .map(|stream| Reached {
+            .map(|stream| StreamProgress {
                 stream: stream.iri().to_owned(),
                 watermark: stream.watermark(),
                 since_ms: stream.moved_ms(),

@@ -84,17 +84,17 @@ pub struct QueryStatus {
     /// The newest close that it fired for.
     pub last_close: Option<EventTime>,
     /// How far each of its streams is, in the order of their uids.
-    pub streams: Vec<Reached>,
+    pub streams: Vec<StreamProgress>,
     /// The stream that its next close waits for: the one furthest behind among those that have not
     /// reached it.
-    pub held_up_by: Option<Reached>,
+    pub waiting_for: Option<StreamProgress>,
     /// Firings that became due so far.
     pub firings: u64,
     /// The firings among them that late statements caused: closes that were answered before, with a
     /// higher revision.
     pub amended: u64,
     /// Closes passed in bulk after jumps in time.
-    pub passed_in_bulk: u64,
+    pub skipped_empty: u64,
     /// Closes that passed while it was paused.
     pub passed_while_paused: u64,
     /// Whether it is paused.
@@ -103,7 +103,7 @@ pub struct QueryStatus {
 
 /// The progress of a query's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reached {
+pub struct StreamProgress {
     /// The stream's IRI.
     pub stream: String,
     /// Its complete-through time; `None` before its first push or advance.

@@ -87,7 +87,7 @@ fn a_stream_without_time_begins_with_its_first_statement_not_its_first_push() {
         .unwrap();
     driver.push(A, &[(5, 1), (300, 2)]).unwrap();
     assert_eq!(driver.closes("q"), []);
-    let held_up = driver.coordinator.query("q").unwrap().held_up_by.unwrap();
+    let held_up = driver.coordinator.query("q").unwrap().waiting_for.unwrap();
     assert_eq!((held_up.stream.as_str(), held_up.watermark), (B, None));
     driver.push(B, &[(31, 11), (70, 12)]).unwrap();
     assert_eq!(driver.closes("q"), [40, 60]);
@@ -105,7 +105,7 @@ fn a_query_says_which_stream_holds_it_up_and_since_when() {
     driver.now_ms = 2_000;
     driver.push(A, &[(50, 1)]).unwrap();
     let status = driver.coordinator.query("q").unwrap();
-    let held_up = status.held_up_by.unwrap();
+    let held_up = status.waiting_for.unwrap();
     assert_eq!(held_up.stream, B);
     assert_eq!(held_up.watermark, Some(EventTime(0)));
     assert_eq!(held_up.since_ms, Some(1_000));
@@ -118,9 +118,9 @@ fn a_query_says_which_stream_holds_it_up_and_since_when() {
     driver.register("alone", windows(&[(A, 20, 20)])).unwrap();
     let alone = driver.coordinator.query("alone").unwrap();
     assert_eq!(alone.next_close, Some(EventTime(60)));
-    assert_eq!(alone.held_up_by.unwrap().since_ms, Some(2_000));
+    assert_eq!(alone.waiting_for.unwrap().since_ms, Some(2_000));
     driver.pause("alone");
-    assert_eq!(driver.coordinator.query("alone").unwrap().held_up_by, None);
+    assert_eq!(driver.coordinator.query("alone").unwrap().waiting_for, None);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_year_is_passed_in_bulk_and_counted() {
     });
     let count = (year as u64 - 10 - 110) / 10 + 1;
     assert_eq!(passed, Some((110, year - 10, count)));
-    assert_eq!(driver.coordinator.query("q").unwrap().passed_in_bulk, count);
+    assert_eq!(driver.coordinator.query("q").unwrap().skipped_empty, count);
     driver.advance(&[(A, year + 10)]).unwrap();
     assert_eq!(driver.content("q", year + 10), [[2]]);
 }

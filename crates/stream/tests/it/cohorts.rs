@@ -363,10 +363,10 @@ impl World {
                 query.last_close,
                 query.firings,
                 query.amended,
-                query.passed_in_bulk,
+                query.skipped_empty,
                 query.passed_while_paused,
                 query.paused,
-                query.held_up_by
+                query.waiting_for
             )
         };
         queries.into_iter().map(line).collect()

@@ -54,7 +54,7 @@ fn statements_have_the_time_of_the_close_and_the_stream_goes_on_to_the_next_one(
     assert_eq!(driver.closes("q"), [40, 60, 80]);
     assert_eq!(driver.content("q", 40), [vec![1]]);
     assert_eq!(driver.content("q", 60), [vec![1, 1, 2]]);
-    let held_up = driver.coordinator.query("q").unwrap().held_up_by.unwrap();
+    let held_up = driver.coordinator.query("q").unwrap().waiting_for.unwrap();
     assert_eq!(
         (held_up.stream.as_str(), held_up.watermark),
         (D, Some(EventTime(80)))
