@@ -12,9 +12,9 @@ use crate::value::random::Random;
 use crate::view::graph_view::{Dataset, GraphView, Source};
 use crate::view::local_terms::quad_bytes;
 use crate::view::snapshot_view::SnapshotView;
+use crate::view::term_source::TermSource;
 use oxrdf::{BlankNode, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use rustc_hash::FxHashMap;
-use somersault_dictionary::Dictionary;
 use somersault_lang::{DatasetClause, DeleteInsert, GraphTarget, Update, UpdateOperation};
 use somersault_model::{Direction, EventTime, QuadIds, QueryUid, TermId, TripleIds};
 use std::time::Instant;
@@ -185,7 +185,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn dictionary(&self) -> &Dictionary {
+    fn dictionary(&self) -> TermSource<'_> {
         self.view.dictionary()
     }
 

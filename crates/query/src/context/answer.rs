@@ -2,8 +2,9 @@
 //! and no snapshot, so an answer outlives the pin it was computed under (S9). It holds what of its
 //! terms the dictionary would reclaim when their windows have passed (DI-1).
 
+use crate::view::term_source::TermSource;
 use oxrdf::{Quad, Term, Triple};
-use somersault_dictionary::{Dictionary, TermPin};
+use somersault_dictionary::TermPin;
 use somersault_model::{Tag, TermId};
 use std::sync::Arc;
 
@@ -69,8 +70,8 @@ impl Solutions {
 
     /// Holds the terms of its ids in their dictionary. An answer computed over windows must do so
     /// while the windows exist.
-    pub fn holding(mut self, dictionary: &Dictionary) -> Solutions {
-        self.held = dictionary.hold(self.columns.iter().flatten());
+    pub fn holding<'d>(mut self, dictionary: impl Into<TermSource<'d>>) -> Solutions {
+        self.held = dictionary.into().hold(self.columns.iter().flatten());
         self
     }
 
@@ -106,7 +107,7 @@ impl Solutions {
     }
 
     /// The term of an id of this answer; `None` for unbound.
-    pub fn decode(&self, id: TermId, dictionary: &Dictionary) -> Option<Term> {
+    pub fn decode<'d>(&self, id: TermId, dictionary: impl Into<TermSource<'d>>) -> Option<Term> {
         if id.tag() == Tag::Local {
             let local = self.local.as_deref().unwrap_or_default();
             return local.get(id.payload() as usize).cloned();
@@ -114,19 +115,25 @@ impl Solutions {
         if id.is_unbound() {
             return None;
         }
-        dictionary.decode(id)
+        dictionary.into().decode(id)
     }
 
     /// One cell.
-    pub fn term(&self, row: usize, column: usize, dictionary: &Dictionary) -> Option<Term> {
+    pub fn term<'d>(
+        &self,
+        row: usize,
+        column: usize,
+        dictionary: impl Into<TermSource<'d>>,
+    ) -> Option<Term> {
         self.decode(self.columns[column][row], dictionary)
     }
 
     /// The rows one after the other, each as wide as [`Solutions::variables`].
     pub fn rows<'a>(
         &'a self,
-        dictionary: &'a Dictionary,
+        dictionary: impl Into<TermSource<'a>>,
     ) -> impl Iterator<Item = Vec<Option<Term>>> + 'a {
+        let dictionary = dictionary.into();
         (0..self.rows).map(move |row| {
             (0..self.columns.len())
                 .map(|column| self.term(row, column, dictionary))

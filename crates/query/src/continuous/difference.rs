@@ -8,9 +8,10 @@ use crate::context::answer::{Answer, Solutions};
 use crate::exec::construct::{Filler, TemplateOutput};
 use crate::prepared::has_blank_node;
 use crate::value::random::Random;
+use crate::view::term_source::TermSource;
 use oxrdf::Term;
 use rustc_hash::FxHashMap;
-use somersault_dictionary::{Dictionary, TermPin};
+use somersault_dictionary::TermPin;
 use somersault_lang::{QuadTemplate, Query, QueryForm, VarId};
 use somersault_model::{EventTime, QueryUid, Tag, TermId};
 use std::time::{Duration, Instant};
@@ -24,17 +25,17 @@ impl Solutions {
     ///
     /// # Panics
     /// If the two have not the same number of columns: they are answers of one query.
-    pub fn without(
+    pub fn without<'d>(
         &self,
         other: &Solutions,
-        dictionary: &Dictionary,
+        dictionary: impl Into<TermSource<'d>>,
         bounds: &Bounds,
     ) -> Result<Solutions, QueryError> {
         let width = self.columns.len();
         assert_eq!(width, other.columns.len(), "answers of one query");
         bounds.fits(self.rows, other.rows, width)?;
         let mut shared = SharedTerms {
-            dictionary,
+            dictionary: dictionary.into(),
             ids: FxHashMap::default(),
             held: TermPin::default(),
         };
@@ -114,7 +115,7 @@ impl Bounds {
 
 /// Ids that mean the same term in two answers.
 struct SharedTerms<'d> {
-    dictionary: &'d Dictionary,
+    dictionary: TermSource<'d>,
     ids: FxHashMap<Term, TermId>,
     held: TermPin,
 }
@@ -173,12 +174,13 @@ impl Template {
     }
 
     /// The graph or dataset that the template makes of solutions of that SELECT, without repeats.
-    pub fn fill(
+    pub fn fill<'d>(
         &self,
         solutions: &Solutions,
-        dictionary: &Dictionary,
+        dictionary: impl Into<TermSource<'d>>,
         (query, close): (QueryUid, EventTime),
     ) -> Answer {
+        let dictionary: TermSource<'_> = dictionary.into();
         let mut rows: Vec<Vec<Option<Term>>> = solutions.rows(dictionary).collect();
         if self.quads.iter().any(|quad| has_blank_node(&quad.triple)) {
             // The blank nodes are the same in a run and its replay.
@@ -211,6 +213,7 @@ mod tests {
     use super::*;
     use oxrdf::{Literal, NamedNode, Triple};
     use proptest::prelude::*;
+    use somersault_dictionary::Dictionary;
     use somersault_store::Store;
     use std::collections::BTreeMap;
 

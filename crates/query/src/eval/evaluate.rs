@@ -14,9 +14,9 @@ use crate::value::random::Random;
 use crate::value::term_value::{Value, arithmetic};
 use crate::view::graph_view::{GraphView, Source};
 use crate::view::local_terms::LocalTerms;
+use crate::view::term_source::TermSource;
 use oxrdf::Term;
 use rustc_hash::FxHashMap;
-use somersault_dictionary::Dictionary;
 use somersault_lang::{Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId, TripleIds};
 
@@ -53,7 +53,7 @@ impl From<bool> for Evaluated {
 
 /// Everything that evaluation needs beside the row. Lives for one execution.
 pub(crate) struct Evaluation<'a> {
-    pub(crate) dictionary: &'a Dictionary,
+    pub(crate) dictionary: TermSource<'a>,
     pub(crate) local: LocalTerms,
     /// The ids of the query's constants, local where the dictionary does not know the term.
     pub(crate) constants: Vec<TermId>,
@@ -77,7 +77,7 @@ pub(crate) struct Evaluation<'a> {
 
 /// Everything another thread needs to evaluate as this one does.
 pub(crate) struct EvaluationSeed<'e, 'a> {
-    dictionary: &'a Dictionary,
+    dictionary: TermSource<'a>,
     local: &'e LocalTerms,
     constants: &'e [TermId],
     base: Option<&'a str>,
@@ -122,7 +122,7 @@ impl Row<'_> {
 
 impl<'a> Evaluation<'a> {
     pub(crate) fn new(
-        dictionary: &'a Dictionary,
+        dictionary: TermSource<'a>,
         constants: Vec<TermId>,
         local: LocalTerms,
         base: Option<&'a str>,

@@ -479,7 +479,7 @@ mod tests {
             let (a, b) = (dictionary.intern(a.as_ref()), dictionary.intern(b.as_ref()));
             let random = Random::new(QueryUid(0), EventTime(0));
             let mut e = Evaluation::new(
-                &dictionary, Vec::new(), LocalTerms::default(), None, EventTime(0), random);
+                (&dictionary).into(), Vec::new(), LocalTerms::default(), None, EventTime(0), random);
             for op in [
                 Comparison::Equal,
                 Comparison::Less,

@@ -380,7 +380,7 @@ mod tests {
             let table = Table::of([(VarId(0), ids.clone())], ids.len());
             let random = Random::new(QueryUid(0), EventTime(0));
             let local = LocalTerms::default();
-            let mut e = Evaluation::new(&dictionary, Vec::new(), local, None, EventTime(0), random);
+            let mut e = Evaluation::new((&dictionary).into(), Vec::new(), local, None, EventTime(0), random);
             use AggregateFunction as F;
             for function in [F::Min, F::Max, F::Sum, F::Avg] {
                 let aggregate = Aggregate::Of {

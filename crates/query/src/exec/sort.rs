@@ -521,7 +521,7 @@ mod tests {
             let random = Random::new(QueryUid(0), EventTime(0));
             let local = LocalTerms::default();
             let mut e =
-                Evaluation::new(&dictionary, Vec::new(), local, None, EventTime(0), random);
+                Evaluation::new((&dictionary).into(), Vec::new(), local, None, EventTime(0), random);
             let ranked = order(&mut e, &mut limiter, &keys, limit, &table).expect("no limit is near");
             let dull = by_values(&mut e, &mut limiter, &keys, limit, &table).expect("no limit is near");
             prop_assert_eq!(ranked, dull);

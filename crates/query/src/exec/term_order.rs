@@ -129,9 +129,16 @@ mod tests {
             }
             let random = Random::new(QueryUid(0), EventTime(0));
             let local = LocalTerms::default();
-            let mut e = Evaluation::new(&dictionary, Vec::new(), local, None, EventTime(0), random);
+            let mut e = Evaluation::new(
+                (&dictionary).into(),
+                Vec::new(),
+                local,
+                None,
+                EventTime(0),
+                random,
+            );
             let mut ids: Vec<TermId> = (terms.iter())
-                .map(|term| e.local.id_of(term, &dictionary))
+                .map(|term| e.local.id_of(term, (&dictionary).into()))
                 .collect();
             ids.sort_by(|a, b| compare(&e, *a, *b));
             orders.push(ids.iter().map(|id| e.term(*id)).collect::<Vec<_>>());

@@ -30,7 +30,7 @@ use crate::prepared::plan_memory::{CachedPlan, KnownIds, PlanMemory};
 use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use crate::view::sources::Graphs;
-use somersault_dictionary::Dictionary;
+use crate::view::term_source::TermSource;
 use somersault_lang::{
     NameOrVariable, QuadTemplate, Query, QueryForm, TemplateGraph, TemplateTerm, TripleTemplate,
     VarId,
@@ -243,7 +243,7 @@ impl Prepared {
     pub(crate) fn constants(
         &self,
         arguments: Arguments<'_>,
-        dictionary: &Dictionary,
+        dictionary: TermSource<'_>,
         local: &mut LocalTerms,
         mut ids: Vec<TermId>,
     ) -> Vec<TermId> {

@@ -11,8 +11,8 @@ use crate::prepared::Prepared;
 use crate::prepared::execute::Invocation;
 use crate::prepared::plan_memory::KnownIds;
 use crate::view::local_terms::LocalTerms;
+use crate::view::term_source::TermSource;
 use oxrdf::{NamedNode, Term};
-use somersault_dictionary::Dictionary;
 use somersault_lang::{Query, VarId};
 use somersault_model::TermId;
 
@@ -61,7 +61,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn id(
         &self,
         number: usize,
-        dictionary: &Dictionary,
+        dictionary: TermSource<'_>,
         local: &mut LocalTerms,
     ) -> TermId {
         let (values, known) = match self {

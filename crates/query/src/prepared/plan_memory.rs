@@ -8,8 +8,8 @@
 
 use crate::exec::step::Plan;
 use crate::view::sources::Graphs;
+use crate::view::term_source::TermSource;
 use parking_lot::RwLock;
-use somersault_dictionary::Dictionary;
 use somersault_model::{Tag, TermId};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -273,7 +273,7 @@ impl KnownIds {
     pub(crate) fn id(
         &self,
         at: usize,
-        dictionary: &Dictionary,
+        dictionary: TermSource<'_>,
         find: impl FnOnce() -> TermId,
     ) -> TermId {
         // A thread that sees the id must see the dictionary's entry for it too.
@@ -294,6 +294,7 @@ impl KnownIds {
 mod tests {
     use super::*;
     use oxrdf::NamedNode;
+    use somersault_dictionary::Dictionary;
     use somersault_model::StreamUid;
 
     #[test]
@@ -326,15 +327,23 @@ mod tests {
         assert!(!known.are_of(8));
         assert!(known.are_of(7));
         let local = TermId::local(3);
-        assert_eq!(known.id(0, &dictionary, || local), local);
+        assert_eq!(known.id(0, (&dictionary).into(), || local), local);
         let lease = dictionary.lease(StreamUid(1));
         let name = NamedNode::new_unchecked("http://example.com/");
         let name = name.as_ref().into();
         let transient = dictionary.mention(name, &mut dictionary.mentions(&lease));
-        assert_eq!(known.id(0, &dictionary, || transient), transient);
-        assert_eq!(known.id(0, &dictionary, || local), local, "it may go");
+        assert_eq!(known.id(0, (&dictionary).into(), || transient), transient);
+        assert_eq!(
+            known.id(0, (&dictionary).into(), || local),
+            local,
+            "it may go"
+        );
         dictionary.make_permanent(transient);
-        assert_eq!(known.id(0, &dictionary, || transient), transient);
-        assert_eq!(known.id(0, &dictionary, || local), transient, "it stays");
+        assert_eq!(known.id(0, (&dictionary).into(), || transient), transient);
+        assert_eq!(
+            known.id(0, (&dictionary).into(), || local),
+            transient,
+            "it stays"
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! writes. The one thing to know before changing it: lists are ascending by id and hold no id
 //! twice; every join relies on it.
 
-use somersault_dictionary::Dictionary;
+use crate::view::term_source::TermSource;
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, EventTime, TermId, TripleIds};
 use somersault_store::{Ends, Pace, PredicateStatistics};
@@ -64,7 +64,8 @@ impl Dataset {
 
     /// The dataset that a dataset clause over stored graphs asks for. Graphs that no statement has
     /// ever named are empty, and are left out.
-    pub fn of_clause(clause: &DatasetClause, dictionary: &Dictionary) -> Dataset {
+    pub fn of_clause<'d>(clause: &DatasetClause, dictionary: impl Into<TermSource<'d>>) -> Dataset {
+        let dictionary = dictionary.into();
         if !clause.present {
             return Dataset::stored();
         }
@@ -110,7 +111,7 @@ impl Dataset {
 /// implementation; the tests have a naive one over ordered sets.
 pub trait GraphView: Sync {
     /// The dictionary that holds the terms.
-    fn dictionary(&self) -> &Dictionary;
+    fn dictionary(&self) -> TermSource<'_>;
 
     /// The dataset of the query.
     fn dataset(&self) -> &Dataset;

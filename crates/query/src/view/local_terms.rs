@@ -2,9 +2,10 @@
 //! ([`Tag::Local`]) and never enter the dictionary; since a term is looked up there first, equality
 //! of ids stays equality of terms.
 
+use crate::view::term_source::TermSource;
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use rustc_hash::FxHashMap;
-use somersault_dictionary::{Dictionary, TermPin};
+use somersault_dictionary::TermPin;
 use somersault_model::{Tag, TermId, inline};
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub(crate) struct LocalTerms {
 
 impl LocalTerms {
     /// The one id of a term in this execution.
-    pub(crate) fn id(&mut self, term: Term, dictionary: &Dictionary) -> TermId {
+    pub(crate) fn id(&mut self, term: Term, dictionary: TermSource<'_>) -> TermId {
         if let Term::Literal(literal) = &term
             && let Some(id) = inline::encode(literal.as_ref())
         {
@@ -43,7 +44,7 @@ impl LocalTerms {
     }
 
     /// The one id of a term in this execution, without taking the term.
-    pub(crate) fn id_of(&mut self, term: &Term, dictionary: &Dictionary) -> TermId {
+    pub(crate) fn id_of(&mut self, term: &Term, dictionary: TermSource<'_>) -> TermId {
         self.local_id(term)
             .or_else(|| dictionary.lookup_held(term.as_ref(), &mut self.held))
             .unwrap_or_else(|| self.id(term.clone(), dictionary))
@@ -58,7 +59,7 @@ impl LocalTerms {
     }
 
     /// The term of an id; `None` for unbound.
-    pub(crate) fn term(&self, id: TermId, dictionary: &Dictionary) -> Option<Term> {
+    pub(crate) fn term(&self, id: TermId, dictionary: TermSource<'_>) -> Option<Term> {
         match id.tag() {
             Tag::Local => self.terms.get(id.payload() as usize).cloned(),
             Tag::Special => None,

@@ -6,3 +6,4 @@ pub(crate) mod local_terms;
 pub(crate) mod overlay;
 pub(crate) mod snapshot_view;
 pub(crate) mod sources;
+pub(crate) mod term_source;

@@ -6,7 +6,7 @@ use crate::view::graph_view::{
     Dataset, GraphView, Source, connected_singly, edges_singly, expand_singly,
 };
 use crate::view::overlay::{ListChange, Overlay};
-use somersault_dictionary::Dictionary;
+use crate::view::term_source::TermSource;
 use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds, inline};
 use somersault_store::{Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
 use std::sync::{Arc, LazyLock};
@@ -132,8 +132,8 @@ impl SnapshotView {
 }
 
 impl GraphView for SnapshotView {
-    fn dictionary(&self) -> &Dictionary {
-        self.snapshot.store().dictionary()
+    fn dictionary(&self) -> TermSource<'_> {
+        TermSource::Here(self.snapshot.store().dictionary())
     }
 
     fn dataset(&self) -> &Dataset {

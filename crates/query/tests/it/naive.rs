@@ -3,7 +3,7 @@
 use oxrdf::{GraphName, NamedNode, Quad, Term, Triple};
 use somersault_dictionary::Dictionary;
 use somersault_model::{Direction, TermId, TripleIds};
-use somersault_query::{Dataset, GraphView, NamedGraphs, Source};
+use somersault_query::{Dataset, GraphView, NamedGraphs, Source, TermSource};
 use somersault_store::PredicateStatistics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,8 +116,8 @@ fn sorted(ids: impl Iterator<Item = TermId>, into: &mut Vec<TermId>) -> &[TermId
 }
 
 impl GraphView for NaiveView {
-    fn dictionary(&self) -> &Dictionary {
-        &self.dictionary
+    fn dictionary(&self) -> TermSource<'_> {
+        TermSource::Here(&self.dictionary)
     }
 
     fn dataset(&self) -> &Dataset {
