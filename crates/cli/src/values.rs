@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_a_url_is_refused() {
+    fn texts_that_cannot_be_urls_are_refused() {
         for good in ["http://localhost:7878", "https://e.org/graph/"] {
             assert_eq!(public_url(good).as_deref(), Ok(good));
         }

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_told_apart() {
+    fn statements_are_separated() {
         let script = "# a comment; with a semicolon and CREATE STREAM <urn:no>\n\
                       PREFIX : <http://e/> CREATE STREAM :a KEEP 1m ;;\n\
                       CREATE STREAM <http://e/b;c> # and ; here\n ;\n\

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told() {
+    fn variables_that_must_be_iris_are_reported() {
         let found = substituted("ASK { ?s ?x ?o }", "x").expect("nothing is assigned");
         assert_eq!(found.names.len(), 1);
         let found = substituted("ASK { ?s ?p ?x }", "x").expect("nothing is assigned");

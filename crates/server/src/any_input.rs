@@ -68,7 +68,7 @@ fn line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn percent_encoding_comes_back(text in any::<String>()) {
+    fn percent_encoding_round_trips(text in any::<String>()) {
         let encoded = percent_encode(&text);
         prop_assert!(encoded.is_ascii());
         prop_assert_eq!(percent_decode(&encoded, false).ok(), Some(text.clone()));

@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_engine_has_left_its_folder_whoever_holds_the_log() {
+    fn a_dropped_engine_releases_its_folder_even_if_its_log_is_held() {
         let folder = tempfile::tempdir().expect("there is a folder for files that pass");
         let settings = EngineConfig {
             data: Some(folder.path().to_owned()),

@@ -416,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_floor_is_the_lowest_pin_and_nobody_pins_below() {
+    fn the_floor_is_the_lowest_pin_and_pins_below_are_refused() {
         let snapshots = Snapshots::new();
         snapshots.publish_stable(Sn(5));
         let five = snapshots.pin(None, None).expect("stable");

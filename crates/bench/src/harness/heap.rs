@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_happens_meanwhile_counts() {
+    fn a_count_sees_only_allocations_while_it_is_active() {
         let heap = Heap::new();
         let old = block(&heap);
         let first = heap.count();

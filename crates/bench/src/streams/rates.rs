@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_kept_as_they_come_and_complete_with_the_last() {
+    fn points_are_kept_one_by_one_and_complete_with_the_last() {
         let options = StreamsOptions::smallest();
         let kept = std::cell::RefCell::new(Vec::new());
         let refused = run(&options, &|lines| {

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_stores_about_what_is_asked_of_it() {
+    fn a_network_stores_about_as_much_as_requested() {
         let network = network(200_000, 10_000);
         let stage = Stage::open(&network, configuration(1)).unwrap();
         let stored = stage.stored.triples;

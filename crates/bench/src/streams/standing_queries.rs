@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_of_each_shape_that_there_is_tells_the_delay() {
+    fn a_query_of_each_shape_shows_the_delay() {
         let network = network(20_000, 2_000);
         let mut crowd = StandingQueries::default();
         assert_eq!(crowd.probes(&network), ["L1-0", "L2-1", "L3-2"]);

@@ -264,7 +264,7 @@ fn a_query_stands_before_or_behind_its_files_and_beats_the_usual_server() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.nt");
     let lines: String = (0..20_000)

@@ -173,7 +173,7 @@ fn a_limit_of_file_sizes_is_an_error_and_the_answer_says_what_is_known() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_goes_away_is_noticed() {
+fn a_removed_data_folder_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let server = Server::start(&["--data", data.to_str().unwrap()]);
@@ -204,7 +204,7 @@ fn a_folder_stays_taken_without_its_lock_file() {
 }
 
 #[test]
-fn a_damaged_load_file_is_said_in_a_sentence() {
+fn a_damaged_load_file_is_reported_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let data = loaded(folder.path());
     let name = "load-0000000001.nq.zst";

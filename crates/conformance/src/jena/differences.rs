@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_decides_and_unmet_lines_are_told() {
+    fn the_first_line_decides_and_unmet_lines_are_reported() {
         let list =
             "# remark\nfirst\t?a < ?b\tint*\t*\t*\terror\t17.3\nsecond\t*\t*\t*\t*\t*\topen\n";
         let mut differences = Differences::parse(list).expect("a list");

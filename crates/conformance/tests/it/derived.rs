@@ -116,7 +116,7 @@ fn options(data: Option<PathBuf>) -> HostOptions {
 }
 
 #[test]
-fn a_window_over_what_a_window_gave_is_a_window_of_the_past() {
+fn a_window_over_a_derived_stream_is_a_window_of_the_past() {
     let mut host = InProcess::open(&options(None)).expect("an engine");
     let firings = play(&mut host, steps());
     assert_same(&firings, "without a kill");

@@ -395,7 +395,7 @@ mod tests {
     use somersault_stream::Pause;
 
     #[test]
-    fn a_member_that_is_resumed_meanwhile_is_told_of_at_its_new_place() {
+    fn a_member_resumed_meanwhile_is_reported_at_its_new_slot() {
         let mut hub = CohortHub::new(1, true);
         let member = |slot| Standby { slot, cell: 0 };
         hub.ledger.begin(1, EventTime(0));

@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn closes_that_were_passed_before_the_first_firing_are_told_at_once() {
+    fn closes_skipped_before_the_first_firing_are_reported_at_once() {
         let mut ledger = MemberLedger::default();
         for (slot, base) in [(0, 0), (1, 4000), (2, 9000)] {
             ledger.begin(1, EventTime(base));

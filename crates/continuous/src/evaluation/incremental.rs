@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_always_made_anew_are_given_up() {
+    fn rows_that_are_always_rebuilt_are_no_longer_kept() {
         let mut pace = Pace::default();
         play(&mut pace, 20, (900, 300));
         assert!(pace.keeps());

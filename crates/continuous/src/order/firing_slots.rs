@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_query_has_one_thread_and_what_is_spare() {
+    fn one_query_has_one_thread_and_the_spare_ones() {
         let spare = SharedSlots::of_threads(4);
         let [slow, other] = [FiringSlots::new(false), FiringSlots::new(false)];
         assert_eq!(slow.enter(1, &spare), Admission::Now(1));

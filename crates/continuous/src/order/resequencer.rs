@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_takes_on_what_all_leave() {
+    fn one_thread_drains_the_items_of_all() {
         let order = Resequencer::new();
         let tickets: Vec<u64> = (0..3).map(|_| order.ticket()).collect();
         assert!(!order.leave(tickets[1], "b"), "the one before has none");

@@ -33,7 +33,7 @@ fn terms() -> Vec<Term> {
 }
 
 #[test]
-fn every_kind_of_term_comes_back() {
+fn every_kind_of_term_decodes_to_itself() {
     let (dictionary, terms) = (Dictionary::new(), terms());
     let ids: Vec<_> = terms
         .iter()

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_what_each_makes() {
+    fn threads_share_the_entries_that_each_makes() {
         let numbers = Numbers::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -208,7 +208,7 @@ fn reclaim_all(dictionary: &Dictionary) {
 proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "minutes under miri")]
-    fn terms_stay_as_long_as_somebody_has_them_and_no_longer(steps in steps()) {
+    fn terms_stay_as_long_as_they_are_held_and_no_longer(steps in steps()) {
         let dictionary = Dictionary::new();
         let mut twin = Twin::default();
         for step in steps {

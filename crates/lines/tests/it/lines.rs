@@ -249,7 +249,7 @@ fn a_default_graph_is_given_to_lines_without_one() {
 }
 
 #[test]
-fn a_reader_that_fails_fails_after_what_it_gave() {
+fn a_failing_reader_fails_after_its_last_line() {
     struct Pulled;
     impl Read for Pulled {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -63,7 +63,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn any_push_comes_back(
+    fn any_push_reads_back(
         statements in prop::collection::vec(statement(), 0..30),
         (stream, source) in (".*", ".*"),
         seq in any::<Option<u64>>(),

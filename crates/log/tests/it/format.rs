@@ -52,7 +52,7 @@ fn version_1_reads_back() {
 }
 
 #[test]
-fn kinds_that_came_later_read_back() {
+fn kinds_added_later_read_back() {
     let disk = SimDisk::new();
     let (log, _) = Log::open(Arc::new(disk.clone()), small()).unwrap();
     let later = [

@@ -60,7 +60,7 @@ fn statements_come_back() {
 }
 
 #[test]
-fn opening_says_how_far_it_is() {
+fn opening_reports_its_progress() {
     let disk = SimDisk::new();
     let (log, _) = open(&disk).unwrap();
     let segment = load(&log);

@@ -21,7 +21,7 @@ fn long_one_shots_leave_a_thread_for_firings() {
 }
 
 #[test]
-fn nothing_waits_for_the_end_of_what_runs() {
+fn no_job_waits_for_the_end_of_running_ones() {
     let pool = QueryPool::start(2).unwrap();
     let (started, is_started) = unbounded();
     let mut releases = Vec::new();

@@ -106,7 +106,7 @@ mod tests {
     use somersault_model::{EventTime, QueryUid};
 
     #[test]
-    fn neither_the_order_of_learning_nor_what_is_known_decides() {
+    fn neither_the_order_of_ids_nor_the_known_terms_decide() {
         let name = |n: usize| NamedNode::new_unchecked(format!("http://x/{n}"));
         let mut terms: Vec<Term> = (0..200).map(|n| name(n).into()).collect();
         terms.extend((0..200).map(|n| Literal::from(n - 100).into()));

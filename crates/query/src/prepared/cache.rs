@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_of_one_hash_are_told_apart() {
+    fn two_keys_with_one_hash_are_distinguished() {
         let table = BoundedTable::new(2);
         let (mut a, mut b) = (key("a"), key("b"));
         (a.hash, b.hash) = (1, 1);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_ordered_by_what_they_are() {
+    fn numbers_are_ordered_by_their_exact_values() {
         let all = ladder();
         for (at, equal) in all.iter().enumerate() {
             for (beside, others) in all.iter().enumerate() {

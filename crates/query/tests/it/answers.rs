@@ -86,7 +86,7 @@ fn the_spelling_and_the_type_of_the_data_stay() {
 }
 
 #[test]
-fn numbers_sort_by_value_before_what_is_unlike_them() {
+fn numbers_sort_by_value_before_other_terms() {
     let text = "SELECT ?v { VALUES ?v { 10 9.5 \"1e0\"^^xsd:double UNDEF :z :a } } ORDER BY ?v";
     assert_eq!(
         rows(&numbers(), text),
@@ -220,7 +220,7 @@ fn a_description_follows_blank_nodes() {
 }
 
 #[test]
-fn nobody_knows_these_functions() {
+fn unknown_functions_are_errors() {
     let text = "SELECT (COALESCE(:unknown(1), \"error\") AS ?f) { FILTER(!BOUND(?x)) }";
     assert_eq!(rows(&numbers(), text), ["\"error\""]);
     assert_eq!(

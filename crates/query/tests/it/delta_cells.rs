@@ -179,7 +179,7 @@ fn by(scenario: &Scenario, moves: &[Moves]) -> Outcome {
 /// one, and when stored data changes; not when another query with the same constants joins or
 /// leaves.
 #[test]
-fn rows_are_made_anew_where_cells_come_or_go() {
+fn rows_are_rebuilt_when_cells_are_added_or_removed() {
     let mut scenario = steady(8);
     assert_eq!(by(&scenario, &[]), Some((7, 1)));
     let mut moves = vec![vec![(true, 1)], Vec::new(), vec![(true, 1)]];

@@ -246,7 +246,7 @@ fn groups_of_plain_rows_are_kept() {
 }
 
 #[test]
-fn groups_that_are_made_anew_say_why() {
+fn rebuilt_groups_have_a_reason() {
     for (text, part) in [
         (
             "SELECT ?a (COUNT(*) AS ?n) { GRAPH :v { ?a :p ?b } OPTIONAL { ?a :q ?c } } GROUP BY ?a",

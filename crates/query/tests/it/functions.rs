@@ -59,7 +59,7 @@ fn answers(text: &str) -> [Vec<Vec<String>>; 2] {
 }
 
 #[test]
-fn each_says_of_each_value_what_spareval_says() {
+fn each_function_agrees_with_spareval_on_each_value() {
     for call in CALLS {
         let [ours, theirs] = answers(&format!("SELECT ?x ({call} AS ?f) {{ {VALUES} }}"));
         assert_eq!(ours, theirs, "{call}");

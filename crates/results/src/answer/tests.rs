@@ -268,7 +268,7 @@ proptest! {
     }
 
     #[test]
-    fn the_cursor_lends_what_the_rows_hold((width, rows) in tables(), local in prop::collection::vec(any::<bool>(), 0..3)) {
+    fn the_cursor_lends_the_terms_of_the_rows((width, rows) in tables(), local in prop::collection::vec(any::<bool>(), 0..3)) {
         let answer = answer(width, &rows, &local);
         let mut cursor = answer.cursor();
         for row in &rows {
@@ -286,7 +286,7 @@ proptest! {
 }
 
 #[test]
-fn the_cursor_goes_on_from_block_to_block() {
+fn the_cursor_continues_from_block_to_block() {
     // Long runs of one term, over the ends of blocks; terms in one piece, in two, and inline.
     let rows: Table = (0..500)
         .map(|n| {

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn towers_fall_where_they_get_too_high() {
+    fn deeply_nested_entities_are_refused() {
         assert!(check(document(&tower(4), "&e3;").as_bytes()).is_ok());
         let error = check(document(&tower(9), "").as_bytes()).expect_err("too much");
         assert_eq!(error.to_json()["line"], 7);

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused_at_the_start() {
+    fn an_invalid_host_is_refused_at_the_start() {
         let config = ServerConfig {
             allowed_hosts: vec!["http://one.example".to_owned()],
             ..ServerConfig::default()

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_out() {
+    fn unreadable_media_types_are_ignored() {
         assert_eq!(chosen(&["nonsense, text/csv"]), Some("text/csv"));
         assert_eq!(
             chosen(&["text/csv;q=high, application/json;q=0.1"]),

@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn what_wakes_itself_once_is_polled_again_without_the_runtime() {
+    fn a_future_that_wakes_itself_once_is_polled_again_at_once() {
         assert_eq!(polled_once(0), (1, 0, true));
         assert_eq!(polled_once(1), (2, 0, true));
     }
 
     #[test]
-    fn what_goes_on_waking_itself_gives_way() {
+    fn a_future_that_keeps_waking_itself_yields() {
         assert_eq!(polled_once(5), (2, 1, false));
     }
 

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_moment_is_refused() {
+    fn texts_that_are_no_instant_are_refused() {
         for text in [
             "",
             "2023",

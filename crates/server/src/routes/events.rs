@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_to_go_on() {
+    fn the_resume_position_is_read_from_the_request() {
         let params = |text: &str| Params::parse(text).expect("valid");
         let mut headers = HeaderMap::new();
         assert_eq!(after(&headers, &params("")).expect("none"), None);

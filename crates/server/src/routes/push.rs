@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_named_where_it_stands() {
+    fn a_broken_line_is_named_with_its_place() {
         for (body, line, column) in [
             (format!("1\t{A} .\n2 {A} .\n"), 2, 1),
             (format!("1\t{A} .\n\nx\t{A} .\n"), 3, 1),

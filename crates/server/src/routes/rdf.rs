@@ -37,7 +37,7 @@ mod tests {
     use oxrdfio::{RdfFormat, RdfParser};
 
     #[test]
-    fn the_place_stands_once_and_counts_from_one() {
+    fn the_place_is_given_once_and_counts_from_one() {
         let text =
             "<http://e/a> <http://e/b> <http://e/c> .\n<http://e/a> <http://e/b> nothing .\n";
         let error = RdfParser::from_format(RdfFormat::NTriples)

@@ -315,7 +315,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn what_is_begun_of_a_few_long_rows_is_no_more_than_a_piece() {
+    fn a_few_long_rows_are_written_a_piece_at_a_time() {
         let engine = Engine::open(EngineConfig::default()).expect("opens");
         let long = "long ".repeat(10_000);
         let rows: String = (0..12)

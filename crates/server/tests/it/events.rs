@@ -230,7 +230,7 @@ fn graphs_come_as_n_triples_and_booleans_as_booleans() {
 }
 
 #[test]
-fn the_end_is_said() {
+fn dropping_a_query_sends_the_end() {
     let (mut server, path) = started(TestServer::start());
     seconds(&server, &path, 0, 1);
     let mut events = server.events(RESULTS, &[]);
@@ -308,7 +308,7 @@ fn an_idle_stream_is_kept_open() {
 }
 
 #[test]
-fn a_slow_client_is_told_and_let_go() {
+fn a_slow_client_is_told_and_disconnected() {
     let mut config = ServerConfig::default();
     config.subscriber_backlog = 4;
     let (server, path) = started(TestServer::with(engine_config(), config));

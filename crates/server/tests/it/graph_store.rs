@@ -81,7 +81,7 @@ fn a_graph_from_its_first_put_to_its_deletion() {
 }
 
 #[test]
-fn whether_a_graph_is_there_is_said_without_reading_it() {
+fn head_tells_whether_a_graph_exists_without_reading_it() {
     let mut config = engine_config();
     config.limits.result_rows = 2;
     let server = TestServer::with(config, ServerConfig::default());

@@ -24,7 +24,7 @@ fn health_is_json() {
 }
 
 #[test]
-fn metrics_count_what_happened() {
+fn metrics_count_events() {
     let server = TestServer::start();
     let path = server.stream("s", "TIMELESS");
     server
@@ -95,7 +95,7 @@ fn sample(server: &TestServer, name: &str) -> f64 {
 }
 
 #[test]
-fn metrics_say_what_snapshots_take_and_who_stands_together() {
+fn metrics_report_snapshot_memory_and_query_groups() {
     let mut config = engine_config();
     config.limits.query_time = Duration::from_secs(600);
     let server = TestServer::with(config, ServerConfig::default());
@@ -215,7 +215,7 @@ fn one_connection_carries_many_requests() {
 }
 
 #[test]
-fn stopping_finishes_what_runs_and_takes_nothing_new() {
+fn stopping_finishes_running_requests_and_takes_no_new_ones() {
     let mut server = TestServer::start();
     let path = server.stream("s", "");
     // A request whose body is still on its way when the server is asked to stop.

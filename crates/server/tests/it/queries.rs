@@ -67,7 +67,7 @@ fn registered_once_shown_and_dropped() {
 }
 
 #[test]
-fn one_takes_the_place_of_another() {
+fn a_query_replaces_another() {
     let server = TestServer::start();
     server.stream("s", "");
     let put = |text: &str| server.put("/queries/seen?replace=true", text);
@@ -173,7 +173,7 @@ fn a_stream_that_is_windowed_stays() {
 }
 
 #[test]
-fn status_says_who_holds_a_query_up() {
+fn status_names_the_stream_that_a_query_waits_for() {
     let server = TestServer::start();
     let (s, t) = (server.stream("s", ""), server.stream("t", ""));
     let text = "SELECT ?a FROM STREAM <http://e/s> [RANGE 2s STEP 1s] FROM STREAM <http://e/t> [RANGE 2s STEP 1s] WHERE { GRAPH <http://e/s> { ?a ?p ?b } GRAPH <http://e/t> { ?a ?q ?c } }";

@@ -130,7 +130,7 @@ fn pushes_in_every_syntax() {
 }
 
 #[test]
-fn repeats_are_dropped_and_said() {
+fn repeats_are_dropped_and_reported() {
     let server = TestServer::start();
     let path = server.stream("s", "TIMELESS");
     let numbered = |source: &str, seq: &str, line: &str| {

@@ -263,7 +263,7 @@ fn derived_statements_are_seen_one_step_later() {
 }
 
 #[test]
-fn report_on_change_leaves_out_what_is_the_same() {
+fn report_on_change_leaves_out_equal_answers() {
     let mut twin = Twin::new(&[stream(0, Late::Reject)], None);
     let mut query = query(vec![window(0, 1000, 500)]);
     query.report.on_change = true;

@@ -94,7 +94,7 @@ fn insertions_less_deletions_add_up_to_the_answers() {
 }
 
 #[test]
-fn closes_that_are_passed_do_not_hide_what_went() {
+fn skipped_closes_do_not_hide_deletions() {
     let engine = engine();
     set_up(&engine);
     advance(&engine, 0);
@@ -120,7 +120,7 @@ fn all(engine: &Engine) -> Vec<Vec<(i64, Vec<String>)>> {
 }
 
 #[test]
-fn a_restart_changes_nothing_of_what_is_told() {
+fn a_restart_changes_no_reported_difference() {
     let inputs: Vec<(i64, Vec<String>)> = (0..60_i64)
         .map(|second| {
             let of = |n: i64| format!("s{} p {}", (second * 7 + n * 3) % 5, n % 2);

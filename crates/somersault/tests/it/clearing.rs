@@ -111,7 +111,7 @@ fn later_operations_of_a_request_see_the_graph_empty() {
 }
 
 #[test]
-fn a_document_takes_the_place_of_a_graph_above_the_memory_limit() {
+fn a_document_replaces_a_graph_above_the_memory_limit() {
     let document = format!("<{NS}x> <{NS}p1> <{NS}y> , <{NS}new> .");
     let large = GraphName::from(node("large"));
     let counts = restarted(

@@ -200,7 +200,7 @@ fn derivations_that_cannot_work_are_refused() {
 }
 
 #[test]
-fn an_amended_firing_that_fails_leaves_what_was_derived() {
+fn an_amended_firing_that_fails_keeps_its_derived_statements() {
     let mut settings = config();
     settings.limits.result_rows = 2;
     let engine = Engine::open(settings).unwrap();
@@ -528,7 +528,7 @@ fn crowd() -> Push {
 }
 
 #[test]
-fn a_query_that_may_skip_answers_the_newest_close_and_says_what_it_skipped() {
+fn on_overload_skip_answers_the_newest_close_and_counts_the_skipped() {
     let engine = engine();
     stream(&engine, "s", "BUDGET 1 GiB").unwrap();
     let heavy = |options: &str| {

@@ -253,7 +253,7 @@ fn first_second(engine: &Engine) {
 }
 
 #[test]
-fn a_group_is_executed_once_and_says_so() {
+fn a_cohort_is_executed_once_and_explain_says_so() {
     let engine = with_stream(config());
     let queries = of_one_shape(30);
     assert!(

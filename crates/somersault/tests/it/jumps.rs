@@ -94,7 +94,7 @@ fn inputs_that_wait_for_closes_are_bounded() {
 }
 
 #[test]
-fn closes_that_are_left_go_on_after_a_crash() {
+fn remaining_closes_fire_after_a_crash() {
     let disk = SimDisk::new();
     let open = |disk: &SimDisk| Engine::open_on(unlimited(), Arc::new(disk.clone())).unwrap();
     let engine = open(&disk);

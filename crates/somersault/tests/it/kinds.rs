@@ -36,7 +36,7 @@ fn feed(engine: &Engine, seconds: std::ops::Range<i64>) {
 }
 
 #[test]
-fn a_past_window_shows_what_lies_behind() {
+fn a_past_window_shows_earlier_statements() {
     let past = "SELECT ?x FROM NAMED WINDOW :w ON :s [FROM NOW-3s TO NOW-1s STEP 2s] WHERE { WINDOW :w { ?x :p ?o } }";
     let both = "SELECT ?x ?y FROM NAMED WINDOW :w ON :s [FROM NOW-3s TO NOW-2s STEP 1s] FROM NAMED WINDOW :n ON :s [RANGE 1s]
                 WHERE { WINDOW :w { ?x :p ?o } WINDOW :n { ?y :p ?o } }";
@@ -68,7 +68,7 @@ fn a_past_window_shows_what_lies_behind() {
 }
 
 #[test]
-fn now_is_the_batch_and_all_is_what_keep_allows() {
+fn now_is_the_batch_and_all_reaches_back_to_keep() {
     let now = "SELECT ?x WHERE { STREAM :s [NOW] { ?x :p ?o } }";
     let every = "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [ALL] { ?x :p ?o } }";
     let engine = set_up("KEEP 3s", &[("now", now)]);

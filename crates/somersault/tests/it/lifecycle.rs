@@ -108,7 +108,7 @@ fn a_slow_query_delays_no_other() {
 /// A firing that waits for its turn when its query is dropped is not executed, and no caller waits
 /// for it.
 #[test]
-fn the_firings_of_a_dropped_query_are_given_up() {
+fn the_firings_of_a_dropped_query_are_cancelled() {
     let slow = Slow::open(config());
     let engine = &slow.engine;
     let s = stream(engine, "");

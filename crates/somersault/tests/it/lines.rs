@@ -160,7 +160,7 @@ fn a_statement_without_a_time_is_named() {
 }
 
 #[test]
-fn as_many_as_the_limit_says() {
+fn a_push_may_have_as_many_statements_as_the_limit() {
     let mut config = config();
     config.limits.push_statements = 2;
     let engine = Engine::open(config).unwrap();

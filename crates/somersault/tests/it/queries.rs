@@ -90,7 +90,7 @@ fn every_way_gives_the_same_answer() {
 }
 
 #[test]
-fn an_answer_that_somebody_holds_is_not_written_over() {
+fn an_answer_that_is_still_held_is_not_overwritten() {
     let engine = crowd(10, EngineConfig::default());
     let query = "SELECT ?x { ?who <http://x/knows> ?x }";
     let prepared = engine

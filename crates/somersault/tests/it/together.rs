@@ -246,7 +246,7 @@ fn subscribing_from_now_to_a_replacement_misses_nothing() {
 }
 
 #[test]
-fn that_something_had_gone_is_told_however_few_may_wait() {
+fn a_gap_is_reported_however_few_firings_may_wait() {
     let few = EngineConfig {
         kept_firings: 3,
         ..config()

@@ -167,7 +167,7 @@ fn two_windows_of_one_stream_do_not_leak_into_each_other() {
 }
 
 #[test]
-fn closes_are_counted_from_where_the_query_says() {
+fn closes_are_counted_from_starting_at() {
     let engine = engine();
     let s = stream(&engine, "s", "");
     register(
@@ -280,7 +280,7 @@ fn repeats_of_a_numbered_push_are_dropped() {
 }
 
 #[test]
-fn slow_subscribers_are_told_and_late_ones_hear_what_is_gone() {
+fn slow_subscribers_are_told_and_late_ones_get_a_gap() {
     let mut settings = config();
     settings.kept_firings = 2;
     let engine = Engine::open(settings).unwrap();

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_of_all_sizes_hold_what_was_put_in() {
+    fn arrays_of_all_sizes_keep_their_contents() {
         for count in [0usize, 1, 1_000, 40_000, 700_001] {
             if cfg!(miri) && count > 1_000 {
                 continue;

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn di_1_a_window_of_terms_that_are_gone() {
+    fn di_1_a_window_of_reclaimed_terms() {
         for keeps_lease in [true, false] {
             let store = Store::new(1);
             let stream = StreamUid(1);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn st_1_a_statement_of_an_image_that_goes_at_one_end_only() {
+    fn st_1_a_statement_of_an_image_deleted_at_one_end_only() {
         let store = Store::with_images_from(1, 1, 1);
         let mut writer = store.take_writer(ShardId(0)).expect("free");
         writer.apply(Sn(1), &load(1)).expect("in order");

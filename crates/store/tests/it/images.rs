@@ -166,7 +166,7 @@ fn long_lists_of_an_image_change_a_piece_at_a_time() {
 }
 
 #[test]
-fn an_old_generation_is_freed_when_its_readers_are_gone() {
+fn an_old_generation_is_freed_after_its_last_reader() {
     let count = if cfg!(miri) { 60 } else { 4_000 };
     let store = Store::with_images_from(2, 1, 1);
     let mut writers = writers(&store);

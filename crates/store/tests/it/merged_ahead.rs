@@ -76,7 +76,7 @@ proptest! {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many statements")]
-fn a_window_is_what_was_merged_before_its_close_and_its_newest_slice() {
+fn a_window_is_the_merged_runs_and_its_newest_slice() {
     let statements = many(160, 100);
     let store = Store::new(1);
     let mut batches = statements.chunk_by(|a, b| a.at.0 / INTERVAL.0 == b.at.0 / INTERVAL.0);
@@ -110,7 +110,7 @@ fn a_window_is_what_was_merged_before_its_close_and_its_newest_slice() {
 /// A statement in each batch, then one in the last batch of each step alone: nothing is made ahead
 /// any more.
 #[test]
-fn a_source_that_falls_nearly_silent_lets_go_of_what_windows_have_passed() {
+fn slices_that_windows_have_passed_are_released_under_a_slow_source() {
     let (range, step) = (20, 4);
     let store = Store::new(1);
     let mut early = Vec::new();

@@ -398,7 +398,7 @@ fn untouched_lists_are_borrowed() {
 }
 
 #[test]
-fn an_insertion_of_what_holds_leaves_no_trace() {
+fn inserting_an_existing_statement_leaves_no_trace() {
     let store = Store::new(1);
     let mut writers = writers(&store);
     let quad = QuadIds {

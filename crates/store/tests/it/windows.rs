@@ -281,7 +281,7 @@ fn making_a_window_does_not_look_at_all_others() {
 }
 
 #[test]
-fn retired_slices_are_freed_once_nobody_holds_them() {
+fn retired_slices_are_freed_after_their_last_reader() {
     let statements = many(30, 200);
     let store = Store::new(1);
     fill(store.slices(), &statements);
@@ -413,7 +413,7 @@ proptest! {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many statements")]
-fn windows_that_go_on_by_one_statement_cost_what_they_hold() {
+fn windows_that_slide_by_one_statement_cost_their_content() {
     // Were each as dear as the batch that it lies in, this would take 10^11 steps.
     const STATEMENTS: usize = 300_000;
     let statements: Vec<TimedTriple> = (0..STATEMENTS as u64)

@@ -72,7 +72,7 @@ fn recorded_data_of_the_past_and_of_the_future_is_taken() {
 }
 
 #[test]
-fn a_stream_says_for_itself_how_far_ahead_its_times_may_lie() {
+fn ahead_of_a_stream_overrides_the_default() {
     let mut wide = driver(AheadLimit::Within(Millis(400 * DAY)));
     wide.push(A, &[(NOW, 1), (NOW + 365 * DAY, 2)]).unwrap();
     assert!(wide.push(A, &[(NOW + 800 * DAY, 3)]).is_err());

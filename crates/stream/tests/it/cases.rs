@@ -95,7 +95,7 @@ fn a_stream_without_time_begins_with_its_first_statement_not_its_first_push() {
 }
 
 #[test]
-fn a_query_says_which_stream_holds_it_up_and_since_when() {
+fn a_query_names_the_stream_that_it_waits_for_and_since_when() {
     let mut driver = Driver::with_streams(&[A, B]);
     driver
         .register("q", windows(&[(A, 20, 20), (B, 20, 20)]))
@@ -124,7 +124,7 @@ fn a_query_says_which_stream_holds_it_up_and_since_when() {
 }
 
 #[test]
-fn a_window_that_reaches_beyond_what_was_kept_says_from_when_it_is_complete() {
+fn a_window_beyond_keep_reports_its_complete_from() {
     let mut driver = Driver::with_streams(&[A]);
     // KEEP is 100ms.
     for at in 0..100 {
@@ -344,7 +344,7 @@ fn logged_texts_are_read_by_the_parser() {
 }
 
 #[test]
-fn explain_says_when_a_query_fires_and_what_is_passed() {
+fn explain_says_when_a_query_fires_and_which_closes_it_skips() {
     let declaration = QueryDeclaration {
         computed_every: Some(Millis(50)),
         ..windows(&[(A, 20, 20)])

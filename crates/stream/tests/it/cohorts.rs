@@ -377,7 +377,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn members_fire_as_they_would_alone(
+    fn members_of_a_cohort_fire_as_if_alone(
         steps in proptest::collection::vec(step(), 1..60),
         amends: bool,
     ) {

@@ -71,7 +71,7 @@ fn one_push_that_makes_several_closes_due_gives_one_cut_for_each() {
 }
 
 #[test]
-fn classification_and_into_decide_what_is_absorbed_where() {
+fn classification_and_into_decide_which_graph_absorbs_a_statement() {
     let mut driver = Driver::new();
     let graph = NamedNode::new("http://g/").unwrap();
     let mut into = stream(A);
@@ -262,7 +262,7 @@ fn a_firing_whose_query_was_dropped_is_cancelled() {
 }
 
 #[test]
-fn recovery_does_not_fire_what_was_delivered() {
+fn recovery_does_not_repeat_delivered_firings() {
     let mut driver = Driver::with_streams(&[A]);
     driver.register("q", windows(&[(A, 20, 20)])).unwrap();
     driver.push(A, &[(1, 1), (65, 2)]).unwrap();

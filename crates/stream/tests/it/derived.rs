@@ -37,7 +37,7 @@ fn watermark(driver: &Driver, iri: &str) -> Option<i64> {
 }
 
 #[test]
-fn statements_have_the_time_of_the_close_and_the_stream_goes_on_to_the_next_one() {
+fn derived_statements_have_the_time_of_the_close_and_advance_the_stream_to_the_next() {
     let mut driver = Driver::with_streams(&[A]);
     driver.register(D, deriving(D, &[(A, 40, 20)])).unwrap();
     driver.register("q", windows(&[(D, 40, 20)])).unwrap();
@@ -133,7 +133,7 @@ fn absorbed_derived_statements_are_facts() {
 }
 
 #[test]
-fn an_amended_firing_replaces_what_it_derived_and_amends_the_next() {
+fn an_amended_firing_replaces_its_derived_statements_and_amends_the_next() {
     let mut driver = amended(100);
     driver.register(D, deriving(D, &[(A, 20, 20)])).unwrap();
     driver.register("q", windows(&[(D, 40, 20)])).unwrap();
@@ -233,7 +233,7 @@ fn memory_is_bounded_by_within_and_older_statements_are_dropped() {
 }
 
 #[test]
-fn a_late_fact_is_absorbed_even_if_the_budget_has_let_go_of_its_slice() {
+fn a_late_fact_is_absorbed_even_after_its_slice_was_released() {
     let mut driver = Driver::with_streams(&["http://other/"]);
     let mut declared = stream(A);
     declared.late_policy = LatePolicy::Amend {

@@ -108,7 +108,7 @@ fn a_stream_that_holds_up_the_query_makes_nothing_due() {
 }
 
 #[test]
-fn the_clock_goes_on_in_steps() {
+fn a_clock_jump_is_made_up_for_in_steps() {
     let mut driver = Driver::limited(StreamLimits {
         closes_at_once: 100,
         ..StreamLimits::default()

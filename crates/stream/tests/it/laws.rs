@@ -328,7 +328,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn firings_are_what_the_dull_twin_says(
+    fn firings_equal_those_of_the_dull_twin(
         shape in shape(),
         steps in prop::collection::vec(step(), 1..60),
     ) {
@@ -540,7 +540,7 @@ fn wi2_passing_a_close_that_holds_something_is_noticed() {
 }
 
 #[test]
-fn a_repeat_of_what_was_logged_is_not_logged_again() {
+fn a_repeated_push_is_not_logged_again() {
     let (driver, _) = sound();
     let Some(Record::Push(push)) = driver
         .log

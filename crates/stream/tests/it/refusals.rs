@@ -131,7 +131,7 @@ fn a_statement_without_or_with_an_impossible_time() {
 }
 
 #[test]
-fn batch_must_divide_all_that_a_window_says() {
+fn batch_must_divide_all_durations_of_a_window() {
     let mut driver = Driver::new();
     let mut wide = stream(A);
     wide.batch = Millis(100);

@@ -153,7 +153,7 @@ fn each_number_is_taken_once_in_any_order_and_after_a_crash() {
 }
 
 #[test]
-fn idle_streams_go_on_at_the_clocks_pace() {
+fn idle_streams_advance_with_the_clock() {
     let mut driver = Driver::new();
     let mut idle = stream(A);
     idle.idle = Some(Millis(5_000));
@@ -272,7 +272,7 @@ fn a_stream_at_the_end_of_time_does_not_stop_the_others() {
 }
 
 #[test]
-fn idle_never_stands_still() {
+fn idle_never_streams_do_not_advance() {
     let mut driver = Driver::with_streams(&[A]);
     driver.register("q", windows(&[(A, 100, 100)])).unwrap();
     driver.push(A, &[(5, 1)]).unwrap();
