@@ -94,28 +94,28 @@ impl PinClock {
 
 /// Acknowledges firings to the driver.
 #[derive(Clone)]
-pub struct Answered(Arc<dyn Fn(Fired) + Send + Sync>);
+pub struct FiringAcks(Arc<dyn Fn(Fired) + Send + Sync>);
 
 /// A firing that has been answered.
 #[derive(Debug)]
 pub(crate) struct Fired {
     pub(crate) key: FiringKey,
     /// For a query that derives a stream: the firing's contribution to it.
-    pub(crate) derived: Option<Derives>,
+    pub(crate) derived: Option<DerivedOutput>,
 }
 
 /// The contribution of a firing to the stream that its query derives.
 #[derive(Debug)]
-pub enum Derives {
+pub enum DerivedOutput {
     /// These statements; for an amended firing, in place of those of its close so far.
     Statements(Vec<Quad>),
     /// The firing amends a close and has failed: the statements of its close stay.
     Unchanged,
 }
 
-impl Answered {
-    pub(crate) fn new(answer: impl Fn(Fired) + Send + Sync + 'static) -> Answered {
-        Answered(Arc::new(answer))
+impl FiringAcks {
+    pub(crate) fn new(answer: impl Fn(Fired) + Send + Sync + 'static) -> FiringAcks {
+        FiringAcks(Arc::new(answer))
     }
 
     /// Reports that this firing, and those of its query that became due before it, have been
@@ -125,7 +125,7 @@ impl Answered {
     }
 
     /// The same for a firing whose query derives a stream.
-    pub fn tell_derived(&self, key: FiringKey, derives: Derives) {
+    pub fn tell_derived(&self, key: FiringKey, derives: DerivedOutput) {
         let derived = Some(derives);
         (self.0)(Fired { key, derived });
     }
@@ -135,10 +135,10 @@ impl Answered {
 /// return quickly and leave execution to the pool.
 ///
 /// Each [`Host::fire`] is followed, when its answer is ready and those of the query's earlier
-/// firings are, by one call of [`Answered::tell`] or [`Answered::tell_derived`].
+/// firings are, by one call of [`FiringAcks::tell`] or [`FiringAcks::tell_derived`].
 pub trait Host: Send + Sync + 'static {
     /// Called once, before anything else.
-    fn attach(&self, answered: Answered);
+    fn attach(&self, answered: FiringAcks);
 
     /// Reports a change of registered queries, in recovery too. The driver's registry already shows
     /// the change, and shows nothing later. The sequencer answers no read meanwhile, so the host

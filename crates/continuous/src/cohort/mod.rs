@@ -31,7 +31,7 @@ use somersault_dictionary::Dictionary;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid, TermId};
 use somersault_query::{Cells, Dataset, Execution, QueryError, SnapshotView};
-use somersault_runtime::Answered;
+use somersault_runtime::FiringAcks;
 use somersault_store::Store;
 use somersault_stream::{JoiningMember, Pause};
 use std::sync::Arc;
@@ -419,7 +419,7 @@ impl Cohort {
 
     /// Publishes the results whose turn it is, one after the other, so the driver learns of the
     /// closes in order.
-    pub(crate) fn publish(&self, decoder: &Arc<Dictionary>, answered: Option<&Answered>) {
+    pub(crate) fn publish(&self, decoder: &Arc<Dictionary>, answered: Option<&FiringAcks>) {
         while let Some(Turn { key, result }) = self.order.next() {
             let result = result.and_then(|result| self.publish_result(result, decoder));
             let Some(answered) = answered else { continue };

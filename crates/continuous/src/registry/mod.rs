@@ -18,7 +18,7 @@ use somersault_lang::ContinuousQuery;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_pool::{Class, QueryPool};
 use somersault_query::{Environment, Execution, Prepared, QueryError, SnapshotView};
-use somersault_runtime::{Answered, FiringJob, Host, RuntimeError};
+use somersault_runtime::{FiringAcks, FiringJob, Host, RuntimeError};
 use somersault_store::Store;
 use somersault_stream::{MemberId, QueryChange, QueryEvent, QueryStatus};
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ const MANY: usize = 64;
 pub struct Registry {
     resources: Resources,
     pool: Arc<QueryPool>,
-    answered: OnceLock<Answered>,
+    answered: OnceLock<FiringAcks>,
     cohorts: RwLock<HashMap<QueryUid, Arc<Cohort>>>,
     /// Extra threads for queries that already have a firing under way.
     spare: SharedSlots,
@@ -132,7 +132,7 @@ impl fmt::Debug for Registry {
 }
 
 impl Host for Registry {
-    fn attach(&self, answered: Answered) {
+    fn attach(&self, answered: FiringAcks) {
         let _ = self.answered.set(answered);
     }
 

@@ -23,7 +23,7 @@ use somersault_dictionary::Dictionary;
 use somersault_lang::{ContinuousQuery, Report};
 use somersault_query::Template;
 use somersault_results::Answer;
-use somersault_runtime::Derives;
+use somersault_runtime::DerivedOutput;
 use somersault_stream::FiringKey;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -99,14 +99,14 @@ impl Stages {
         key: FiringKey,
         result: Option<&CohortResult>,
         dictionary: &Arc<Dictionary>,
-    ) -> Option<Derives> {
+    ) -> Option<DerivedOutput> {
         if !self.derives {
             return None;
         }
         let answer = result.map(|result| result.outcome.answer(SOLE_CELL, dictionary));
         if key.revision > 0 && matches!(answer, Some(Err(_))) {
             // A failure is not an empty answer: the statements derived before would be lost.
-            return Some(Derives::Unchanged);
+            return Some(DerivedOutput::Unchanged);
         }
         let answer = answer.and_then(Result::ok);
         let triples = answer.iter().flat_map(Answer::triples);
@@ -115,7 +115,7 @@ impl Stages {
         let mut statements: Vec<Quad> = statements.chain(quads).collect();
         // A count window may begin between them, so their order must not depend on ids (S6).
         statements.sort_by_cached_key(Quad::to_string);
-        Some(Derives::Statements(statements))
+        Some(DerivedOutput::Statements(statements))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::process::CallerDriven;
 use crate::error::RuntimeError;
-use crate::sequencer::{Done, Event, Read, Request, Shared};
+use crate::sequencer::{Event, InputReceipt, Read, Request, Shared};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use somersault_stream::Coordinator;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ fn wait_by_turns<T>(
 
 /// An input that was handed in and may not be answered yet.
 pub struct PendingInput {
-    pub(super) answer: Receiver<Result<Done, RuntimeError>>,
+    pub(super) answer: Receiver<Result<InputReceipt, RuntimeError>>,
     pub(super) handle: Arc<Handle>,
 }
 
@@ -144,7 +144,7 @@ impl PendingInput {
     ///
     /// # Errors
     /// The input is refused, or the log has failed.
-    pub fn wait(self) -> Result<Done, RuntimeError> {
+    pub fn wait(self) -> Result<InputReceipt, RuntimeError> {
         self.handle.wait(&self.answer)?
     }
 }

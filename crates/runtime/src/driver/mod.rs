@@ -19,10 +19,10 @@ pub use reads::DriverStatus;
 use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
 use crate::fabric::{Fabric, OnApplied};
-use crate::host::{Answered, Host};
+use crate::host::{FiringAcks, Host};
 use crate::sequencer::{
-    Done, DriverConfig, Event, Request, Sequencer, SequencerParts, Shared, SharedParts, UpdateJob,
-    UpdateResult, Want,
+    AckWhen, DriverConfig, Event, InputReceipt, Request, Sequencer, SequencerParts, Shared,
+    SharedParts, UpdateJob, UpdateResult,
 };
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use handle::Handle;
@@ -172,7 +172,7 @@ impl Driver {
     ///
     /// # Errors
     /// The input is refused, or the log has failed.
-    pub fn log_input(&self, input: Input) -> Result<Done, RuntimeError> {
+    pub fn log_input(&self, input: Input) -> Result<InputReceipt, RuntimeError> {
         self.hand_in(input)?.wait()
     }
 
@@ -186,7 +186,7 @@ impl Driver {
         let (reply, answer) = bounded(1);
         self.handle.send(Request::Input {
             input: Box::new(input),
-            want: Want::Durable,
+            ack_when: AckWhen::Durable,
             reply,
         })?;
         let handle = Arc::clone(&self.handle);
@@ -197,11 +197,11 @@ impl Driver {
     ///
     /// # Errors
     /// The input is refused, or the log or a shard has failed.
-    pub fn apply_input(&self, input: Input) -> Result<Done, RuntimeError> {
+    pub fn apply_input(&self, input: Input) -> Result<InputReceipt, RuntimeError> {
         self.check_writable(&input)?;
         self.handle.ask(|reply| Request::Input {
             input: Box::new(input),
-            want: Want::Stable,
+            ack_when: AckWhen::Stable,
             reply,
         })
     }
@@ -214,7 +214,7 @@ impl Driver {
         &self,
         segment: LoadSegment,
         statements: Arc<[QuadIds]>,
-    ) -> Result<Done, RuntimeError> {
+    ) -> Result<InputReceipt, RuntimeError> {
         let resolver = &self.handle.shared.resolver;
         resolver.hand_over(&segment, statements);
         let done = self.apply_input(Input::Load {
@@ -321,9 +321,9 @@ impl Drop for Driver {
     }
 }
 
-fn answered(events: &Sender<Event>) -> Answered {
+fn answered(events: &Sender<Event>) -> FiringAcks {
     let events = events.clone();
-    Answered::new(move |fired| {
+    FiringAcks::new(move |fired| {
         // The sequencer may have ended.
         let _ = events.send(Event::Fired(fired));
     })

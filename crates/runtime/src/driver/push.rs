@@ -13,7 +13,7 @@
 use super::Driver;
 use crate::error::RuntimeError;
 use crate::resolver::RECLAIMED_FOR_ONE;
-use crate::sequencer::Done;
+use crate::sequencer::InputReceipt;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
 use somersault_dictionary::{Interner, Mentions, Recent};
@@ -62,7 +62,7 @@ impl Driver {
         head: PushHead,
         times: impl ExactSizeIterator<Item = Option<EventTime>> + Clone,
         statements: impl Iterator<Item = QuadRef<'q>>,
-    ) -> Result<Done, RuntimeError> {
+    ) -> Result<InputReceipt, RuntimeError> {
         let received_ms = self.now_ms();
         // A repeat goes on too: only the sequencer knows whether the first push is durable.
         let clock = match self.handle.shared.directory.find(&head.stream) {

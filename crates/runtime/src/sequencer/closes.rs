@@ -13,7 +13,7 @@
 //! in it is applied first, live and in recovery, so these bounds change no answer after a crash.
 
 use super::Sequencer;
-use super::requests::{Done, Reply, Want};
+use super::requests::{AckWhen, InputReceipt, Reply};
 use super::stability::Waiter;
 use crate::error::RuntimeError;
 use somersault_log::{PlanRecord, Position};
@@ -41,14 +41,14 @@ pub(super) struct Turn {
 /// An input that waits for closes or firings of its stream.
 pub(super) struct HeldInput {
     input: Input,
-    want: Want,
+    ack_when: AckWhen,
     reply: Reply,
 }
 
 /// An input that was taken, and is answered once no close is left that waits for its cut.
 pub(super) struct CatchingUp {
     position: Position,
-    done: Done,
+    receipt: InputReceipt,
     reply: Reply,
 }
 
@@ -212,7 +212,7 @@ impl Sequencer {
     pub(super) fn hold(
         &mut self,
         input: Input,
-        want: Want,
+        ack_when: AckWhen,
         reply: Reply,
     ) -> Option<(Input, Reply)> {
         if !self.must_wait(&input) {
@@ -226,7 +226,11 @@ impl Sequencer {
             let _ = reply.send(Err(refusal.into()));
             return None;
         }
-        self.held.push_back(HeldInput { input, want, reply });
+        self.held.push_back(HeldInput {
+            input,
+            ack_when,
+            reply,
+        });
         None
     }
 
@@ -249,12 +253,17 @@ impl Sequencer {
             if self.has_turn() {
                 break;
             }
-            let Some(HeldInput { input, want, reply }) = self.held.pop_front() else {
+            let Some(HeldInput {
+                input,
+                ack_when,
+                reply,
+            }) = self.held.pop_front()
+            else {
                 break;
             };
             // One that has to wait still goes to the end, so that their order stays.
             let left = self.held.len();
-            self.on_input(input, want, reply);
+            self.on_input(input, ack_when, reply);
             seen += usize::from(self.held.len() > left);
         }
         self.held.rotate_right(seen);
@@ -267,7 +276,7 @@ impl Sequencer {
         let cut = self.cut_all();
         for CatchingUp {
             position,
-            mut done,
+            mut receipt,
             reply,
         } in std::mem::take(&mut self.catching_up)
         {
@@ -275,28 +284,38 @@ impl Sequencer {
                 let _ = reply.send(Err(error.clone()));
                 continue;
             }
-            done.sn = self.coordinator.last_cut();
-            self.answer_when_stable(position, done, reply);
+            receipt.sn = self.coordinator.last_cut();
+            self.answer_when_stable(position, receipt, reply);
         }
     }
 
     /// Answers an input when all that is due by now is in a stable snapshot.
-    pub(super) fn answer_when_stable(&mut self, position: Position, done: Done, reply: Reply) {
+    pub(super) fn answer_when_stable(
+        &mut self,
+        position: Position,
+        receipt: InputReceipt,
+        reply: Reply,
+    ) {
         let input = self.delivery.oldest_underived().map_or(0, |_| self.inputs);
         self.wait_stable(Waiter::Input {
-            sn: done.sn,
+            sn: receipt.sn,
             position,
             input,
-            done,
+            receipt,
             reply,
         });
     }
 
     /// Answers an input once no close waits for its cut.
-    pub(super) fn answer_when_caught_up(&mut self, position: Position, done: Done, reply: Reply) {
+    pub(super) fn answer_when_caught_up(
+        &mut self,
+        position: Position,
+        receipt: InputReceipt,
+        reply: Reply,
+    ) {
         self.catching_up.push(CatchingUp {
             position,
-            done,
+            receipt,
             reply,
         });
     }

@@ -5,7 +5,7 @@
 use super::Sequencer;
 use crate::delivery::HandOver;
 use crate::error::RuntimeError;
-use crate::host::{Derives, DueSnapshot, Fired, FiringJob};
+use crate::host::{DerivedOutput, DueSnapshot, Fired, FiringJob};
 use somersault_log::DeliveredRecord;
 use somersault_stream::{FiringKey, Input, Record};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A firing whose answer is on its way into a derived stream.
 pub(super) struct Derived {
     key: FiringKey,
-    derives: Derives,
+    derives: DerivedOutput,
 }
 
 impl Sequencer {
@@ -62,7 +62,7 @@ impl Sequencer {
             && let Some(derived) = self.derived.pop_front()
         {
             let Derived { key, derives } = derived;
-            let Derives::Statements(statements) = derives else {
+            let DerivedOutput::Statements(statements) = derives else {
                 // Not sooner: by now the earlier firings have their statements in the log.
                 self.acknowledge(&key);
                 continue;
@@ -111,7 +111,7 @@ impl Sequencer {
             let mut outputs = Vec::new();
             self.coordinator.on_fired(key, &mut outputs);
             if derives {
-                let derives = Derives::Statements(Vec::new());
+                let derives = DerivedOutput::Statements(Vec::new());
                 self.derived.push_back(Derived { key, derives });
             }
             // The outputs hold only retired slices and counts; nothing is injected.

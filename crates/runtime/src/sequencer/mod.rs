@@ -22,8 +22,8 @@ mod stability;
 mod timers;
 mod update;
 
-pub use requests::{Change, Done, Outcome, UpdateJob, UpdateResult};
-pub(crate) use requests::{Event, Read, Request, Want};
+pub(crate) use requests::{AckWhen, Event, Read, Request};
+pub use requests::{Change, InputReceipt, Outcome, UpdateJob, UpdateResult};
 pub use shared::DriverConfig;
 pub(crate) use shared::{Shared, SharedParts};
 pub(crate) use update::Evaluation;
@@ -289,7 +289,11 @@ impl Sequencer {
 
     fn on_request(&mut self, request: Request) {
         match request {
-            Request::Input { input, want, reply } => self.on_input(*input, want, reply),
+            Request::Input {
+                input,
+                ack_when,
+                reply,
+            } => self.on_input(*input, ack_when, reply),
             Request::Update { job, reply } => self.begin_update(job, reply),
             Request::Quiesce { reply } => self.quiescing.push(reply),
             Request::Check { reply } => drop(reply.send(self.delivery.check())),
@@ -322,18 +326,18 @@ impl Sequencer {
         }
     }
 
-    fn on_input(&mut self, input: Input, want: Want, reply: Reply) {
+    fn on_input(&mut self, input: Input, ack_when: AckWhen, reply: Reply) {
         if let Err(error) = self.refuse_if_failed() {
             let _ = reply.send(Err(error));
             return;
         }
-        let Some((input, reply)) = self.hold(input, want, reply) else {
+        let Some((input, reply)) = self.hold(input, ack_when, reply) else {
             return;
         };
         let is_advance = matches!(input, Input::Advance { .. });
         let before = self.log_end;
         let taken = self.take_input(input).and_then(|taken| {
-            if want == Want::Stable {
+            if ack_when == AckWhen::Stable {
                 self.cut_all()?;
             }
             Ok(taken)
@@ -346,16 +350,16 @@ impl Sequencer {
             }
         };
         let sn = self.coordinator.last_cut();
-        let done = Done { outcome, sn };
-        match want {
-            Want::Stable if is_advance && (self.behind || self.late) => {
-                self.answer_when_caught_up(position, done, reply);
+        let receipt = InputReceipt { outcome, sn };
+        match ack_when {
+            AckWhen::Stable if is_advance && (self.behind || self.late) => {
+                self.answer_when_caught_up(position, receipt, reply);
             }
-            Want::Stable => self.answer_when_stable(position, done, reply),
-            Want::Durable => {
+            AckWhen::Stable => self.answer_when_stable(position, receipt, reply),
+            AckWhen::Durable => {
                 let ack = Ack {
                     position,
-                    answer: done,
+                    answer: receipt,
                     reply,
                 };
                 let log = &self.shared.log;

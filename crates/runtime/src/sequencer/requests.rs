@@ -40,7 +40,7 @@ pub(crate) type Read = Box<dyn FnOnce(&Coordinator) + Send>;
 
 /// When an input is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum AckWhen {
     /// When its record is durable.
     Durable,
     /// When a snapshot that holds it is stable; a cut is made for it.
@@ -48,7 +48,7 @@ pub(crate) enum Want {
 }
 
 /// The sender of an answer to an input.
-pub(crate) type Reply = Sender<Result<Done, RuntimeError>>;
+pub(crate) type Reply = Sender<Result<InputReceipt, RuntimeError>>;
 
 /// The outcome of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub enum Outcome {
 
 /// The answer to an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct InputReceipt {
     /// The outcome of the input.
     pub outcome: Outcome,
     /// The newest SN that was cut when the input was taken; it is stable if the caller asked for
@@ -129,7 +129,7 @@ pub struct UpdateResult {
 pub(crate) enum Request {
     Input {
         input: Box<Input>,
-        want: Want,
+        ack_when: AckWhen,
         reply: Reply,
     },
     Update {

@@ -5,7 +5,7 @@
 
 use super::acks::Acks;
 use super::directory::Directory;
-use super::requests::{Done, Read};
+use super::requests::{InputReceipt, Read};
 use crate::clock::Clock;
 use crate::error::RuntimeError;
 use crate::host::{Host, PinClock};
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) resolver: Resolver,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) acks: Acks<Done>,
+    pub(crate) acks: Acks<InputReceipt>,
     pub(crate) pin_clock: PinClock,
     pub(crate) figures: Figures,
     pub(crate) directory: Directory,

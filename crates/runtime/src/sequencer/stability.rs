@@ -2,7 +2,7 @@
 //! durable (VT-1, S5). Only then do answers, firings and retired slices follow.
 
 use super::Sequencer;
-use super::requests::{Done, Reply, UpdateResult};
+use super::requests::{InputReceipt, Reply, UpdateResult};
 use super::update::UpdateReply;
 use crate::error::RuntimeError;
 use somersault_log::Position;
@@ -22,7 +22,7 @@ pub(crate) enum Waiter {
         /// Its number among the inputs while streams derived from it have yet to catch up; 0 once
         /// they have.
         input: u64,
-        done: Done,
+        receipt: InputReceipt,
         reply: Reply,
     },
     Update {
@@ -47,7 +47,7 @@ impl Waiter {
     fn answer(self) {
         // A caller that no longer waits is no error.
         match self {
-            Waiter::Input { done, reply, .. } => drop(reply.send(Ok(done))),
+            Waiter::Input { receipt, reply, .. } => drop(reply.send(Ok(receipt))),
             Waiter::Update { result, reply } => drop(reply.send(Ok(result))),
         }
     }
@@ -147,14 +147,14 @@ impl Stability {
     pub(crate) fn derived(&mut self, oldest: Option<u64>, newest: Sn) {
         for waiter in &mut self.waiters {
             if let Waiter::Input {
-                sn, input, done, ..
+                sn, input, receipt, ..
             } = waiter
                 && *input > 0
                 && oldest.is_none_or(|oldest| *input < oldest)
             {
                 *input = 0;
                 *sn = newest;
-                done.sn = newest;
+                receipt.sn = newest;
             }
         }
     }

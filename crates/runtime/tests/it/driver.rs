@@ -9,7 +9,7 @@ use somersault_log::Log;
 use somersault_model::{EventTime, Sn};
 use somersault_query::Effects;
 use somersault_runtime::{
-    Answered, Change, Driver, DriverConfig, DriverParts, FiringJob, Host, Injectors, ManualClock,
+    Change, Driver, DriverConfig, DriverParts, FiringAcks, FiringJob, Host, Injectors, ManualClock,
     Outcome, PendingInput, Process, RuntimeError, SimFabric, TimelyFabric, UpdateJob,
 };
 use somersault_store::Store;
@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Writes down what the driver tells it, and answers firings when it is told to.
 #[derive(Default)]
 struct Recorder {
-    answered: OnceLock<Answered>,
+    answered: OnceLock<FiringAcks>,
     trace: Mutex<Vec<String>>,
     waiting: Mutex<Vec<FiringKey>>,
 }
@@ -47,7 +47,7 @@ impl Recorder {
 }
 
 impl Host for Recorder {
-    fn attach(&self, answered: Answered) {
+    fn attach(&self, answered: FiringAcks) {
         assert!(self.answered.set(answered).is_ok(), "attached once");
     }
 

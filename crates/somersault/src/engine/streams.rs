@@ -12,7 +12,7 @@ use somersault_lang::{CreateStream, Extent, Statement};
 use somersault_lines::TimedLines;
 use somersault_log::{Replaced, Resolved};
 use somersault_model::EventTime;
-use somersault_runtime::{Done, Outcome, RuntimeError};
+use somersault_runtime::{InputReceipt, Outcome, RuntimeError};
 use somersault_stream::{
     Input, PushHead, QueryDeclaration, QueryStatus, StreamStatus, WindowDeclaration,
 };
@@ -444,7 +444,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         self.check_running()?;
         let input = input(self.now_ms(), name.to_owned());
-        let _: Done = self.inner.driver.log_input(input)?;
+        let _: InputReceipt = self.inner.driver.log_input(input)?;
         Ok(())
     }
 
