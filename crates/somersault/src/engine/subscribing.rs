@@ -1,7 +1,7 @@
 //! Subscribing to a continuous query by its name, while queries are registered and dropped.
 //!
-//! The one thing to know before changing it: the driver tells the cohorts of a record while its
-//! registry is locked, so a name that is found leads to a member that they know. The member may be
+//! The one thing to know before changing it: the driver tells the cohorts of a record before it
+//! answers any read, so a name that is found leads to a member that they know. The member may be
 //! dropped or replaced before it is asked, though.
 
 use super::Engine;

@@ -1,9 +1,11 @@
 //! Updates and graphs: serialisable, with nothing between reading and effect (S15).
 
+use crate::endpoint::{LONG, Slow};
 use crate::scenario::*;
 use somersault::oxrdf::{GraphName, NamedNode};
 use somersault::{
-    Engine, EngineError, LimitKind, LoadOptions, QueryOptions, RdfFormat, UpdateOptions,
+    Engine, EngineError, LimitKind, LoadOptions, QueryOptions, RdfFormat, SubscribeOptions,
+    SubscriptionEvent, UpdateOptions,
 };
 use std::time::Duration;
 
@@ -53,6 +55,48 @@ fn an_update_between_pushes_is_seen_by_the_next_close_and_no_earlier() {
     assert_eq!((nothing.inserted, nothing.deleted), (0, 0));
     assert_eq!(nothing.sn, engine.stable());
     engine.check().unwrap();
+}
+
+#[test]
+fn an_update_under_evaluation_delays_no_read_and_no_firing() {
+    let slow = Slow::open(config());
+    let engine = &slow.engine;
+    let text = format!("CREATE STREAM <{NS}s> BATCH 1s IDLE NEVER");
+    engine.create_stream(None, &text).unwrap();
+    let query =
+        format!("SELECT ?s FROM STREAM <{NS}s> [RANGE 1s STEP 1s] WHERE {{ ?s <{NS}p> ?o }}");
+    engine.register(Some("q"), &query).unwrap();
+    let answers = engine.subscribe("q", SubscribeOptions::default()).unwrap();
+    advance(engine, 0);
+    engine
+        .push(&format!("{NS}s"), push(&[(10, "a p b")]))
+        .unwrap();
+    std::thread::scope(|scope| {
+        let update = "INSERT { <urn:x> <urn:is> ?there } \
+                      WHERE { SERVICE <urn:endpoint> { <urn:x> <urn:is> ?there } }";
+        let update = scope.spawn(|| engine.update(update, &UpdateOptions::default()).unwrap());
+        // The close is cut before the update, whose snapshot shows everything before it.
+        engine
+            .push(&format!("{NS}s"), push(&[(1010, "c p d")]))
+            .unwrap();
+        slow.endpoint.wait_until_asked(1);
+        let firing = answers.recv_timeout(LONG).unwrap();
+        assert!(matches!(firing, Some(SubscriptionEvent::Firing(_))));
+        assert_eq!(engine.streams().len(), 1);
+        assert_eq!(engine.query_info("q").unwrap().name, "q");
+        assert_eq!(engine.metrics().streams.len(), 1);
+        assert_eq!(engine.queries().len(), 1);
+        assert!(ask(engine, "SELECT ?o { <urn:x> <urn:is> ?o }").is_empty());
+        // A push that comes now waits, as the update's effects are the next SN (S15).
+        let after = scope.spawn(|| engine.push(&format!("{NS}s"), push(&[(2010, "e p f")])));
+        assert!(!update.is_finished() && !after.is_finished());
+        slow.endpoint.open();
+        assert_eq!(update.join().unwrap().inserted, 1);
+        after.join().unwrap().unwrap();
+    });
+    engine.quiesce(LONG).unwrap();
+    let all = firings(engine, "q", None);
+    assert_eq!(all, expected(&[(1000, &["a"]), (2000, &["c"])]));
 }
 
 #[test]
