@@ -52,7 +52,7 @@ pub enum RuntimeError {
     Timeout {
         /// The event that was waited for.
         what: &'static str,
-        /// How long it was waited for, in milliseconds.
+        /// The time that was waited, in milliseconds.
         waited_ms: u128,
     },
     /// An invariant does not hold.

@@ -62,7 +62,7 @@ pub(crate) struct PinClock {
     clock: Arc<dyn Clock>,
     /// The instant at which it was 0.
     started: Instant,
-    /// How long a firing may read.
+    /// The time for which a firing may read.
     time: Duration,
 }
 

@@ -14,8 +14,8 @@ use std::convert::Infallible;
 use std::io::Read;
 use std::sync::Arc;
 
-/// How many reclaimable terms are checked for each new transient term, so that streams leave
-/// nothing behind, however fast they are.
+/// The number of reclaimable terms that are checked for each new transient term, so that streams
+/// leave nothing behind, however fast they are.
 pub(crate) const RECLAIMED_FOR_ONE: usize = 2;
 
 pub(crate) struct Resolver {

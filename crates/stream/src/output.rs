@@ -54,13 +54,13 @@ impl Output {
     }
 }
 
-/// What happened to the registered queries of a cohort. A query that no other joins has a cohort of
-/// its own.
+/// A change of the registered queries of a cohort. A query that no other joins has a cohort of its
+/// own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryEvent {
     /// The uid that the cohort fires under: that of its first member.
     pub cohort: QueryUid,
-    /// What happened.
+    /// The change.
     pub change: QueryChange,
 }
 
@@ -91,7 +91,7 @@ pub enum QueryChange {
     Paused {
         /// Its slot.
         slot: u32,
-        /// Where its firings end.
+        /// The end of its firings.
         pause: Pause,
     },
     /// A paused member was resumed, in a slot of its own.
@@ -117,7 +117,7 @@ pub enum QueryChange {
         first: EventTime,
         /// The last of them.
         last: EventTime,
-        /// How many there were.
+        /// The number of them.
         count: u64,
     },
     /// In recovery: a firing was answered before the restart, and all subscribers have the answer.
@@ -137,7 +137,7 @@ pub enum QueryChange {
     Ended,
 }
 
-/// Where a member of a cohort was paused. Its firings are those that became due before.
+/// The pause of a member of a cohort. Its firings are those that became due before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// The newest SN when it was paused.

@@ -42,7 +42,7 @@ use turns::{Released, Turns};
 const UNDER_WAY: usize = 32;
 const UNDER_WAY_PER_QUERY: usize = 4;
 
-/// Where one record makes many firings due, inputs of their streams wait when more than this many
+/// If one record makes many firings due, inputs of their streams wait while more than this many
 /// firings are under way.
 const MOST_UNDER_WAY: usize = 65_536;
 /// They also wait when the firings became due with more than this many SNs, each of which is
@@ -53,7 +53,7 @@ const AMENDED_UNDER_WAY: usize = 64;
 
 /// The ledger of all firings that are not yet acknowledged.
 pub(crate) struct Delivery {
-    /// How many answered firings of each query a restart executes again.
+    /// The number of answered firings of each query that a restart executes again.
     kept: usize,
     firings: HashMap<FiringKey, Entered>,
     /// The SNs of firings that are due and not handed out.
@@ -113,7 +113,7 @@ struct DueSn {
     firings: usize,
 }
 
-/// How many firings are in a state, or in several.
+/// The number of firings that are in a state, or in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     handed_out: usize,
@@ -156,12 +156,12 @@ impl Delivery {
         }
     }
 
-    /// How many firings are under way: due and not yet answered.
+    /// The number of firings that are under way: due and not yet answered.
     pub(crate) fn under_way(&self) -> usize {
         self.counts.under_way
     }
 
-    /// How many firings may be under way.
+    /// The number of firings that may be under way.
     fn limit(&self) -> usize {
         UNDER_WAY + UNDER_WAY_PER_QUERY * self.answered.len()
     }
@@ -188,7 +188,8 @@ impl Delivery {
         queries.iter().filter_map(|query| self.under_way.get(query))
     }
 
-    /// Whether so many amended firings are under way that later amendments are joined.
+    /// Whether amended firings under way have reached the number at which later amendments are
+    /// joined.
     pub(crate) fn joins_amendments(&self) -> bool {
         self.counts.amended > AMENDED_UNDER_WAY
     }

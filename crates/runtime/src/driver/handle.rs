@@ -1,5 +1,5 @@
-//! How callers reach the sequencer: requests, reads and their answers. A caller waits for an answer
-//! here; in a driver without threads it gives the process its turns meanwhile.
+//! The callers' way to the sequencer: requests, reads and their answers. A caller waits for an
+//! answer here; in a driver without threads it gives the process its turns meanwhile.
 
 use super::process::CallerDriven;
 use crate::error::RuntimeError;
@@ -9,7 +9,7 @@ use somersault_stream::Coordinator;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a reader looks whether the sequencer has ended.
+/// The interval at which a reader checks whether the sequencer has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A caller's end of the channels to the sequencer.

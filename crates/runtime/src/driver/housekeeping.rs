@@ -8,16 +8,17 @@ use somersault_model::Millis;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How often reclaimable terms are looked for.
+/// The interval between searches for reclaimable terms.
 const TICK: Duration = Duration::from_millis(20);
-/// How often pins are checked, and the memory that only pins kept.
+/// The interval between checks of pins, and of the memory that only pins kept.
 const EXPIRY: Duration = Duration::from_secs(1);
-/// How far an ARRIVAL TIME stream may be ahead of the clock before a warning is logged.
+/// The distance by which an ARRIVAL TIME stream may be ahead of the clock before a warning is
+/// logged.
 pub(super) const CLOCK_SLACK: Millis = Millis(10_000);
 /// The number of reclaimable terms checked at each tick, where no new terms pay for it.
 const RECLAIMED_AT_A_TICK: usize = 1024;
 
-/// What is to be done when.
+/// The tasks and their times.
 pub(super) struct Housekeeping {
     next_tick: Instant,
     next_expiry: Instant,

@@ -1,4 +1,5 @@
-//! What waits for the sequencer, by kind: events of the engine's parts, reads, and requests.
+//! The events that wait for the sequencer, by kind: events of the engine's parts, reads, and
+//! requests.
 
 use crate::sequencer::{Event, Read, Request};
 use crossbeam_channel::{Receiver, never, select};

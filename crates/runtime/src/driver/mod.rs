@@ -38,7 +38,7 @@ use somersault_stream::Input;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much longer than its deadline a stop waits for the fabric to end.
+/// The additional time for which a stop waits for the fabric to end, beyond its deadline.
 const STOP_SLACK: Duration = Duration::from_secs(5);
 
 /// The parts of a driver.

@@ -1,5 +1,5 @@
-//! What callers read of the registry. The sequencer answers between two of its steps, in every
-//! phase, a portion at a time where there may be much.
+//! The callers' reads of the registry. The sequencer answers between two of its steps, in every
+//! phase, a portion at a time if the answer is large.
 
 use super::Driver;
 use super::handle::Handle;
@@ -121,7 +121,7 @@ impl Driver {
         first.into_sorted_vec()
     }
 
-    /// How many continuous queries are registered.
+    /// The number of continuous queries that are registered.
     pub fn query_count(&self) -> usize {
         self.handle.shared.figures.queries()
     }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many lists an injector folds after each SN, beyond those that it touched, and at each
-/// tidying.
+/// The number of lists that an injector folds after each SN, beyond those that it touched, and at
+/// each tidying.
 const FOLD_PER_APPLY: usize = 64;
 
 /// The writers of all shards.

@@ -29,13 +29,13 @@ pub struct SliceWork {
     pub interval: Millis,
     /// Statements of the batch in order of arrival.
     pub statements: Vec<TimedTriple>,
-    /// What keeps the terms of those that are timing ones.
+    /// The lease on the terms of timing statements.
     pub lease: Option<Lease>,
-    /// What they are to the slice.
+    /// The role of the statements in the slice.
     pub kind: SliceKind,
 }
 
-/// What the statements of a [`SliceWork`] are.
+/// The role of the statements of a [`SliceWork`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SliceKind {
     /// All of a batch that has closed just now.
@@ -46,7 +46,7 @@ pub enum SliceKind {
     Replaced,
 }
 
-/// What one SN is for one shard.
+/// The work of one SN for one shard.
 #[derive(Debug)]
 pub struct ShardWork {
     /// Half edges of the stored graphs that this shard owns.
@@ -65,8 +65,8 @@ impl ShardWork {
     }
 }
 
-/// Where a fabric puts work down: the shards, owned by others. Called on the shard's own thread,
-/// for one shard in ascending order of SNs.
+/// The destination of a fabric's work: the shards, which others own. Called on the shard's own
+/// thread, for one shard in ascending order of SNs.
 pub trait Apply: Send + Sync + 'static {
     /// Applies the work of one SN to one shard.
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork);
@@ -100,7 +100,7 @@ pub enum FabricError {
     Worker {
         /// The shard whose work failed.
         shard: u16,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// The workers could not be started.
@@ -112,7 +112,7 @@ pub enum FabricError {
     /// Workers did not stop in time.
     #[error("the shards did not stop within {} ms", .deadline.as_millis())]
     Deadline {
-        /// How long was waited.
+        /// The time that was waited.
         deadline: Duration,
     },
 }
@@ -120,7 +120,7 @@ pub enum FabricError {
 /// Ordered hand-over of work to shards. SNs are dense and ascend; each is injected at most once per
 /// shard and then sealed.
 pub trait Fabric: Send {
-    /// How many shards there are.
+    /// The number of shards.
     fn shards(&self) -> u16;
 
     /// Hands over the work of `sn`: at most one item per shard, with the shard that it is for.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many items one call of `drive` applies at most.
+/// The number of items that one call of `drive` applies at most.
 const STEPS_PER_DRIVE: usize = 8;
 
 /// The seeded, single-threaded fabric.

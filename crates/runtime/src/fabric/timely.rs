@@ -61,7 +61,7 @@ struct Generation {
     /// The frontier of the injection dataflow: all SNs below are applied by every shard.
     frontier: AtomicU64,
     ended: AtomicBool,
-    /// How many rounds of tidying were requested; each worker tidies up when the number has
+    /// The number of requested rounds of tidying; each worker tidies up when the number has
     /// changed.
     tidy_rounds: AtomicU64,
     failure: Mutex<Option<FabricError>>,

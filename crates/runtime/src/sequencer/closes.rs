@@ -34,7 +34,7 @@ const MOST_HELD: usize = 64;
 pub(super) struct Turn {
     /// When it is over at the latest.
     until: Instant,
-    /// How many closes have been cut in it.
+    /// The number of closes that have been cut in it.
     closes: usize,
 }
 

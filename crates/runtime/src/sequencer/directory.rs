@@ -15,7 +15,7 @@ type Clocks = BTreeMap<Arc<str>, Arc<StreamClock>>;
 pub(crate) struct Directory(ArcSwap<Clocks>);
 
 impl Directory {
-    /// What may be known of a stream. A stream that was created just now may not be there yet: who
+    /// The clock of a stream. A stream that was just created may not be listed yet: a caller that
     /// finds none asks the sequencer.
     pub(crate) fn find(&self, iri: &str) -> Option<Arc<StreamClock>> {
         self.0.load().get(iri).cloned()

@@ -1,6 +1,6 @@
-//! What the sequencer does with firings: it hands those whose turn it is to the host, takes the
-//! statements of those whose queries derive streams as inputs, and logs the `Delivered` marks. How
-//! many there are, and in which state, the ledger knows (`delivery`).
+//! The sequencer's work with firings: it hands those whose turn it is to the host, takes the
+//! statements of those whose queries derive streams as inputs, and logs the `Delivered` marks. The
+//! ledger (`delivery`) knows their number and states.
 
 use super::Sequencer;
 use crate::delivery::HandOver;

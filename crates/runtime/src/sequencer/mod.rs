@@ -50,7 +50,7 @@ use update::{AwaitedSnapshot, UnderEvaluation};
 
 /// This many SNs may be cut and not stable before inputs have to wait.
 const UNSTABLE_LIMIT: usize = 256;
-/// How long the shards may take to stop.
+/// The time that the shards may take to stop.
 const FABRIC_STOP: Duration = Duration::from_secs(5);
 
 /// The state machine that puts inputs in order.
@@ -58,7 +58,7 @@ pub(crate) struct Sequencer {
     shared: Arc<Shared>,
     coordinator: Coordinator,
     fabric: Box<dyn Fabric>,
-    /// Where evaluations of updates are sent, and where they report to.
+    /// The pool for evaluations of updates, with the way back.
     evaluations: Sender<Evaluation>,
     events: Sender<Event>,
     phase: Phase,
@@ -84,7 +84,7 @@ pub(crate) struct Sequencer {
     held: VecDeque<HeldInput>,
     /// Inputs that are answered when no close waits for its cut.
     catching_up: Vec<CatchingUp>,
-    /// How many inputs have been taken, answers of firings not counted.
+    /// The number of inputs that have been taken, answers of firings not counted.
     inputs: u64,
     /// The number of the input that is being taken, or that led to the one being taken.
     input: u64,
@@ -100,7 +100,7 @@ pub(crate) struct Sequencer {
     is_busy: bool,
 }
 
-/// What the sequencer is about. Reads, acknowledgements and firings go on in every phase.
+/// The phases of the sequencer. Reads, acknowledgements and firings go on in every phase.
 enum Phase {
     /// It replays the log.
     Recovering(Recovery),

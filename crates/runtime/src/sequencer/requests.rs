@@ -1,4 +1,4 @@
-//! What the sequencer takes: events, requests among them, and their answers.
+//! The inputs of the sequencer: events, requests among them, and their answers.
 
 use crate::error::RuntimeError;
 use crate::host::Fired;
@@ -62,7 +62,7 @@ pub enum Outcome {
     },
     /// A stream begins again.
     Reset {
-        /// How many statements that windows might still have seen were dropped.
+        /// The number of dropped statements that windows might still have shown.
         dropped: u64,
     },
     /// The result that a command resolved to.
@@ -96,7 +96,7 @@ pub enum Change {
         segment: LoadSegment,
         /// Its statements.
         statements: Arc<[QuadIds]>,
-        /// How many of them are new.
+        /// The number of them that are new.
         inserted: u64,
     },
 }

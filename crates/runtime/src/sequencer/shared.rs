@@ -1,7 +1,7 @@
-//! What the handle, the sequencer and the log's thread share.
+//! The state that the handle, the sequencer and the log's thread share.
 //!
-//! Before changing anything here: the coordinator is not among it. The sequencer owns it, and
-//! others ask the sequencer for what they want to read.
+//! Before changing anything here: the coordinator is not part of it. The sequencer owns the
+//! coordinator, and others send it their reads.
 
 use super::acks::Acks;
 use super::directory::Directory;
@@ -26,15 +26,17 @@ pub struct DriverConfig {
     pub read_only: bool,
     /// A cut is made at least this often while something waits for one.
     pub freshness: Duration,
-    /// How many firings of each query are kept for subscribers, and executed again by recovery.
+    /// The number of firings of each query that are kept for subscribers, and executed again by
+    /// recovery.
     pub kept_firings: usize,
-    /// How long a firing may keep its snapshot pinned (S9).
+    /// The time for which a firing may keep its snapshot pinned (S9).
     pub pin_time: Duration,
-    /// How many inputs may wait for the sequencer.
+    /// The number of inputs that may wait for the sequencer.
     pub inbox: usize,
     /// Limits on what inputs may do to streams.
     pub limits: StreamLimits,
-    /// How long an input may take to cut the closes that it makes due before others get their turn.
+    /// The time that an input may take to cut the closes that it makes due before other inputs get
+    /// their turn.
     pub closes_patience: Duration,
 }
 
@@ -88,7 +90,7 @@ impl Figures {
         self.queries.store(queries as u64, Ordering::Release);
     }
 
-    /// How many continuous queries are registered.
+    /// The number of continuous queries that are registered.
     pub(crate) fn queries(&self) -> usize {
         usize::try_from(self.queries.load(Ordering::Acquire)).unwrap_or(usize::MAX)
     }
@@ -112,7 +114,7 @@ impl Figures {
     }
 }
 
-/// What a driver is started with, as the sequencer and its handle share it.
+/// The parts of a driver that the sequencer and its handle share.
 pub(crate) struct SharedParts {
     pub(crate) config: DriverConfig,
     pub(crate) store: Arc<Store>,

@@ -5,7 +5,7 @@ use super::{Phase, Sequencer};
 use crate::clock::Now;
 use std::time::{Duration, Instant};
 
-/// How often idle and ARRIVAL TIME streams are checked.
+/// The interval at which idle and ARRIVAL TIME streams are checked.
 const TICK: Duration = Duration::from_millis(20);
 /// The longest wait of a sequencer that has no timer.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -45,8 +45,8 @@ impl Sequencer {
         }
     }
 
-    /// How long to wait for an event before the next step: until the next timer, or not at all
-    /// where there is something to do.
+    /// The time to wait for an event before the next step: until the next timer, or none if there
+    /// is something to do.
     pub(crate) fn until_next(&self, now: Now) -> Duration {
         if self.is_busy || self.moved {
             return Duration::ZERO;
@@ -61,7 +61,7 @@ impl Sequencer {
             return stop.or(self.end_of_turn());
         }
         let tick = self.shared.clock.ticks().then_some(self.next_tick);
-        // Where no more cuts are made, waiting for one would spin.
+        // If no more cuts are made, waiting for one would spin.
         let makes_cuts = !self.behind && self.refuse_if_failed().is_ok();
         let freshness = self.pending_since.filter(|_| makes_cuts);
         let freshness = freshness.map(|since| since + self.shared.config.freshness);

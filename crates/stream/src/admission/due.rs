@@ -15,7 +15,7 @@ use crate::streams::stream::Stream;
 use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
 
-/// What an input would do to one stream.
+/// The effect of an input on one stream.
 pub(crate) struct Reach<'s, T> {
     stream: &'s Stream,
     /// The time that the stream would have after it.
@@ -55,7 +55,7 @@ impl<T: Iterator<Item = EventTime> + Clone> Reach<'_, T> {
         self.stream.uid()
     }
 
-    /// Where the stream begins, if it has not begun before.
+    /// The stream's first time, if it has not begun before.
     fn begin(&self) -> Option<EventTime> {
         let first = self.times.clone().next();
         let first = first.map(|first| first.minus(self.stream.lateness()));
@@ -133,8 +133,8 @@ impl Admitter<'_> {
         (first <= ready).then_some((first, ready))
     }
 
-    /// How far the clock may move a stream at once. It moves the stream on when the closes until
-    /// then are cut.
+    /// The time to which the clock may move a stream at once. It moves the stream further when the
+    /// closes until then are cut.
     fn within_closes(&self, stream: &Stream, time: EventTime) -> EventTime {
         match self.check_closes(&[Reach::of_advance(stream, time)]) {
             Err(Refusal::TooManyCloses { step, .. }) => step,
@@ -148,7 +148,7 @@ impl Admitter<'_> {
         let mut to = Vec::new();
         let mut inputs = Vec::new();
         for stream in self.streams().values() {
-            // Where closes are behind, the clock waits for them.
+            // If closes are behind, the clock waits for them.
             let time = match stream.is_arrival_time() {
                 _ if self.groups.is_due_over(stream.uid()) => None,
                 true => Some(EventTime(now_ms)),
@@ -265,7 +265,7 @@ impl<'c> Content<'c> {
 }
 
 impl CloseGroup {
-    /// How many closes in `first ..= ready` fire. Counting stops above `most`.
+    /// The number of closes in `first ..= ready` that fire. Counting stops above `most`.
     fn firings_between(
         &self,
         content: &Content<'_>,

@@ -28,7 +28,7 @@ use somersault_lang::token::have_same_tokens;
 use somersault_log::{AdvanceRecord, Command, CommandRecord, LoadRecord, Resolved, UpdateRecord};
 use somersault_model::EventTime;
 
-/// What admission reads.
+/// The state that admission reads.
 pub(crate) struct Admitter<'c> {
     pub(crate) home: &'c StreamHome,
     pub(crate) groups: &'c CloseGroups,
@@ -151,7 +151,7 @@ impl<'c> Admitter<'c> {
                 .clock()
                 .check_source("advance the streams that it windows")?;
             check_range(iri, *time)?;
-            // Where the clock alone moves a stream it cannot be wrong about the clock.
+            // A time that the clock alone sets cannot be wrong about the clock.
             if stream.clock().time_by_clock(received_ms) != Some(*time) {
                 let mut ahead = AheadGate::new(stream.clock(), received_ms);
                 ahead.pass(*time).map_err(|far| Refusal::AdvanceTooFar {

@@ -52,10 +52,11 @@ impl Admitter<'_> {
         Ok(())
     }
 
-    /// What a replacement resolves to. The new query fires after all closes that the old one has
-    /// had, which are those up to where all of its streams are. What is complete on all streams of
-    /// the new one, and what was before one of them began, has passed for it too; and where the old
-    /// one was paused, all that one of them has passed, as for one that is resumed.
+    /// The resolution of a replacement. The new query fires after all closes that the old one has
+    /// had, which are those up to the least watermark of its streams. Closes that all streams of
+    /// the new query have passed, and those before one of them began, have passed for it too; and
+    /// if the old query was paused, so have all closes that one of its streams has passed, as for a
+    /// resumed query.
     pub(super) fn replaced(
         &self,
         old: &QueryView<'_>,

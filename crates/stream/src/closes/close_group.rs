@@ -9,7 +9,7 @@ use crate::streams::Streams;
 use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the queries of a group have in common.
+/// The common declaration of the queries of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupKey {
     /// Ascending, distinct.
@@ -63,7 +63,7 @@ pub(crate) struct CloseGroup {
     kept_from: BTreeMap<StreamUid, BatchNumber>,
     /// The group's first close.
     pub(super) first: Option<EventTime>,
-    /// How often late statements have amended each close that may still be amended.
+    /// The number of times that late statements have amended each close that may still be amended.
     revisions: BTreeMap<EventTime, u32>,
 }
 
@@ -266,7 +266,7 @@ impl CloseGroup {
         closes.min()
     }
 
-    /// How often the members fire at a close: once, or as often as a window of a number of
+    /// The number of firings of each member at a close: one, or as many as a window of a number of
     /// statements closes then.
     pub(crate) fn firings_at(&self, streams: &Streams, close: EventTime) -> u32 {
         let closes = self.key.counts.iter().map(|(uid, step)| {

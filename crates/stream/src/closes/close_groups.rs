@@ -103,7 +103,7 @@ impl CloseGroups {
         groups.flat_map(|group| group.members_at(close)).collect()
     }
 
-    /// How many closes wait for their cut, including those that will be passed in bulk.
+    /// The number of closes that wait for their cut, including those that will be passed in bulk.
     pub(crate) fn closes_due(&self, streams: &Streams) -> u64 {
         let due = self.due.iter().map(|(close, id)| {
             let group = self.get(*id);

@@ -93,7 +93,7 @@ impl Schedule {
         )
     }
 
-    /// How many closes lie in `first ..= last`, without walking over them.
+    /// The number of closes in `first ..= last`, without walking over them.
     pub(crate) fn count(&self, first: EventTime, last: EventTime) -> u64 {
         if last < first {
             return 0;

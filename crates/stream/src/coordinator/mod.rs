@@ -45,7 +45,7 @@ pub struct Coordinator {
     planner: Planner,
 }
 
-/// What says when queries fire, and over which batches: times and counts, and no term.
+/// The planner decides when queries fire, and over which batches: times and counts, and no term.
 #[derive(Debug, Default)]
 struct Planner {
     queries: Queries,
@@ -148,12 +148,12 @@ impl Coordinator {
         self.admitter().judge_push(head, received_ms, times)
     }
 
-    /// What an interner must know about a stream; `None` for an unknown stream.
+    /// The terms of a stream for an interner; `None` for an unknown stream.
     pub fn terms_of(&self, iri: &str) -> Option<StreamTerms> {
         Some(self.home.streams().find(iri)?.terms())
     }
 
-    /// What every thread may know of a stream; `None` for an unknown stream.
+    /// The clock of a stream, which every thread may read; `None` for an unknown stream.
     pub fn clock_of(&self, iri: &str) -> Option<Arc<StreamClock>> {
         Some(Arc::clone(self.home.streams().find(iri)?.clock()))
     }
@@ -181,7 +181,7 @@ impl Coordinator {
         self.planner.groups.queries_due_next()
     }
 
-    /// How many closes wait for their cut, including those that will be passed in bulk.
+    /// The number of closes that wait for their cut, including those that will be passed in bulk.
     pub fn closes_due(&self) -> u64 {
         self.planner.groups.closes_due(self.home.streams())
     }

@@ -62,7 +62,7 @@ impl Coordinator {
         self.planner.queries.names_from(from, most, each)
     }
 
-    /// How many queries are registered.
+    /// The number of queries that are registered.
     pub fn query_count(&self) -> usize {
         self.planner.queries.len()
     }

@@ -13,7 +13,7 @@ use somersault_log::LoadSegment;
 use somersault_model::{EventTime, Intern, Millis, QuadIds};
 use std::sync::Arc;
 
-/// What a continuous query's text says about windows and closes; its pattern is left out.
+/// The windows and closes of a continuous query's text; its pattern is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueryDeclaration {
     /// Which part of each answer the query reports.
@@ -26,7 +26,7 @@ pub struct QueryDeclaration {
     pub starting_at: EventTime,
     /// Which firings the query reports.
     pub report: Report,
-    /// What the query does when it cannot keep up.
+    /// The behaviour of a query that cannot keep up.
     pub overload: Overload,
     /// The stream that the query's answers fill.
     pub derives: Option<DerivedStream>,
@@ -141,7 +141,7 @@ pub enum ResolveError {
     Text {
         /// The text.
         text: String,
-        /// What the parser said.
+        /// The parser's error.
         error: Box<ParseError>,
     },
     /// A text that was logged as CREATE STREAM is something else.

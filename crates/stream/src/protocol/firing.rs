@@ -51,7 +51,7 @@ pub struct Firing {
     pub repeated: bool,
     /// The stored graph is read at this SN.
     pub sn: Sn,
-    /// What each window holds, in the order of the query's windows.
+    /// The content of each window, in the order of the query's windows.
     pub windows: Arc<[WindowBatches]>,
     /// The time from which all windows are complete, if a window reaches further back than what was
     /// seen or kept.
@@ -74,8 +74,8 @@ pub struct WindowBatches {
     pub statements: Option<Statements>,
 }
 
-/// Where a window of a number of statements begins and ends within its batches, in the order of
-/// arrival.
+/// The first and last statement of a window of a number of statements within its batches, in the
+/// order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Statements {
     /// The number of statements of the first batch that come before the window.
@@ -89,7 +89,7 @@ pub struct Statements {
 pub struct BatchShape {
     /// RANGE (more than `hi − lo` where the window reaches further back than what is kept).
     pub range: i64,
-    /// How far before its close the window ends.
+    /// The distance of the window's end before its close.
     pub until: i64,
     /// STEP.
     pub step: i64,

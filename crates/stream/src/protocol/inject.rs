@@ -1,7 +1,7 @@
-//! What one SN changes: mutations of the stored graphs, and slices of windows.
+//! The changes of one SN: mutations of the stored graphs, and slices of windows.
 //!
-//! Before changing anything here: these types carry ids of terms. What plans and fires
-//! ([`super::firing`]) carries times and counts alone.
+//! Before changing anything here: these types carry ids of terms. The types that plan and fire
+//! ([`super::firing`]) carry times and counts alone.
 
 use somersault_model::{BatchNumber, Lease, Mutation, QuadIds, Sn, StreamUid, TermId, TimedTriple};
 use std::sync::Arc;
@@ -30,13 +30,13 @@ pub struct AmendedBatch {
     pub stream: StreamUid,
     /// The batch; it may have been empty before.
     pub batch: BatchNumber,
-    /// How it changes.
+    /// The change.
     pub change: BatchChange,
     /// The lease on the terms of the added statements.
     pub lease: Option<Lease>,
 }
 
-/// How a closed batch changes.
+/// A change of a closed batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchChange {
     /// Late statements, which arrived after all that the batch holds.

@@ -65,7 +65,7 @@ pub enum Input {
         text: String,
         /// The default namespace that the text was parsed with.
         namespace: Option<String>,
-        /// What the text says about windows and closes.
+        /// The windows and closes of the text.
         declaration: QueryDeclaration,
         /// Whether it may replace a query of this name.
         replaces: bool,
@@ -74,11 +74,11 @@ pub enum Input {
     RegisterQueries {
         /// When they were received.
         received_ms: i64,
-        /// What their texts have in common.
+        /// The common parts of their texts.
         shape: Arc<Shape>,
         /// The default namespace that the texts are parsed with.
         namespace: Option<String>,
-        /// What the texts say about windows and closes.
+        /// The windows and closes of the texts.
         declaration: QueryDeclaration,
         /// Their names, with the words of their texts.
         members: Vec<(String, Vec<String>)>,
@@ -201,7 +201,7 @@ pub struct PushStatement {
     pub quad: Quad,
 }
 
-/// What admission decided about an input that is not refused.
+/// The decision of admission about an input that is not refused.
 #[derive(Clone, Debug)]
 pub enum Admission {
     /// Log this record, then apply it.
@@ -216,7 +216,7 @@ pub enum Admission {
     Nothing,
 }
 
-/// What an applied record did to the statements of streams.
+/// The effects of an applied record on the statements of streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Statements of a push that the stream has taken.

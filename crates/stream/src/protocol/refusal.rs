@@ -86,7 +86,7 @@ pub enum Refusal {
         stream: String,
         /// The query.
         query: String,
-        /// What to do instead.
+        /// The remedy.
         remedy: String,
     },
     /// A query cannot be dropped while others window the stream that it derives.
@@ -188,7 +188,7 @@ pub enum Refusal {
     AdvanceTooFar {
         /// The stream.
         stream: String,
-        /// Where it was to be advanced to.
+        /// The time that it was to be advanced to.
         to: EventTime,
         /// The limit, and the time that it is measured from.
         bound: String,
@@ -207,7 +207,7 @@ pub enum Refusal {
         to: EventTime,
         /// The query.
         query: String,
-        /// How many closes would be due, including empty ones.
+        /// The number of closes that would be due, including empty ones.
         closes: u64,
         /// The limit.
         most: u64,
@@ -220,9 +220,9 @@ pub enum Refusal {
         "{closes} closes are due after a jump in time and {waiting} inputs of their streams wait for them already; send this one again later, or DROP or PAUSE their queries. Nothing was taken"
     )]
     ClosesAhead {
-        /// How many closes wait.
+        /// The number of closes that wait.
         closes: u64,
-        /// How many inputs wait for them.
+        /// The number of inputs that wait for them.
         waiting: usize,
     },
     /// An EVENT TIME stream got a statement without event time.
@@ -250,11 +250,11 @@ pub enum Refusal {
     OverBudget {
         /// The stream.
         stream: String,
-        /// What it holds, estimated.
+        /// The bytes that it holds, estimated.
         held_bytes: u64,
-        /// What it may hold.
+        /// The bytes that it may hold.
         budget_bytes: u64,
-        /// What holds the memory, and the remedy.
+        /// The holder of the memory, and the remedy.
         reason: String,
     },
     /// BATCH does not divide the value of a clause of a query.
@@ -373,7 +373,7 @@ impl Refusal {
     }
 }
 
-/// What to do about a late statement. A LATENESS of more than a day is no advice: then a time is
+/// The remedy for a late statement. A LATENESS of more than a day is no advice: then a time is
 /// wrong, or the clock has moved a stream of recorded data.
 fn late_remedy(needed_ms: i64, idle_ms: Option<NonZeroI64>) -> String {
     const DAY_MS: i64 = 86_400_000;

@@ -70,7 +70,7 @@ pub struct QueryStatus {
     pub uid: QueryUid,
     /// Its slot in its cohort.
     pub member: MemberId,
-    /// How many queries its cohort has; `None` for a query without a shape.
+    /// The number of queries that its cohort has; `None` for a query without a shape.
     pub group: Option<usize>,
     /// Its name.
     pub name: String,
@@ -83,7 +83,7 @@ pub struct QueryStatus {
     pub next_close: Option<EventTime>,
     /// The newest close that it fired for.
     pub last_close: Option<EventTime>,
-    /// How far each of its streams is, in the order of their uids.
+    /// The progress of each of its streams, in the order of their uids.
     pub streams: Vec<StreamProgress>,
     /// The stream that its next close waits for: the one furthest behind among those that have not
     /// reached it.

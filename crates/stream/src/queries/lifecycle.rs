@@ -28,7 +28,7 @@ struct Registration<'r> {
     members: Vec<(&'r str, &'r [String])>,
 }
 
-/// What commands on queries change.
+/// The state that commands on queries change.
 pub(crate) struct Registrar<'c> {
     pub(crate) home: &'c mut StreamHome,
     pub(crate) groups: &'c mut CloseGroups,

@@ -48,7 +48,7 @@ pub(crate) struct Queries {
     by_name: HashTable<MemberId>,
     /// For each stream: the cohorts that window it.
     windowed: BTreeMap<StreamUid, BTreeSet<QueryUid>>,
-    /// How far each query's answers have been delivered; looked up only.
+    /// The newest delivered firing of each query; looked up only.
     delivered: FxHashMap<QueryUid, DeliveredRecord>,
     /// The uid that the next registration gets.
     next_uid: u64,
@@ -116,7 +116,7 @@ impl Queries {
         uids
     }
 
-    /// How many queries are registered.
+    /// The number of queries that are registered.
     pub(crate) fn len(&self) -> usize {
         self.by_name.len()
     }

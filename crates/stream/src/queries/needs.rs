@@ -1,7 +1,7 @@
-//! What the planner needs of streams, and the sentences that say so.
+//! The planner's needs of streams, and the sentences that report them.
 //!
 //! Before changing anything here: the sentences are part of refusals, so each names the query and
-//! what helps.
+//! the remedy.
 
 use super::Queries;
 use crate::closes::close_groups::CloseGroups;

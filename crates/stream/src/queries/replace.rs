@@ -1,11 +1,11 @@
-//! Replacement: a query takes the place of another of its name, by one record. The old one fires
-//! for closes up to a time, the new one for those after it, so that both never answer the same
-//! close and no future close is left unanswered.
+//! Replacement: a query replaces another of its name, by one record. The old one fires for closes
+//! up to a time, the new one for those after it, so that both never answer the same close and no
+//! future close is left unanswered.
 //!
 //! Before changing anything here: with the record the old query is gone, as if it had been dropped,
-//! except for its firings that became due before. They are executed, and the driver hears that the
-//! query has left only after the last of them. When that happens follows the pace of firings, like
-//! `Output::Retire`, and nothing that `apply` decides depends on it.
+//! except for its firings that became due before. They are executed, and the driver is told that
+//! the query has left only after the last of them. The time of that follows the pace of firings,
+//! like `Output::Retire`, and nothing that `apply` decides depends on it.
 
 use super::Registrar;
 use crate::output::{Output, QueryChange, QueryEvent};
@@ -28,7 +28,7 @@ struct RetiringQuery {
     on_finished: Vec<Output>,
 }
 
-/// What is left of replaced queries.
+/// The remaining firings of replaced queries.
 #[derive(Debug, Default)]
 pub(crate) struct Replacements {
     /// Replaced queries with unfinished firings, by the uid of their cohort.
@@ -65,7 +65,7 @@ impl Registrar<'_> {
         Ok(())
     }
 
-    /// Drops the query of a name; the driver hears of it once its firings are done.
+    /// Drops the query of a name; the driver is told once its firings are done.
     fn drop_replaced(&mut self, name: &str, out: &mut Vec<Output>) {
         let member = self.queries.logged(name);
         let (id, streams) = (member.id, member.cohort.streams());

@@ -93,7 +93,7 @@ impl Timing {
     }
 }
 
-/// What an interner must know about a stream.
+/// The terms of a stream that an interner needs.
 #[derive(Clone, Debug)]
 pub struct StreamTerms {
     /// The stream's uid.

@@ -1,22 +1,23 @@
-//! How far ahead a time may lie: the limit that keeps one wrong time from stopping a stream.
+//! The limit on times that lie ahead, which keeps one wrong time from stopping a stream.
 //!
-//! Before changing anything here: the limit is judged at admission alone and never by `apply`. What
-//! the log holds was admitted, so a replay with another limit gives the same state.
+//! Before changing anything here: the limit is judged at admission alone and never by `apply`. The
+//! records of the log were admitted, so a replay with another limit gives the same state.
 
 use super::clock::StreamClock;
 use somersault_model::{EventTime, Millis};
 use std::fmt;
 
-/// How far ahead of the clock the first time of a stream may lie: a hundred years.
+/// The distance by which the first time of a stream may lie ahead of the clock: a hundred years.
 const FIRST_AHEAD: Millis = Millis(36_525 * 86_400_000);
 
 /// Limits on what one input may do to streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// How far a time may lie ahead of both the stream's newest time and the clock, where the
-    /// stream's declaration does not say it (AHEAD). `None`, without a clock, means no limit.
+    /// The distance by which a time may lie ahead of both the stream's newest time and the clock,
+    /// where the stream's declaration does not set it (AHEAD). `None`, without a clock, means no
+    /// limit.
     pub ahead: Option<Millis>,
-    /// How many closes of one query a push or an advance may make due.
+    /// The number of closes of one query that a push or an advance may make due.
     pub closes_at_once: u64,
 }
 

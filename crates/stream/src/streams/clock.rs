@@ -25,8 +25,8 @@ pub struct StreamClock {
     declaration: Arc<CreateStream>,
     /// The query whose answers are its statements.
     derived_by: Option<String>,
-    /// How far ahead a time may lie where the declaration does not say it, in milliseconds;
-    /// negative for any time.
+    /// The limit on times ahead, in milliseconds, where the declaration does not set it; negative
+    /// for no limit.
     default_ahead: AtomicI64,
     watermark: Time,
     /// The newest of the sources' times.
@@ -37,7 +37,7 @@ pub struct StreamClock {
     budget: BudgetUse,
 }
 
-/// How much of its BUDGET a stream uses.
+/// The part of its BUDGET that a stream uses.
 #[derive(Debug, Default)]
 struct BudgetUse {
     /// The statements in open batches and in slices that are not retired.
@@ -55,7 +55,7 @@ struct BudgetUse {
 /// The refusals of pushes for lack of room.
 #[derive(Debug, Default)]
 struct BudgetRefusals {
-    /// What holds the stream's slices, and what helps.
+    /// The holder of the stream's slices, and the remedy.
     reason: String,
     /// The refusal, if a stream that this one feeds is full.
     below: Option<Refusal>,
@@ -100,7 +100,7 @@ impl StreamClock {
         &self.declaration
     }
 
-    /// What an interner must know about the stream.
+    /// The terms of the stream for an interner.
     pub fn terms(&self) -> &StreamTerms {
         &self.terms
     }
@@ -128,7 +128,7 @@ impl StreamClock {
         newest.max(self.watermark())
     }
 
-    /// How far ahead a time may lie.
+    /// The limit on times that lie ahead.
     pub(crate) fn ahead_limit(&self) -> Option<Millis> {
         match self.declaration.ahead {
             AheadLimit::Default => {
@@ -148,8 +148,8 @@ impl StreamClock {
         self.declaration.time == TimeDomain::Arrival
     }
 
-    /// How far back statements may be. 0 for an ARRIVAL TIME stream: its times are the clock's,
-    /// made to go forward.
+    /// The span by which statements may go back. 0 for an ARRIVAL TIME stream: its times are the
+    /// clock's, made to go forward.
     pub(crate) fn lateness(&self) -> Millis {
         if self.is_arrival_time() {
             Millis(0)

@@ -262,7 +262,7 @@ impl StreamHome {
     }
 }
 
-/// What waits for a cut.
+/// The parts that wait for a cut.
 impl StreamHome {
     /// Whether effects wait that need an SN of their own.
     pub(crate) fn has_effects(&self) -> bool {

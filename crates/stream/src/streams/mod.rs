@@ -35,9 +35,9 @@ pub(crate) struct Streams {
     is_derived_dropped: bool,
 }
 
-/// What the planner knows of the needs of streams.
+/// The planner's knowledge of the needs of streams.
 pub(crate) trait StreamNeeds {
-    /// What windows and firings still need of a stream.
+    /// The batches of a stream that windows and firings still need.
     fn needs_of(&self, uid: StreamUid) -> Needs;
 
     /// Says what holds a stream's slices, and what helps.

@@ -1,14 +1,14 @@
-//! How many statements of a stream's past are kept, and from which batch on: numbers alone, the
-//! slices are elsewhere.
+//! The retained past of a stream: the number of its statements, and its first batch. Only numbers
+//! are kept here; the slices are elsewhere.
 //!
-//! Before changing anything here: `from` moves only when a plan record is applied, because what a
-//! window may see must follow from the log alone. What is physically still there (`retired_below`)
-//! also depends on how fast firings are.
+//! Before changing anything here: `from` moves only when a plan record is applied, because the
+//! content of a window must follow from the log alone. The slices that still exist
+//! (`retired_below`) also depend on the pace of firings.
 
 use somersault_model::{BatchNumber, EventTime};
 use std::collections::BTreeMap;
 
-/// What windows and firings still need of a stream.
+/// The batches of a stream that windows and firings still need.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     /// The time from which the next close of some group needs it.
@@ -34,8 +34,8 @@ impl Needs {
 /// The kept past of a stream.
 #[derive(Debug)]
 pub(super) struct Retention {
-    /// How many statements each batch that is open, or whose slice is not retired, holds; empty
-    /// ones are not listed.
+    /// The number of statements that each batch that is open, or whose slice is not retired, holds;
+    /// empty ones are not listed.
     held: BTreeMap<BatchNumber, u64>,
     /// The sum of `held`.
     statements: u64,
@@ -99,7 +99,7 @@ impl Retention {
         held.next_back().map(|(batch, _)| *batch)
     }
 
-    /// How many statements the batches from this one on hold.
+    /// The number of statements in the batches from this one on.
     pub(super) fn statements_from(&self, batch: BatchNumber) -> u64 {
         self.held.range(batch..).map(|(_, count)| count).sum()
     }

@@ -36,7 +36,7 @@ impl Time {
     }
 }
 
-/// What every thread may know of a source.
+/// The part of a source that every thread may read.
 #[derive(Debug)]
 pub(crate) struct SourceClock {
     name: Box<str>,

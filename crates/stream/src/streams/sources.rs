@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub(super) struct Sources {
     /// The sequence numbers of each source's pushes.
     taken: BTreeMap<String, TakenNumbers>,
-    /// How many sources are at each time.
+    /// The number of sources that are at each time.
     times: BTreeMap<EventTime, usize>,
     /// Pushes so far; names the blank nodes of those that have no sequence number.
     pushes: u64,

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 pub(crate) struct StatementCount {
     /// Each closed batch that is not empty, with the number of its first statement.
     batches: VecDeque<(BatchNumber, u64)>,
-    /// How many statements all closed batches have had.
+    /// The number of statements that all closed batches have had.
     closed: u64,
 }
 
@@ -52,7 +52,7 @@ impl StatementCount {
         self.batches.front().map(|(batch, _)| *batch)
     }
 
-    /// How many statements the batches before this one have had.
+    /// The number of statements that the batches before this one have had.
     fn before(&self, batch: BatchNumber) -> u64 {
         let at = self.batches.partition_point(|(other, _)| *other < batch);
         self.batches
@@ -75,7 +75,7 @@ impl StatementCount {
         ))
     }
 
-    /// How many closes a window with this STEP has at the end of a batch.
+    /// The number of closes that a window with this STEP has at the end of a batch.
     pub(crate) fn closes_at(&self, batch: BatchNumber, step: u64) -> u64 {
         self.before(batch.next()) / step - self.before(batch) / step
     }

@@ -1,7 +1,8 @@
-//! One declared stream: a clock, sources, open batches, and which of its past is still needed.
+//! One declared stream: a clock, sources, open batches, and the part of its past that is still
+//! needed.
 //!
 //! Before changing anything here: the watermark never goes back (VT-1), and a batch is closed once
-//! the watermark has passed the batch's end. What a window may see follows from the log alone, so
+//! the watermark has passed the batch's end. The content of windows follows from the log alone, so
 //! it moves only when a plan record is applied.
 
 use super::adaptor::{Classifier, Interner, StreamTerms, TooLate};
@@ -39,7 +40,7 @@ pub(super) struct PushEffects {
     pub(super) facts: Vec<Mutation>,
 }
 
-/// How far a stream has come, besides its watermark.
+/// The progress of a stream, besides its watermark.
 #[derive(Debug, Default)]
 struct Progress {
     /// Its first time: that of its first statement or advance. No statement before it has been
@@ -56,7 +57,7 @@ struct Progress {
     amended_from: Option<EventTime>,
 }
 
-/// What a stream has counted, over all its lives.
+/// The counts of a stream, over all its lives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StreamTotals {
     /// Statements that were taken.
@@ -69,7 +70,7 @@ pub(crate) struct StreamTotals {
     pub(crate) batches: u64,
 }
 
-/// What a stream is created from.
+/// The parts from which a stream is created.
 pub(crate) struct NewStream<'n> {
     pub(crate) uid: StreamUid,
     pub(crate) declaration: Arc<CreateStream>,
@@ -78,11 +79,11 @@ pub(crate) struct NewStream<'n> {
     pub(crate) derived: Option<NewDerived<'n>>,
 }
 
-/// What is particular to a derived stream.
+/// The additional parts of a derived stream.
 pub(crate) struct NewDerived<'n> {
     /// The query whose answers are its statements, with its name.
     pub(crate) by: (QueryUid, &'n str),
-    /// How far back its closed batches may still be amended; `None` if they may not.
+    /// The span by which its closed batches may still be amended; `None` if they may not.
     pub(crate) within: Option<Millis>,
 }
 
@@ -91,7 +92,7 @@ pub(crate) struct NewDerived<'n> {
 pub(crate) struct Stream {
     clock: Arc<StreamClock>,
     namespace: Option<String>,
-    /// How far back closed batches may still be amended; `None` if they may not.
+    /// The span by which closed batches may still be amended; `None` if they may not.
     within: Option<Millis>,
     /// The query whose answers are its statements.
     derived_by: Option<QueryUid>,
@@ -168,9 +169,9 @@ impl Stream {
     }
 }
 
-/// What it is, and how far it has come.
+/// Its identity and its progress.
 impl Stream {
-    /// What every thread may know of the stream.
+    /// The clock of the stream, which every thread may read.
     pub(crate) fn clock(&self) -> &Arc<StreamClock> {
         &self.clock
     }
@@ -192,7 +193,7 @@ impl Stream {
         self.clock.iri()
     }
 
-    /// How far back closed batches may still be amended; `None` if they may not.
+    /// The span by which closed batches may still be amended; `None` if they may not.
     pub(crate) fn within(&self) -> Option<Millis> {
         self.within
     }
@@ -392,7 +393,7 @@ impl Stream {
         false
     }
 
-    /// What an interner must know about the stream.
+    /// The terms of the stream for an interner.
     pub(crate) fn terms(&self) -> StreamTerms {
         self.clock.terms().clone()
     }
@@ -543,7 +544,7 @@ impl Stream {
     }
 }
 
-/// What is kept.
+/// Its retained past.
 impl Stream {
     /// The first batch that a newly registered window may see.
     pub(crate) fn retained_from(&self) -> BatchNumber {
