@@ -60,7 +60,7 @@ pub struct QueryMetrics {
 }
 
 /// Records durations in steps of 100 ns, to 1 part in 100. It allocates with the first duration,
-/// and only as much as the longest needs.
+/// and only as much as the longest needs, unless it was made by [`Recorder::with_all_room`].
 #[derive(Default)]
 pub struct Recorder {
     histogram: Option<Histogram<u32>>,
@@ -119,6 +119,15 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
+    /// A recorder that never allocates again, some 15 kB in size.
+    pub fn with_all_room() -> Recorder {
+        let histogram = Histogram::new_with_max(LONGEST_STEPS, 2);
+        Recorder {
+            histogram: Some(histogram.expect("the histogram allows the bound and the precision")),
+            sum: Duration::ZERO,
+        }
+    }
+
     /// Adds a duration.
     pub fn record(&mut self, duration: Duration) {
         let steps = (duration.as_nanos() / 100).min(u128::from(LONGEST_STEPS)) as u64;
@@ -221,6 +230,17 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recorder_with_all_room_keeps_its_size() {
+        let mut recorder = Recorder::with_all_room();
+        let room = recorder.histogram().distinct_values();
+        for seconds in [0, 1, 3_599, 100_000] {
+            recorder.record(Duration::from_secs(seconds));
+        }
+        assert_eq!(recorder.histogram().distinct_values(), room);
+        assert_eq!(recorder.latency().count, 4);
+    }
 
     #[test]
     fn durations_of_any_length_are_recorded_and_take_memory_only_then() {
