@@ -22,7 +22,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server: SPARQL, streams and continuous queries over HTTP
     #[command(
-        after_help = "Examples:\n  somersault serve                                  in memory, on 127.0.0.1:7878\n  somersault serve --data ./data --workers 2        durable: what is acknowledged survives a crash"
+        after_help = "Examples:\n  somersault serve                                  in memory, on 127.0.0.1:7878\n  somersault serve --data ./data --workers 2        durable: acknowledged data survives a crash"
     )]
     Serve(ServeArgs),
     /// Load RDF files into a server's stored graph, or into a data folder
@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Print a continuous query's answers as they come
     #[command(
-        after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA lost connection is made again and continues where it was. Exit codes: 0 the count was reached or the query was dropped, 1 the server refused or could not be reached."
+        after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA lost connection is opened again, and continues where it stopped. Exit codes: 0 the count was reached or the query was dropped, 1 the server refused or could not be reached."
     )]
     Subscribe(SubscribeArgs),
     /// Drop a continuous query, or a stream that no query windows
@@ -71,7 +71,7 @@ pub(crate) enum Command {
     /// Stop a continuous query until it is resumed
     #[command(after_help = "Example:\n  somersault pause trending --server http://127.0.0.1:7878")]
     Pause(QueryNameArgs),
-    /// Resume a paused query; closes that passed during the pause are not made up for
+    /// Resume a paused query; closes that passed during the pause are not answered later
     #[command(after_help = "Example:\n  somersault resume trending --server http://127.0.0.1:7878")]
     Resume(QueryNameArgs),
     /// Advance the time of streams: nothing earlier will come, so closes become due
@@ -134,16 +134,16 @@ pub(crate) struct Text {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Folder of the log; without it everything is in memory and lost at the end
+    /// Folder of the data; without it all data is in memory, and lost when the server stops
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Address to listen on; name another one to be reached from other machines
+    /// Address to listen on; other machines reach the server only on another address than loopback
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) listen: String,
     /// Shards, each written by one worker
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,
-    /// Threads that answer queries; by default as many as there are cores
+    /// Threads that answer queries; by default one for each core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) query_threads: Option<u16>,
     /// Namespace of bare names in the paper's dialect
@@ -155,34 +155,33 @@ pub(crate) struct ServeArgs {
     /// Longest time one firing of a continuous query may take, in milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) firing_time_ms: Option<u64>,
-    /// Longest time between two snapshots while statements wait to become visible, in milliseconds:
-    /// a smaller value shows one-shot queries newer data, a larger one leaves more of the processor
-    /// to injection
+    /// Longest time between two snapshots while statements wait to become visible, in milliseconds.
+    /// A smaller value shows one-shot queries newer data, a larger one costs less processor time
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) freshness_ms: u64,
-    /// Distance by which an event time may lie ahead of both its stream's newest time and the
-    /// clock, in milliseconds, where the stream's declaration has no AHEAD; a day if not given
+    /// How far an event time may lie ahead of both its stream's newest time and the clock, in
+    /// milliseconds, for streams declared without AHEAD; a day if not given
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time_ahead_ms: Option<u64>,
     /// Number of closes of one continuous query that a push or an advance may make due; 100000 if
     /// not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) closes_at_once: Option<u64>,
-    /// Most rows that one answer may have
+    /// Maximum number of rows of one answer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) result_rows: Option<u64>,
     /// Largest body of a request, in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) body_bytes: Option<u64>,
-    /// Origin whose web pages may use the server, `*` for any; may be repeated
+    /// Origin whose web pages may use the server, or `*` for any; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = values::origin)]
     pub(crate) cors: Vec<String>,
     /// The server's URL as clients see it, behind a proxy; requests for its host are answered
     #[arg(long, value_name = "URL", value_parser = values::public_url)]
     pub(crate) public_url: Option<String>,
-    /// Host, NAME or NAME:PORT, that requests may name; may be repeated. On a loopback address the
-    /// server answers for these, for the host of --public-url and for loopback names; on others for
-    /// all hosts until one is named
+    /// Host, NAME or NAME:PORT, for which the server answers; may be repeated. A server on a
+    /// loopback address answers for these, for the host of --public-url and for loopback names; any
+    /// other server answers for all hosts until one is given
     #[arg(long, value_name = "HOST")]
     pub(crate) allowed_host: Vec<String>,
     /// Let SERVICE and LOAD fetch from other machines
@@ -197,7 +196,7 @@ pub(crate) struct LoadArgs {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Graph that takes statements of the default graph
+    /// Graph for the statements of the default graph
     #[arg(long, value_name = "IRI")]
     pub(crate) graph: Option<String>,
 }
@@ -246,17 +245,16 @@ pub(crate) struct RegisterArgs {
     /// RESUME
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The files hold many queries, a line {"name": …, "query": …} each; .gz and .zst too
+    /// The files hold one query a line, as {"name": …, "query": …}; .gz and .zst too
     #[arg(long, conflicts_with_all = ["name", "replace"])]
     pub(crate) batch: bool,
     /// Replace the query of the same name, if there is one; no close is lost between the two
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Name of the query, when the text gives none
+    /// Name of the query, if the text gives none
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Namespace of bare names, which must be that of the server; needed for streams with bare
-    /// names
+    /// Namespace of bare names, the same as the server's; needed for streams with bare names
     #[arg(long, value_name = "IRI", value_parser = values::iri)]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
@@ -306,7 +304,7 @@ pub(crate) struct SubscribeArgs {
     /// Begin with the next firing, not with the oldest that is kept
     #[arg(long, conflicts_with = "after")]
     pub(crate) from_now: bool,
-    /// Seconds for which to try to reach a server that does not answer
+    /// Seconds after which to give up a server that does not answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) retry: u64,
     /// Stop after this number of firings
@@ -353,7 +351,7 @@ pub(crate) struct AdvanceArgs {
     /// The time: milliseconds since 1970, or a date
     #[arg(value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) to: i64,
-    /// IRIs of the streams; without any, all that are pushed to
+    /// IRIs of the streams; by default all streams that are pushed to
     #[arg(value_name = "STREAM")]
     pub(crate) streams: Vec<String>,
     #[command(flatten)]
@@ -364,13 +362,13 @@ pub(crate) struct AdvanceArgs {
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// This named graph alone
+    /// Only this named graph
     #[arg(long, value_name = "IRI")]
     pub(crate) graph: Option<String>,
-    /// The default graph alone
+    /// Only the default graph
     #[arg(long, conflicts_with = "graph")]
     pub(crate) default: bool,
-    /// Format; by default that of the ending of --output, or nq
+    /// Format; by default that of the extension of --output, or nq
     #[arg(long, value_enum)]
     format: Option<GraphFormat>,
     /// Output file; standard output by default
@@ -409,7 +407,7 @@ pub(crate) struct ReplayArgs {
     /// 1 is real time, 10 is ten times as fast, max does not wait
     #[arg(long, value_enum, default_value_t = Speed::Max)]
     pub(crate) speed: Speed,
-    /// Stop here: statements from this event time on are not fed; milliseconds since 1970, or a
+    /// Stop at this event time, and feed no statement from it on: milliseconds since 1970, or a
     /// date
     #[arg(long, value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) until: Option<i64>,
@@ -469,7 +467,7 @@ pub(crate) struct DemoArgs {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Address of the HTTP server that answers meanwhile
+    /// Address of the demo's HTTP server
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) listen: String,
     /// Shards, each written by one worker

@@ -170,11 +170,11 @@ impl Client {
         if cut_off {
             // A server that refuses a body closes while it is still being sent.
             return CliError::Failed(format!(
-                "the server at {base} hung up while the data was being sent: it may be more than the server takes at once (serve --body-bytes); load large files into a data folder (load --data) or in parts"
+                "the server at {base} closed the connection while the data was being sent: the data may exceed the server's limit (serve --body-bytes); load large files into a data folder (load --data) or in parts"
             ));
         }
         CliError::Unreachable(format!(
-            "no answer from the server at {base}: {error}; is it running (somersault serve)? Another one is named with --server URL or {SERVER_VARIABLE}"
+            "no answer from the server at {base}: {error}; is it running (somersault serve)? Name another server with --server URL or {SERVER_VARIABLE}"
         ))
     }
 

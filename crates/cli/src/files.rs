@@ -54,7 +54,7 @@ pub(crate) fn open(path: &Path, bar: &ProgressBar) -> Result<Input, CliError> {
 pub(crate) fn rdf_format(stem: &Path) -> Result<RdfFormat, CliError> {
     stem.extension().and_then(|ending| ending.to_str()).and_then(RdfFormat::from_extension).ok_or_else(|| {
         CliError::Usage(format!(
-            "the ending of {} names no RDF syntax; known are .nt, .nq, .ttl, .trig, .rdf, .xml, .jsonld and .n3, each also with .gz or .zst",
+            "the extension of {} names no RDF syntax; known are .nt, .nq, .ttl, .trig, .rdf, .xml, .jsonld and .n3, each also with .gz or .zst",
             stem.display()
         ))
     })
@@ -83,7 +83,7 @@ pub(crate) fn refuse_empty_json(
         .is_none()
     {
         return Err(CliError::Failed(format!(
-            "{} yields no statement, so that nothing was loaded: JSON becomes RDF by an \"@context\" that gives its members IRIs (JSON-LD); add one",
+            "{} holds no statement, so nothing was loaded: JSON becomes RDF only by an \"@context\" that gives its members IRIs (JSON-LD); add one",
             path.display()
         )));
     }

@@ -9,7 +9,7 @@ pub(crate) fn instant(text: &str) -> Result<i64, String> {
     (text.parse().ok())
         .or_else(|| somersault_server::parse_rfc3339(text))
         .ok_or_else(|| {
-            "milliseconds since 1970, or a date such as 2026-01-01T00:00:00Z, are needed".to_owned()
+            "expected milliseconds since 1970, or a date such as 2026-01-01T00:00:00Z".to_owned()
         })
 }
 

@@ -6,13 +6,13 @@ use oxrdf::NamedNode;
 pub(crate) fn iri(text: &str) -> Result<String, String> {
     NamedNode::new(text)
         .map(NamedNode::into_string)
-        .map_err(|error| format!("an absolute IRI such as http://example.org/ is needed ({error})"))
+        .map_err(|error| format!("expected an absolute IRI such as http://example.org/ ({error})"))
 }
 
 /// The server's own URL: paths are put behind it, so it ends with its host, its port or a path of
 /// its own.
 pub(crate) fn public_url(text: &str) -> Result<String, String> {
-    let wanted = "a URL such as https://graph.example.org is needed";
+    let wanted = "expected a URL such as https://graph.example.org";
     let rest = web_address(text).ok_or(wanted)?;
     if rest.contains(['?', '#']) {
         return Err(format!("{wanted}, without ? and #"));
@@ -26,7 +26,7 @@ pub(crate) fn origin(text: &str) -> Result<String, String> {
     if text == "*" || (is_origin && iri(text).is_ok()) {
         return Ok(text.to_owned());
     }
-    Err("an origin such as https://console.example.org, without a path, or * is needed".to_owned())
+    Err("expected an origin such as https://console.example.org, without a path, or *".to_owned())
 }
 
 /// What follows the scheme, where that is one of the web and a host follows.

@@ -81,7 +81,7 @@ impl HttpRemote {
             .map_err(|error| format!("The answer of {url} broke off: {error}."))?;
         if bytes.len() as u64 > self.answer_bytes {
             return Err(format!(
-                "The answer of {url} is larger than {} bytes, the most that is read.",
+                "The answer of {url} is larger than {} bytes, the limit.",
                 self.answer_bytes
             ));
         }
@@ -95,7 +95,7 @@ fn check_url(url: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "<{url}> cannot be reached: only http:// is spoken here. For https:// put a proxy in between."
+            "<{url}> cannot be reached: only http:// is supported. For https:// put a proxy in between."
         ))
     }
 }
@@ -111,7 +111,7 @@ impl Remote for HttpRemote {
             .send(query);
         let (media_type, bytes) = self.read(endpoint, answer)?;
         let format = QueryResultsFormat::from_media_type(&media_type).ok_or_else(|| {
-            format!("{endpoint} answered as {media_type}, which is no format of SPARQL results.")
+            format!("{endpoint} answered as {media_type}, which is not a format of SPARQL results.")
         })?;
         let broken = |error: &dyn std::fmt::Display| {
             format!("The answer of {endpoint} cannot be read: {error}.")
@@ -122,7 +122,7 @@ impl Remote for HttpRemote {
             .map_err(|error| broken(&error))?;
         let ReaderQueryResultsParserOutput::Solutions(solutions) = parsed else {
             return Err(format!(
-                "{endpoint} answered with a boolean where solutions were asked for."
+                "{endpoint} answered with a boolean in place of solutions."
             ));
         };
         let variables = solutions
@@ -143,7 +143,7 @@ impl Remote for HttpRemote {
         let answer = self.agent.get(url).header(header::ACCEPT, DOCUMENTS).call();
         let (media_type, bytes) = self.read(url, answer)?;
         let format = document_format(&media_type, url).ok_or_else(|| {
-            format!("{url} came as {media_type}, which is no format of RDF that is read here.")
+            format!("{url} was sent as {media_type}, which is not a supported format of RDF.")
         })?;
         nesting::check(&bytes, format).map_err(|error| format!("{url}: {error}"))?;
         RdfParser::from_format(format)

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
-/// How long an export from a data folder may take, for which nobody else waits.
+/// Time limit of an export from a data folder, which no other client uses.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Writes the graphs to a file or to standard output.

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RegisterArgs) -> Result<(), CliError> {
         .count();
     if args.name.is_some() && queries != 1 {
         return Err(CliError::Usage(format!(
-            "--name names one query, and the files hold {queries}; register that one alone"
+            "--name names one query, but the files hold {queries}; register one of them at a time"
         )));
     }
     for (path, statements) in &files {

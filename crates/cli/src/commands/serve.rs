@@ -33,14 +33,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     };
     if let Some(folder) = &args.data {
         eprintln!(
-            "opening {}; {address} answers /health meanwhile",
+            "opening {}; /health at {address} shows the progress",
             folder.display()
         );
     }
     let engine = runtime.block_on(open(config, &listener))?;
     if !address.ip().is_loopback() {
         eprintln!(
-            "somersault: {address} is not loopback, and the server knows no passwords: every client that reaches it may read and write"
+            "somersault: {address} is not a loopback address, and the server knows no passwords: any client that reaches it can read and write"
         );
     }
     let served = runtime.block_on(async {

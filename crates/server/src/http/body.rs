@@ -33,7 +33,7 @@ impl Budget {
 
     fn take(&self, grains: u32) -> ApiResult<OwnedSemaphorePermit> {
         Arc::clone(&self.0).try_acquire_many_owned(grains).map_err(|_| {
-            ApiError::busy("The request bodies that this server is reading fill its memory for them. Try again in a second, or send smaller bodies.", 1)
+            ApiError::busy("The request bodies that this server is reading use up its memory for bodies. Try again in a second, or send smaller bodies.", 1)
         })
     }
 }
@@ -61,7 +61,7 @@ impl BodyBytes {
         let text = std::str::from_utf8(&self.bytes);
         text.map(crate::http::text::without_mark).map_err(|error| {
             let (line, column) = crate::http::text::place(&self.bytes[..error.valid_up_to()]);
-            ApiError::bad_request("bad_encoding", format!("The body is not UTF-8: line {line}, column {column} holds a byte that cannot be. Convert it to UTF-8."))
+            ApiError::bad_request("bad_encoding", format!("The body is not UTF-8: line {line}, column {column} holds an invalid byte. Convert it to UTF-8."))
                 .at(line, column)
         })
     }
@@ -173,7 +173,7 @@ fn too_large(limit: u64, declared: Option<u64>) -> ApiError {
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
-        format!("The body may have {limit} bytes and has {size}. Send it in parts, or start the server with a larger --body-bytes."),
+        format!("The body may have at most {limit} bytes, and has {size}. Send it in parts, or start the server with a larger --body-bytes."),
     )
     .detail("limit_bytes", limit)
 }
@@ -244,7 +244,7 @@ pub(crate) fn unsupported(given: Option<&str>, supported: &[&str]) -> ApiError {
     ApiError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_media_type",
-        format!("{found} Set Content-Type to what the body is, one of those in \"supported\"."),
+        format!("{found} Set Content-Type to the type of the body, one of those in \"supported\"."),
     )
     .detail("supported", supported.to_vec())
 }

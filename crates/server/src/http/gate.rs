@@ -93,11 +93,11 @@ impl Gate {
 
     async fn enter(&self, lane: Lane) -> ApiResult<OwnedSemaphorePermit> {
         let (lane, what) = match lane {
-            Lane::Query => (&self.queries, "queries are running or waiting"),
-            Lane::Write => (&self.writes, "pushes and updates are waiting for the disk"),
+            Lane::Query => (&self.queries, "queries is running or waiting"),
+            Lane::Write => (&self.writes, "pushes and updates is waiting for the disk"),
             Lane::Control => (
                 &self.control,
-                "registrations and status requests are waiting",
+                "registrations and status requests is waiting",
             ),
         };
         if let Ok(permit) = Arc::clone(lane).try_acquire_owned() {
@@ -107,7 +107,7 @@ impl Gate {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_closed)) => Err(ApiError::busy("The server is stopping.", 5)),
             Err(_elapsed) => Err(ApiError::busy(
-                format!("As many {what} as this server takes at one time. Try again in a second."),
+                format!("The maximum number of {what}. Try again in a second."),
                 1,
             )),
         }

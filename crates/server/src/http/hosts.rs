@@ -286,7 +286,7 @@ fn host_of(request: &mut Request) -> ApiResult<Option<Authority>> {
         ApiError::bad_request(
             "bad_host",
             format!(
-                "The request asks for the host \"{}\", which is no name or address with a port.",
+                "The request asks for the host \"{}\", which is not a name or an address with a port.",
                 shorten(text)
             ),
         )
@@ -297,7 +297,7 @@ fn host_of(request: &mut Request) -> ApiResult<Option<Authority>> {
         None if request.version() >= Version::HTTP_11 => {
             return Err(ApiError::bad_request(
                 "bad_host",
-                "The request has no Host header, which HTTP/1.1 demands. Send one.",
+                "The request has no Host header, which HTTP/1.1 requires. Send one.",
             ));
         }
         None => None,

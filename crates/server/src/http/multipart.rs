@@ -26,7 +26,7 @@ pub(crate) fn parts<'a>(content_type: &str, body: &'a [u8]) -> ApiResult<Vec<Par
         Some(rest) => rest,
         None => {
             after_delimiter(body, &delimiter)
-                .ok_or_else(|| broken("its boundary never comes in the body"))?
+                .ok_or_else(|| broken("its boundary does not occur in the body"))?
                 .1
         }
     };

@@ -77,7 +77,7 @@ impl Accept {
             ApiError::new(
                 StatusCode::NOT_ACCEPTABLE,
                 "not_acceptable",
-                format!("None of the media types in the Accept header is one that {what} comes in. Ask for one of those in \"available\", or leave Accept out."),
+                format!("None of the media types in the Accept header is available for {what}. Ask for one of those in \"available\", or leave Accept out."),
             )
             .detail("available", available)
         })

@@ -98,7 +98,7 @@ async fn health(State(progress): State<Arc<OpenProgress>>) -> Response {
 
 async fn not_yet(State(progress): State<Arc<OpenProgress>>) -> ApiError {
     let message = format!(
-        "{} Send the request again when it is done; GET /health says how far it is.",
+        "{} Send the request again when it is done; GET /health shows the progress.",
         sentence(&progress)
     );
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "recovering", message).retry_after(PAUSE_S)

@@ -34,7 +34,7 @@ const TOLD: usize = 1000;
 fn query_of(line: &[u8]) -> Result<NewQuery, String> {
     let refuse = |what: &str| {
         format!(
-            "{what}; a line is an object with \"query\", the text, and \"name\", which may be left out where the text says it"
+            "{what}; a line is an object with \"query\", the text, and \"name\", which may be left out if the text has one"
         )
     };
     let value =
@@ -180,14 +180,14 @@ impl BrokenOff {
                 StatusCode::BAD_REQUEST,
                 "long_line",
                 format!(
-                    "Line {} is longer than {longest} bytes, which is more than any query may have: leave it out",
+                    "Line {} is longer than {longest} bytes, the limit for a query: leave it out",
                     summary.lines + 1
                 ),
             ),
         };
         let done = summary.registered;
         let message = format!(
-            "{what}. {done} queries of the lines before are registered; send all lines again, those will count as unchanged."
+            "{what}. {done} queries of the lines before it are registered; send all lines again, and these count as unchanged."
         );
         ApiError::new(status, code, message).detail("registered", done)
     }

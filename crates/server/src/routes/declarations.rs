@@ -110,7 +110,7 @@ pub(crate) fn name_of(path: &str, prefix: &str, suffix: &str) -> ApiResult<Strin
     if name.trim().is_empty() || name.len() > 2048 || name.chars().any(char::is_control) {
         return Err(ApiError::bad_request(
             "bad_name",
-            "The name in the URL must have 1 to 2048 bytes, not only blanks and no control characters. A name that is an IRI is percent-encoded, / as %2F.",
+            "The name in the URL must have 1 to 2048 bytes, with no control characters, and not only blanks. A name that is an IRI is percent-encoded, / as %2F.",
         ));
     }
     Ok(name)

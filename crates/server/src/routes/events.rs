@@ -43,7 +43,7 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
         return Err(ApiError::new(
             StatusCode::NOT_ACCEPTABLE,
             "not_acceptable",
-            "The answers of a continuous query come as text/event-stream only.",
+            "The answers of a continuous query are available as text/event-stream only.",
         )
         .detail("available", vec![EVENT_STREAM]));
     }
@@ -56,9 +56,17 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
         backlog: Some(app.backlog.clone()),
         when_slow: WhenSlow::End,
     };
-    let place = Arc::clone(&app.subscribers).try_acquire_owned().map_err(|_| {
-        ApiError::busy(format!("{} clients are subscribed already, as many as this server takes. Try again later.", app.config.subscribers), 10)
-    })?;
+    let place = Arc::clone(&app.subscribers)
+        .try_acquire_owned()
+        .map_err(|_| {
+            ApiError::busy(
+                format!(
+                    "{} clients are subscribed, the maximum of this server. Try again later.",
+                    app.config.subscribers
+                ),
+                10,
+            )
+        })?;
     let (engine, query) = (app.engine.clone(), name.clone());
     let subscription = app
         .gate
@@ -241,7 +249,7 @@ impl Feed {
         let data = json!({
             "query": self.name,
             "reason": "slow",
-            "message": "This client reads more slowly than the query fires. Reconnect with the Last-Event-ID to get what is still kept.",
+            "message": "This client reads more slowly than the query fires. Reconnect with the Last-Event-ID to get the firings that are still kept.",
             "missed": missed,
             "last_event_id": self.last_id.map(|id| id.to_string()),
         });

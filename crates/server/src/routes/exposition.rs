@@ -136,7 +136,7 @@ fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
         (
             "somersault_dictionary_reclaimed_terms_total",
             "counter",
-            "Terms that only expired timing statements used, and that have gone.",
+            "Terms that only expired timing statements used, and that were reclaimed.",
             snapshot.reclaimed_terms,
         ),
     ];
@@ -170,7 +170,7 @@ fn memory(snapshot: &MetricsSnapshot, text: &mut String) {
         text,
         "somersault_snapshots_bytes",
         "gauge",
-        "Memory of the store that is there for snapshots alone, about.",
+        "Approximate memory of the store that only old snapshots need.",
     );
     line(
         text,
@@ -206,13 +206,13 @@ fn streams(streams: &[StreamMetrics], text: &mut String) {
         (
             "somersault_stream_amended_total",
             "counter",
-            "Late statements taken, which amended closed batches (LATE AMEND).",
+            "Late statements taken into closed batches (LATE AMEND).",
             |s| Some(s.amended as f64),
         ),
         (
             "somersault_stream_batches_total",
             "counter",
-            "Batches closed that held something.",
+            "Closed batches that held statements.",
             |s| Some(s.batches as f64),
         ),
         (
@@ -230,7 +230,7 @@ fn streams(streams: &[StreamMetrics], text: &mut String) {
         (
             "somersault_stream_lag_seconds",
             "gauge",
-            "How far the visible is behind the complete.",
+            "Distance of the visible event time behind the complete one.",
             |s| s.lag_ms.map(seconds),
         ),
         (
@@ -257,12 +257,12 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
     let counters: [(&str, &str, QueryCount); 7] = [
         (
             "somersault_query_firings_total",
-            "Firings, empty ones included; of a group of queries one for each close, under the name of one of them.",
+            "Firings, including empty ones. A group of queries has one for each close, under the name of one of them.",
             |q| q.firings,
         ),
         (
             "somersault_query_executions_total",
-            "Answers to queries: those that a firing of a group gives count one by one.",
+            "Answers to queries. Each answer of a group's firing counts.",
             |q| q.executions,
         ),
         (
@@ -272,7 +272,7 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
         ),
         (
             "somersault_query_passed_in_bulk_total",
-            "Closes passed in bulk because their windows held nothing.",
+            "Closes skipped because their windows held nothing.",
             |q| q.passed_in_bulk,
         ),
         (
@@ -292,12 +292,12 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
     let gauges: [(&str, &str, QueryCount); 2] = [
         (
             "somersault_query_group_members",
-            "How many queries that differ in names and constants alone are evaluated together.",
+            "Queries that differ only in names and constants, and are evaluated together.",
             |q| q.members,
         ),
         (
             "somersault_query_kept_bytes",
-            "Memory of the answers that are kept for subscribers who come back, about.",
+            "Approximate memory of the answers kept for subscribers that reconnect.",
             |q| q.kept_bytes,
         ),
     ];
@@ -312,17 +312,17 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
     let latencies: [(&str, &str, QueryLatency); 3] = [
         (
             "somersault_query_execution_seconds",
-            "Start of a firing's execution to its answer.",
+            "Time from the start of a firing's execution to its answer.",
             |q| &q.execution,
         ),
         (
             "somersault_query_delay_seconds",
-            "The last statement that a firing needs acknowledged, to its answer.",
+            "Time from the acknowledgement of the last statement that a firing needs to its answer.",
             |q| &q.delay,
         ),
         (
             "somersault_query_waiting_seconds",
-            "What of the delay was waiting behind other queries.",
+            "The part of the delay spent waiting behind other queries.",
             |q| &q.waiting,
         ),
     ];

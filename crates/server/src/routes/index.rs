@@ -34,7 +34,7 @@ fn plain(url: &str) -> String {
     }
     let _ = write!(
         text,
-        "\n{url}/openapi.json describes all of it.\n\n  curl '{url}/query?query=ASK%7B%7D'\n"
+        "\n{url}/openapi.json describes them.\n\n  curl '{url}/query?query=ASK%7B%7D'\n"
     );
     text
 }
@@ -52,7 +52,7 @@ fn html(url: &str) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Somersault</title>\
          <style>body{{font-family:sans-serif;margin:2em}}td{{padding:.2em 1em .2em 0}}</style></head><body>\n\
          <h1>Somersault</h1>\n<p>{WHAT}</p>\n<table>\n{rows}</table>\n\
-         <p><a href=\"/openapi.json\">openapi.json</a> describes all of it. <a href=\"/health\">health</a>, \
+         <p><a href=\"/openapi.json\">openapi.json</a> describes them. <a href=\"/health\">health</a>, \
          <a href=\"/metrics\">metrics</a>, <a href=\"/streams\">streams</a>, <a href=\"/queries\">queries</a></p>\n\
          <pre>curl '{url}/query?query=ASK%7B%7D'</pre>\n</body></html>\n"
     )

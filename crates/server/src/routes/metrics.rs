@@ -41,12 +41,12 @@ fn subscribers(app: &App, subscribed: usize, text: &mut String) {
         ),
         (
             "somersault_http_subscribers_queued_bytes",
-            "Memory of firings that wait for subscribers, about; what several wait for counts once.",
+            "Approximate memory of the firings that wait for subscribers. A firing that several wait for counts once.",
             app.backlog.bytes() as f64,
         ),
         (
             "somersault_http_subscribers_written_bytes",
-            "Bytes of events that are written and that subscribers have yet to take, or may ask for.",
+            "Bytes of the texts of events that subscribers have yet to take, or may ask for.",
             app.firings.written_bytes() as f64,
         ),
     ];

@@ -180,7 +180,7 @@ impl Syntax {
                 None => Ok(Syntax::TimedLines),
                 Some(_) => Err(ApiError::bad_request(
                     "contradiction",
-                    "The body has an event time in each line, and the request gives another for all of it. Leave that out.",
+                    "The body has an event time in each line, but the request gives another for the whole body. Leave that one out.",
                 )),
             };
         }
@@ -296,7 +296,7 @@ fn timed_line(line: &[u8], number: u64) -> ApiResult<(i64, usize)> {
 fn uneven() -> ApiError {
     ApiError::bad_request(
         "bad_line",
-        "The data has not one statement in each of its lines. Write one statement a line, and a comment only in a line of its own. Nothing of the body was taken.",
+        "A line of the data does not hold exactly one statement. Write one statement a line, and comments in lines of their own. Nothing of the body was taken.",
     )
 }
 
@@ -306,7 +306,7 @@ fn within(limit: u64, statements: usize) -> ApiResult<()> {
     }
     Err(somersault::EngineError::Limit {
         which: somersault::LimitKind::PushStatements,
-        message: format!("One push may have {limit} statements and this one has more. Send it in parts, or raise the limit push_statements."),
+        message: format!("A push may have at most {limit} statements, and this one has more. Send it in parts, or raise the limit push_statements."),
     }
     .into())
 }

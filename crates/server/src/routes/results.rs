@@ -357,7 +357,7 @@ mod tests {
         let trace = Arc::new(Mutex::new(String::new()));
         let note = |what: char| {
             let trace = Arc::clone(&trace);
-            move || trace.lock().expect("nobody panicked").push(what)
+            move || trace.lock().expect("no panic").push(what)
         };
         let piece = note('p');
         let connection = Repoll::new(async move {
@@ -376,7 +376,7 @@ mod tests {
             }
             connection.await.expect("no panic");
         });
-        let trace = trace.lock().expect("nobody panicked");
+        let trace = trace.lock().expect("no panic");
         assert_eq!(trace.matches('p').count(), PIECES);
         let longest = trace.split('-').map(str::len).max();
         assert_eq!(longest, Some(PIECES_IN_A_ROW as usize), "{trace}");

@@ -66,7 +66,7 @@ pub(crate) async fn middleware(
 fn full(app: &App) -> ApiError {
     ApiError::busy(
         format!(
-            "All {} connections that this server takes at one time are in use. Try again in a second.",
+            "All {} connections of this server are in use. Try again in a second.",
             app.config.connections
         ),
         1,

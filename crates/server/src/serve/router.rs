@@ -33,7 +33,7 @@ async fn nothing_here(uri: Uri) -> ApiError {
         }
     }
     ApiError::not_found(
-        "There is nothing at this address. GET / lists what there is, GET /openapi.json describes it.",
+        "There is nothing at this address. GET / lists the addresses, and GET /openapi.json describes them.",
     )
 }
 

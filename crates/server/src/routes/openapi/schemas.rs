@@ -59,13 +59,13 @@ fn answers(all: &mut Map<String, Value>) {
         object(
             json!({
                 "error": text("What was wrong, where, and what to do, in a sentence or two."),
-                "code": text("The same in one word that does not change."),
-                "line": integer("Where in the text that was sent, from 1."),
-                "column": integer("Where in that line, in characters from 1."),
+                "code": text("A word for the kind of error, which does not change."),
+                "line": integer("The line in the text that was sent, from 1."),
+                "column": integer("The position in that line, in characters from 1."),
                 "limit": text("The limit that was reached."),
                 "limit_bytes": integer("The limit on the body."),
-                "available": json!({ "type": "array", "items": { "type": "string" }, "description": "406: the media types that there are." }),
-                "supported": json!({ "type": "array", "items": { "type": "string" }, "description": "415: the media types that are read." }),
+                "available": json!({ "type": "array", "items": { "type": "string" }, "description": "406: the available media types." }),
+                "supported": json!({ "type": "array", "items": { "type": "string" }, "description": "415: the media types that this address reads." }),
             }),
             &["line", "column", "limit", "limit_bytes", "available", "supported"],
         ),
@@ -76,7 +76,7 @@ fn answers(all: &mut Map<String, Value>) {
             json!({
                 "sn": integer("The snapshot number in which the effects are visible."),
                 "inserted": integer("Statements that were not there before."),
-                "deleted": integer("Statements that are not there any more."),
+                "deleted": integer("Statements that were removed."),
             }),
             &[],
         ),
@@ -88,7 +88,7 @@ fn answers(all: &mut Map<String, Value>) {
                 "graph": optional_text("The graph's IRI; null for the default graph."),
                 "created": flag("Whether the graph held nothing before."),
                 "inserted": integer("Statements that were not there before."),
-                "deleted": integer("Statements that are not there any more."),
+                "deleted": integer("Statements that were removed."),
                 "sn": integer("The snapshot number in which this is visible."),
             }),
             &[],
@@ -98,8 +98,8 @@ fn answers(all: &mut Map<String, Value>) {
         "Health".into(),
         object(
             json!({
-                "status": json!({ "type": "string", "enum": ["ok", "read_only", "failed", "stopping"] }),
-                "message": text("In a sentence, with the remedy where there is one."),
+                "status": json!({ "type": "string", "enum": ["ok", "read_only", "failed", "stopping", "recovering"] }),
+                "message": text("A sentence, with the remedy if there is one."),
                 "stable_sn": integer("The snapshot number that one-shot queries see."),
                 "stored_statements": integer("Statements stored, over all graphs."),
                 "version": text("The server's version."),
@@ -126,14 +126,14 @@ fn streams(all: &mut Map<String, Value>) {
                 "complete_through_ms": optional("Every statement with an earlier event time has been seen; null before the first push or advance."),
                 "stable_time_ms": optional("Event time through which it is visible."),
                 "lag_ms": optional("The difference of the two."),
-                "ahead_of_clock_ms": optional("How far complete_through_ms is ahead of the clock; null where it is not."),
+                "ahead_of_clock_ms": optional("How far complete_through_ms is ahead of the clock; null if it is not."),
                 "tuples": integer("Statements taken."),
                 "late": integer("Late statements dropped."),
                 "amended": integer("Late statements taken, which amended closed batches (LATE AMEND)."),
                 "batches": integer("Batches closed that held something."),
-                "memory_bytes": integer("What its slices take."),
-                "budget_bytes": integer("What they may take."),
-                "idle_ms": optional("After so long without data its time goes on by the clock; null is never."),
+                "memory_bytes": integer("Memory of its slices."),
+                "budget_bytes": integer("Limit on the memory of its slices."),
+                "idle_ms": optional("After this time without data the clock advances it; null is never."),
             }),
             &[],
         ),
@@ -143,7 +143,7 @@ fn streams(all: &mut Map<String, Value>) {
         object(
             json!({
                 "accepted": integer("Statements taken; 0 for a repeat."),
-                "dropped": integer("Statements that were too late and dropped, as the stream's LATE DROP says."),
+                "dropped": integer("Late statements that the stream dropped (LATE DROP)."),
                 "repeated": flag("Whether this (stream, source, sequence number) had been taken before."),
             }),
             &[],
@@ -166,14 +166,14 @@ fn streams(all: &mut Map<String, Value>) {
     all.insert(
         "Advanced".into(),
         object(
-            json!({ "sn": integer("The snapshot number in which what became due is stable.") }),
+            json!({ "sn": integer("The snapshot number in which the closes that became due are stable.") }),
             &[],
         ),
     );
     all.insert(
         "Reset".into(),
         object(
-            json!({ "dropped": integer("Statements that windows might still have seen and that are gone.") }),
+            json!({ "dropped": integer("Statements that only windows could still have shown, and that are lost.") }),
             &[],
         ),
     );
@@ -182,12 +182,12 @@ fn streams(all: &mut Map<String, Value>) {
 fn queries(all: &mut Map<String, Value>) {
     all.insert(
         "QueryList".into(),
-        object(json!({ "queries": list_of("Query"), "total": integer("How many are registered in all."), "next": optional_text("The address of the next page; null on the last.") }), &[]),
+        object(json!({ "queries": list_of("Query"), "total": integer("The number of all registered queries."), "next": optional_text("The address of the next page; null on the last.") }), &[]),
     );
     all.insert("Quantiles".into(), object(json!({ "p50": integer("Half of the firings, in microseconds."), "p99": integer("99 of 100 firings, in microseconds.") }), &[]));
     all.insert(
         "Window".into(),
-        object(json!({ "stream": text("The stream's IRI."), "window": text("What stands between its brackets, as it was understood."), "range_ms": integer("RANGE; null for a window of statements, NOW and ALL."), "step_ms": integer("STEP, where the window says one in time.") }), &[]),
+        object(json!({ "stream": text("The stream's IRI."), "window": text("The text between its brackets, as it was understood."), "range_ms": integer("RANGE; null for a window of statements, NOW and ALL."), "step_ms": integer("STEP, if the window has one in time.") }), &[]),
     );
     all.insert(
         "Reached".into(),
@@ -195,7 +195,7 @@ fn queries(all: &mut Map<String, Value>) {
             json!({
                 "stream": text("The stream's IRI."),
                 "complete_through_ms": optional("How far it is complete; null if it has no time yet."),
-                "since_ms": optional("When that last moved, by the server's clock; null if it never has."),
+                "since_ms": optional("The time of its last advance, by the server's clock; null if it never advanced."),
                 "close_ms": optional("In held_up_by: the close that waits for it; null until every stream has a time."),
             }),
             &["close_ms"],
@@ -205,9 +205,9 @@ fn queries(all: &mut Map<String, Value>) {
         "QueryGroup".into(),
         object(
             json!({
-                "queries": integer("How many queries differ in names and constants alone, this one counted."),
-                "combinations": integer("How many different combinations of constants they have."),
-                "together": flag("Whether all combinations are evaluated at once; otherwise each by itself."),
+                "queries": integer("The number of queries that differ only in names and constants, including this one."),
+                "combinations": integer("The number of different combinations of their constants."),
+                "together": flag("Whether all combinations are evaluated together; otherwise each is evaluated alone."),
             }),
             &[],
         ),
@@ -216,7 +216,7 @@ fn queries(all: &mut Map<String, Value>) {
         "NewQuery".into(),
         object(
             json!({
-                "name": text("Its name; may be left out where the text says one."),
+                "name": text("Its name; may be left out if the text has one."),
                 "query": text("Its text."),
             }),
             &["name"],
@@ -226,16 +226,16 @@ fn queries(all: &mut Map<String, Value>) {
         "BatchSummary".into(),
         object(
             json!({
-                "lines": integer("How many lines there were."),
-                "registered": integer("How many queries are new."),
-                "unchanged": integer("How many were registered before under the same name with the same text."),
-                "refused": integer("How many lines were refused."),
+                "lines": integer("The number of lines."),
+                "registered": integer("The number of new queries."),
+                "unchanged": integer("The number of queries that were registered before under the same name with the same text."),
+                "refused": integer("The number of refused lines."),
                 "errors": json!({ "type": "array", "items": object(json!({
-                    "line": integer("Which line, from 1."),
-                    "name": optional_text("The name that it gives."),
-                    "error": text("Why, in a sentence."),
+                    "line": integer("The number of the line, from 1."),
+                    "name": optional_text("The name in the line."),
+                    "error": text("The reason, in a sentence."),
                 }), &[]), "description": "The refused lines, the first 1,000 of them." }),
-                "errors_left_off": integer("How many refused lines are not listed."),
+                "errors_left_off": integer("The number of refused lines that are not listed."),
             }),
             &[],
         ),
@@ -245,30 +245,30 @@ fn queries(all: &mut Map<String, Value>) {
         object(
             json!({
                 "name": text("Its name."),
-                "uid": integer("Its number; a new registration has a new one."),
+                "uid": integer("Its number; each registration has a new one."),
                 "href": text("Its address on this server."),
-                "results": text("Where its answers can be followed."),
+                "results": text("The address of its answers."),
                 "text": text("Its text as registered."),
                 "windows": list_of("Window"),
                 "paused": flag("Whether it is paused."),
-                "group": json!({ "anyOf": [refer("QueryGroup"), { "type": "null" }], "description": "The group that it stands in; null for a query that stands alone." }),
-                "firings": integer("Firings so far, empty ones included. After a restart those that were executed since: the ones that are kept among them."),
-                "amended": integer("Firings for closes that had been answered before late statements amended their windows."),
+                "group": json!({ "anyOf": [refer("QueryGroup"), { "type": "null" }], "description": "Its group; null for a query without one." }),
+                "firings": integer("Firings so far, including empty ones. After a restart it counts the firings executed since, including those that are kept."),
+                "amended": integer("Firings for closes that were answered before, and whose windows late statements amended."),
                 "skipped": integer("Firings that were not executed because a newer one was due (ON OVERLOAD SKIP)."),
-                "derives": optional_text("The stream that its answers make (REGISTER STREAM); null for a query."),
+                "derives": optional_text("The stream that its answers fill (REGISTER STREAM); null for a query."),
                 "rows": integer("Rows in all of them."),
                 "last_close_ms": optional("The newest close that has been answered."),
                 "next_close_ms": optional("The close that it fires for next; null while it is paused or one of its streams has no time."),
                 "streams": list_of("Reached"),
-                "held_up_by": json!({ "anyOf": [refer("Reached"), { "type": "null" }], "description": "The stream that the next close waits for: the one that is furthest behind." }),
-                "passed_in_bulk": integer("Closes that were passed without a firing, after jumps in time over which its windows held nothing."),
+                "held_up_by": json!({ "anyOf": [refer("Reached"), { "type": "null" }], "description": "The stream that the next close waits for: the one furthest behind." }),
+                "passed_in_bulk": integer("Closes that were skipped without a firing, because a jump in time left their windows empty."),
                 "passed_while_paused": integer("Closes that passed while it was paused."),
                 "last_error": optional_text("The newest firing's error, if it failed."),
                 "subscribers": integer("Open event streams."),
                 "execution_us": refer("Quantiles"),
                 "delay_us": refer("Quantiles"),
                 "waiting_us": refer("Quantiles"),
-                "replaced": json!({ "anyOf": [refer("Replaced"), { "type": "null" }], "description": "In the answer to a registration with `replace` alone: the query whose place it took; null where there was none, or the same." }),
+                "replaced": json!({ "anyOf": [refer("Replaced"), { "type": "null" }], "description": "Only in the answer to a registration with `replace`: the query that was replaced; null if there was none, or the same." }),
             }),
             &["replaced"],
         ),
@@ -278,7 +278,7 @@ fn queries(all: &mut Map<String, Value>) {
         object(
             json!({
                 "uid": integer("The number that the old query had."),
-                "after_ms": optional("The old one had the closes up to this time, the new one has those after it; null while no stream of theirs has a time."),
+                "after_ms": optional("The old query answers the closes up to this time, the new one those after it; null while none of their streams has a time."),
             }),
             &[],
         ),
@@ -290,15 +290,15 @@ fn queries(all: &mut Map<String, Value>) {
                 "query": text("The query's name."),
                 "uid": integer("The query's number; a new registration has a new one."),
                 "close_ms": integer("The close; also the event's id, unless the revision or the ordinal is above 0."),
-                "revision": integer("0, and more for firings that late statements amended."),
-                "ordinal": integer("Tells firings for the same close apart; with uid, close and revision it is the firing's key."),
+                "revision": integer("0; above 0 for firings that late statements amended."),
+                "ordinal": integer("Distinguishes firings for the same close; with uid, close and revision it is the firing's key."),
                 "sn": integer("The snapshot number that it saw."),
-                "complete_from_ms": integer("The windows are complete from here on only."),
-                "execution_us": integer("Start of execution to answer."),
-                "delay_us": integer("The last statement that it needed acknowledged, to its answer."),
-                "waiting_us": integer("What of that was waiting behind other queries."),
+                "complete_from_ms": integer("The windows are complete only from here on."),
+                "execution_us": integer("From the start of execution to the answer."),
+                "delay_us": integer("From the acknowledgement of the last statement that it needed to its answer."),
+                "waiting_us": integer("The part of the delay spent waiting behind other queries."),
                 "results": json!({ "type": ["object", "string"], "description": "SPARQL 1.1 JSON results for SELECT and ASK; N-Triples in a string for CONSTRUCT and DESCRIBE." }),
-                "error": text("Instead of results: why this firing has none."),
+                "error": text("In place of results: the reason why this firing has none."),
             }),
             &["complete_from_ms", "results", "error"],
         ),
@@ -316,7 +316,7 @@ pub(super) fn parameters() -> Value {
     let path = |name: &str, description: &str| json!({ "name": name, "in": "path", "required": true, "description": description, "schema": { "type": "string" } });
     json!({
         "query": { "name": "query", "in": "query", "required": true, "description": "The SPARQL text.", "schema": string() },
-        "analyze": query("analyze", "Also run the query and show actual rows.", switch()),
+        "analyze": query("analyze", "Also runs the query, and shows actual rows.", switch()),
         "default-graph-uri": query("default-graph-uri", "A graph of the default graph; replaces the query's own dataset.", iris()),
         "named-graph-uri": query("named-graph-uri", "A named graph; replaces the query's own dataset.", iris()),
         "using-graph-uri": query("using-graph-uri", "A graph of the default graph of WHERE; the update must have no USING or WITH.", iris()),
@@ -334,12 +334,12 @@ pub(super) fn parameters() -> Value {
         "event_time_ms": query("event_time_ms", "As Event-Time-Ms.", number()),
         "source": query("source", "As Push-Source.", string()),
         "seq": query("seq", "As Push-Sequence.", number()),
-        "Last-Event-ID": header("Last-Event-ID", "Go on after the event with this id, or after the firing with this close time.", string()),
-        "lastEventId": query("lastEventId", "As Last-Event-ID, which wins.", string()),
-        "from": query("from", "Where to begin without an id: with the oldest firing that is kept, or with the next.", json!({ "type": "string", "enum": ["kept", "now"], "default": "kept" })),
+        "Last-Event-ID": header("Last-Event-ID", "Continue after the event with this id, or after the firing with this close time.", string()),
+        "lastEventId": query("lastEventId", "As Last-Event-ID, which takes precedence.", string()),
+        "from": query("from", "The beginning without an id: the oldest firing that is kept, or the next one.", json!({ "type": "string", "enum": ["kept", "now"], "default": "kept" })),
         "after": query("after", "Only queries whose names come after this one.", string()),
-        "limit": query("limit", "How many queries at the most.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 })),
-        "replace": query("replace", "Takes the place of the query of this name, if there is one.", switch()),
+        "limit": query("limit", "The maximum number of queries.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 })),
+        "replace": query("replace", "Replaces the query of this name, if there is one.", switch()),
         "empties": query("empties", "Also firings without rows.", switch()),
     })
 }
@@ -348,17 +348,17 @@ pub(super) fn errors() -> Value {
     let all = [
         (
             "400",
-            "The request is malformed, or what it says cannot be accepted; line and column where there is a text.",
+            "The request is malformed, or cannot be accepted; line and column if there is a text.",
         ),
         ("404", "There is no such stream, query or graph."),
         (
             "406",
-            "None of the media types that the client accepts is available; the list of those that are.",
+            "None of the media types that the client accepts is available; `available` lists those that are.",
         ),
         ("408", "The client stopped sending the body."),
         (
             "409",
-            "The name is taken by something else, or the state does not allow it.",
+            "The name belongs to something else, or the state does not allow it.",
         ),
         (
             "413",
@@ -366,11 +366,11 @@ pub(super) fn errors() -> Value {
         ),
         (
             "415",
-            "The body's media type is not read here; the list of those that are.",
+            "This address does not read the body's media type; `supported` lists those that it reads.",
         ),
         (
             "422",
-            "The query was understood and not answered: a limit was reached, which is named, or its evaluation failed.",
+            "The query is valid, but was not answered: it reached a limit, which is named, or its evaluation failed.",
         ),
         (
             "429",
