@@ -29,7 +29,7 @@ pub use protocol::declaration::{QueryDeclaration, Resolve, ResolveError, WindowD
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
 pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject};
 pub use protocol::input::{
-    Admission, Applied, Input, Push, PushHead, PushStatement, PushVerdict, ReadPush, Repeat, Taken,
+    Admission, Applied, Input, Push, PushHead, PushStatement, ReadPush, Repeat, Taken,
 };
 pub use protocol::refusal::{Refusal, RefusalKind};
 pub use protocol::statements::{

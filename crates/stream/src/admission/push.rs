@@ -6,12 +6,22 @@
 use super::Admitter;
 use super::due::Reach;
 use crate::protocol::firing::FiringKey;
-use crate::protocol::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
+use crate::protocol::input::{Admission, Push, PushHead, ReadPush, Repeat};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::{PushStatements, Record};
 use oxrdf::Quad;
 use somersault_log::{DerivedRecord, PushRecord, StreamStatement};
 use somersault_model::EventTime;
+
+/// The verdict on a push.
+enum PushVerdict {
+    /// It would be taken; on an ARRIVAL TIME stream, all its statements at this time.
+    Taken(Option<EventTime>),
+    /// Its (stream, source, seq) was taken before.
+    Repeat,
+    /// It has no statements.
+    Nothing,
+}
 
 impl Admitter<'_> {
     pub(super) fn admit_push(&self, push: Push) -> Result<Admission, Refusal> {
@@ -52,13 +62,8 @@ impl Admitter<'_> {
         Ok(push_record(push.head, push.received_ms, statements))
     }
 
-    /// Whether a push with these event times would be taken now. Admission checks again when the
-    /// push has its turn.
-    ///
-    /// # Errors
-    /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see
-    /// [`Refusal::about`].
-    pub(crate) fn judge_push(
+    /// Judges a push by the state, its head and its event times.
+    fn judge_push(
         &self,
         head: &PushHead,
         received_ms: i64,

@@ -17,11 +17,10 @@ use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::Output;
 use crate::protocol::declaration::{Resolve, ResolveError};
 use crate::protocol::firing::FiringKey;
-use crate::protocol::input::{Admission, Applied, Input, PushHead, PushVerdict};
+use crate::protocol::input::{Admission, Applied, Input};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::Record;
 use crate::queries::{PlannedNeeds, Queries, Registrar, Replacements};
-use crate::streams::adaptor::StreamTerms;
 use crate::streams::ahead::StreamLimits;
 use crate::streams::clock::StreamClock;
 use crate::streams::home::StreamHome;
@@ -29,7 +28,7 @@ use crate::streams::stream::NewStream;
 use cutter::{Cutter, NextCut};
 use releaser::Releaser;
 use somersault_log::{Command, CommandRecord, DeliveredRecord, PlanRecord, Position, Resolved};
-use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use somersault_model::{QueryUid, Sn, StreamUid};
 use std::sync::Arc;
 
 /// Turns inputs into records, records into SNs, and complete streams into firings.
@@ -131,26 +130,6 @@ impl Coordinator {
     /// Why it is refused, in a sentence with the place and the remedy.
     pub fn admit(&self, input: Input) -> Result<Admission, Refusal> {
         self.admitter().admit(input)
-    }
-
-    /// Whether a push with these event times would be taken now. Admission checks again when the
-    /// push has its turn.
-    ///
-    /// # Errors
-    /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see
-    /// [`Refusal::about`].
-    pub fn judge_push(
-        &self,
-        head: &PushHead,
-        received_ms: i64,
-        times: impl ExactSizeIterator<Item = Option<EventTime>> + Clone,
-    ) -> Result<PushVerdict, Refusal> {
-        self.admitter().judge_push(head, received_ms, times)
-    }
-
-    /// The terms of a stream for an interner; `None` for an unknown stream.
-    pub fn terms_of(&self, iri: &str) -> Option<StreamTerms> {
-        Some(self.home.streams().find(iri)?.terms())
     }
 
     /// The clock of a stream, which every thread may read; `None` for an unknown stream.

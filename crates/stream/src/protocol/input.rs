@@ -181,17 +181,6 @@ pub struct PushHead {
     pub seq: Option<u64>,
 }
 
-/// The verdict on a push, as far as its head and its event times allow one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PushVerdict {
-    /// It would be taken; on an ARRIVAL TIME stream, all its statements at this time.
-    Taken(Option<EventTime>),
-    /// Its (stream, source, seq) was taken before.
-    Repeat,
-    /// It has no statements.
-    Nothing,
-}
-
 /// One statement of a push.
 #[derive(Clone, Debug)]
 pub struct PushStatement {

@@ -165,13 +165,22 @@ impl Judged {
             })
             .collect();
         let now_ms = self.driver.now_ms;
-        let admission = self
-            .driver
-            .coordinator
-            .judge_push(&head, now_ms, times.iter().copied())
-            .map(drop);
+        let statements = times.iter().map(|at| PushStatement {
+            at: *at,
+            quad: statement(1, "reading"),
+        });
+        let push = Input::Push(Push {
+            stream: head.stream.clone(),
+            source: head.source.clone(),
+            seq,
+            received_ms: now_ms,
+            statements: statements.collect(),
+        });
+        let admission = self.driver.coordinator.admit(push.clone()).map(drop);
         let clock = self.clock(stream);
-        let of_clock = clock.judge(&head, now_ms, times.iter().copied());
+        let of_clock = clock
+            .judge(&head, now_ms, times.iter().copied())
+            .map_err(|it| it.about(|_| statement(1, "reading").to_string()));
         if admission != of_clock {
             let highest = self.highest.get(&(stream, source)).copied();
             let refusal = admission.clone().unwrap_err();
@@ -182,20 +191,8 @@ impl Judged {
             );
         }
         self.refused += usize::from(of_clock.is_err());
-        let statements = times.iter().map(|at| PushStatement {
-            at: *at,
-            quad: statement(1, "reading"),
-        });
-        let pushed = self.driver.input(Input::Push(Push {
-            stream: head.stream,
-            source: head.source,
-            seq,
-            received_ms: now_ms,
-            statements: statements.collect(),
-        }));
-        let refused = pushed.as_ref().err();
-        let about = admission.map_err(|it| it.about(|_| statement(1, "reading").to_string()));
-        assert_eq!(refused, about.err().as_ref());
+        let pushed = self.driver.input(push);
+        assert_eq!(pushed.as_ref().err(), admission.err().as_ref());
         if pushed.is_ok() && !times.is_empty() {
             self.last[stream] = last.max(self.last[stream]);
             if let Some(seq) = seq {
@@ -268,4 +265,27 @@ fn clocks_refuse_what_is_late_too_far_ahead_over_budget_or_derived() {
     let refusal = derived.judge(&head, 0, [Some(EventTime(1))].into_iter());
     assert!(matches!(refusal, Err(Refusal::Derived { .. })));
     assert_eq!(derived.derived_by(), Some("feeds"));
+}
+
+#[test]
+fn a_clock_knows_when_windows_need_slices_no_longer() {
+    let mut judged = Judged::new();
+    judged.driver.push(STREAMS[0], &[(10, 1)]).unwrap();
+    let many: Vec<(i64, u64)> = (0..9).map(|number| (60, number)).collect();
+    judged.driver.push(STREAMS[3], &many).unwrap();
+    judged.driver.push(STREAMS[3], &many).unwrap();
+    judged.driver.advance(&[(STREAMS[3], 100)]).unwrap();
+    judged.driver.freshness_cut().unwrap();
+    let head = PushHead {
+        stream: STREAMS[3].to_owned(),
+        source: String::new(),
+        seq: None,
+    };
+    let clock = judged.clock(3);
+    let judge = || clock.judge(&head, 0, [Some(EventTime(100)); 9].into_iter());
+    let refusal = judge().unwrap_err().to_string();
+    assert!(refusal.contains("query holds holds them"), "{refusal}");
+    // Nothing happens to the stream itself.
+    judged.driver.pause("holds");
+    assert_eq!(judge(), Ok(()));
 }
