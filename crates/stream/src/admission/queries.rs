@@ -139,7 +139,7 @@ impl Admitter<'_> {
         if !query.is_paused() {
             return Ok(Admission::Nothing);
         }
-        let resolved = self.resolved_first_close(query.uid, &query.cohort.declaration, None);
+        let resolved = self.resolved_first_close(query.uid, query.cohort.declaration(), None);
         Ok(command(
             received_ms,
             Command::ResumeQuery { name },

@@ -130,7 +130,7 @@ impl Admitter<'_> {
         while let Some(stream) = to_look_at.pop() {
             let windows = match self.deriving(&stream) {
                 _ if stream == iri => &declaration.windows,
-                Some(query) => &self.queries.get(query)?.declaration.windows,
+                Some(query) => &self.queries.get(query)?.declaration().windows,
                 None => continue,
             };
             for source in windows.iter().map(|window| window.stream.as_str()) {

@@ -8,6 +8,7 @@ use crate::protocol::status::{NamePosition, QueryStatus, StreamProgress, StreamS
 use crate::queries::{Cohort, QueryView};
 use crate::streams::stream::{STATEMENT_BYTES, Stream};
 use somersault_model::{EventTime, Millis, QueryUid};
+use std::sync::Arc;
 
 impl Coordinator {
     /// The ARRIVAL TIME streams whose time is more than `by` ahead of the clock, and by how much: a
@@ -87,14 +88,14 @@ impl Coordinator {
         let (groups, streams) = (&self.planner.groups, self.home.streams());
         let next_close = self.planner.queries.next_of(member, groups, streams);
         let (streams, waiting_for) = self.reached(cohort, next_close);
-        let counts = cohort.members.counts(member.id.slot, cohort.counts());
+        let counts = member.counts();
         QueryStatus {
             uid: member.uid,
             member: member.id,
-            group: cohort.is_shared().then(|| cohort.members.len()),
+            group: cohort.is_shared().then(|| cohort.size()),
             name: member.name.to_owned(),
             text: member.text(),
-            declaration: cohort.declaration.clone(),
+            declaration: Arc::clone(cohort.declaration()),
             next_close,
             last_close: member.last_close(),
             streams,

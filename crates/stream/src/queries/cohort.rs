@@ -39,17 +39,17 @@ impl ShapeKey {
 #[derive(Clone, Debug)]
 pub(crate) struct Cohort {
     /// The uid of its first member.
-    pub(crate) uid: QueryUid,
+    pub(super) uid: QueryUid,
     namespace: Option<String>,
     shape: Option<ShapeKey>,
-    pub(crate) declaration: Arc<QueryDeclaration>,
+    pub(super) declaration: Arc<QueryDeclaration>,
     /// For REGISTER STREAM: the derivation.
     pub(super) derives: Option<Derivation>,
     /// In the order of the text.
     windows: Vec<Window>,
-    pub(crate) members: Members,
+    pub(super) members: Members,
     /// The group for whose closes it fires; `None` while no member runs.
-    pub(crate) group: Option<GroupId>,
+    pub(super) group: Option<GroupId>,
     /// The time after which its eldest running member fires.
     pub(super) base: EventTime,
     counts: Counts,
@@ -137,6 +137,16 @@ impl Cohort {
             counts: Counts::default(),
             last_close: None,
         }
+    }
+
+    /// What its members' texts say about windows and closes.
+    pub(crate) fn declaration(&self) -> &Arc<QueryDeclaration> {
+        &self.declaration
+    }
+
+    /// The number of its members, including paused ones.
+    pub(crate) fn size(&self) -> usize {
+        self.members.len()
     }
 
     /// The stream that it derives.

@@ -28,7 +28,7 @@ use crate::protocol::status::{MemberId, NamePosition};
 use crate::streams::Streams;
 use cohort::ShapeKey;
 use hashbrown::HashTable;
-use members::PauseHistory;
+use members::{Counts, PauseHistory};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use somersault_lang::lift::Shape;
 use somersault_lang::token::have_same_tokens;
@@ -68,6 +68,12 @@ pub(crate) struct QueryView<'q> {
 impl QueryView<'_> {
     pub(crate) fn is_paused(&self) -> bool {
         self.history.paused.is_some()
+    }
+
+    /// Its share of its cohort's counts.
+    pub(crate) fn counts(&self) -> Counts {
+        let of_cohort = self.cohort.counts();
+        self.cohort.members.counts(self.id.slot, of_cohort)
     }
 
     /// The newest close that it fired for.
