@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A number that the system says of this process.
+/// A number of this process, as the system reports it.
 fn status(name: &str) -> Result<u64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -105,7 +105,7 @@ fn status(name: &str) -> Result<u64, Box<dyn Error>> {
     Ok(number.ok_or("no such line")?.parse()?)
 }
 
-/// Opens an event stream, and reads no further than to its first bytes.
+/// Opens an event stream, and reads only its first bytes.
 fn subscribe(address: SocketAddr) -> Result<TcpStream, Box<dyn Error>> {
     let mut socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(Duration::from_secs(60)))?;

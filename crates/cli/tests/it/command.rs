@@ -448,7 +448,7 @@ fn a_tour_through_a_server_that_restarts() {
             1,
         );
         assert!(error.contains("taken"), "{error}");
-        // Dropping the server kills it: what was acknowledged must be there again.
+        // Dropping the server kills it; all acknowledged data must be there again.
     }
     let server = Server::start(&["--data", data]);
     let at = ["--server", &server.url];
@@ -482,7 +482,7 @@ pub(crate) fn http(server: &Server, request: &str) -> String {
     answer
 }
 
-/// What `/metrics` says of this.
+/// The value of a metric.
 fn counted(server: &Server, sample: &str) -> u64 {
     let metrics = http(server, "GET /metrics");
     let line = metrics.lines().find_map(|line| line.strip_prefix(sample));
@@ -528,7 +528,7 @@ fn a_push_waits_as_long_as_the_server_asks() {
             assert!(!push.is_finished(), "it was not refused");
         }
         assert_eq!(taken(), 20);
-        // It holds what the stream is full of.
+        // This query holds the slices that fill the stream.
         let paused = http(&server, "POST /queries/waits/pause");
         assert!(paused.starts_with("HTTP/1.1 2"), "{paused}");
     });
@@ -698,8 +698,7 @@ fn a_replay_reads_declarations_by_the_parser() {
             "replay", "--stream", &stream, "--query", &query, "--create", create,
         ])
     };
-    // Behind a comment and a prefix the declaration is one all the same: its statements are
-    // absorbed.
+    // A declaration behind a comment and a prefix is applied: its statements are absorbed.
     let create = write(
         "create.sql",
         "# TIMELESS: kept;\nPREFIX u: <urn:>\nCREATE STREAM u:s TIMELESS BATCH 1s IDLE NEVER",
@@ -1001,7 +1000,7 @@ fn a_subscriber_outlives_its_server() {
         "{said}"
     );
     let server = Server::start_at(url.trim_start_matches("http://"), &["--data", data]);
-    // One subscriber goes on behind the firings that it has seen, the other gets the next one.
+    // One subscriber continues behind the firings that it has seen, the other gets the next one.
     push(&url, 3);
     assert!(answers.next().is_some_and(|line| line.contains("urn:o3")));
     assert!(patient.wait().expect("it ends").success());

@@ -1,5 +1,5 @@
-//! What a data folder survives: files that were cut, limits of the system, and a folder that goes
-//! away.
+//! Damage that a data folder survives: files that were cut, limits of the system, and a folder that
+//! is deleted.
 
 use crate::command::{Server, fails, http, succeeds};
 use std::fs;
@@ -101,7 +101,7 @@ fn commands_that_read_change_nothing_in_the_folder() {
     assert!(said.contains("true"), "{said}");
     succeeds(&["explain", "ASK { ?s ?p ?o }", "--data", &data]);
     assert_eq!(contents(&data), before);
-    // Nor do they make what is missing, or take the end away that a crash left.
+    // They neither create missing files nor remove the torn end that a crash left.
     fs::remove_file(Path::new(&data).join("LOCK")).unwrap();
     let first = Path::new(&data).join(FIRST);
     let mut torn = fs::read(&first).unwrap();

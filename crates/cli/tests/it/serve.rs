@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// A server ends in order; one that was started to outlive its terminal, as this test may be, goes
-/// on.
+/// A server ends in order at SIGHUP, unless it was started to outlive its terminal, as this test
+/// may be.
 #[test]
 fn a_hangup_ends_a_server_in_order() {
     let mut process = Command::new(env!("CARGO_BIN_EXE_somersault"))

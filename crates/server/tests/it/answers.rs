@@ -1,5 +1,5 @@
-//! What answers and executions may cost, and what reaches out of the server: limits, large answers,
-//! formats that cannot hold an answer, SERVICE and LOAD.
+//! The cost of answers, and the server as a client: limits, large answers, formats that cannot
+//! express an answer, SERVICE and LOAD.
 
 use crate::server::{TestServer, encode, engine_config};
 use somersault_server::ServerConfig;
@@ -38,7 +38,7 @@ fn a_large_answer_is_sent_in_pieces_and_whole() {
         .expect(200);
     assert!(graph.complete);
     assert_eq!(graph.text().lines().count(), 30_000);
-    // A client that goes away in the middle of an answer takes nothing with it.
+    // A client that disconnects in the middle of an answer leaves nothing occupied.
     for _ in 0..3 {
         let socket = crate::client::connect(server.address());
         let bytes = crate::client::request_bytes("GET", "/store?default", &[], None);
@@ -171,7 +171,7 @@ fn a_long_answer_in_xml_is_whole_or_refused() {
         let row = |n: usize| format!("<http://e/s{n}> <http://e/p> \"{long}{n}\" .");
         (from..from + 4_000).map(row).collect()
     };
-    // More than one piece, then more than is written before the first is sent.
+    // First an answer of several pieces, then one longer than the part written before sending.
     let path = format!("/query?query={}", encode("SELECT * { ?s ?p ?o }"));
     let ask = || server.get_as(&path, "application/sparql-results+xml");
     for (batches, count) in [(0..1, 4_000), (1..8, 32_000)] {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Nothing in these tests takes longer; a hang becomes a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns when something holds that others bring about.
+/// Waits until a condition holds that other threads bring about.
 #[track_caller]
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
@@ -214,7 +214,7 @@ impl Event {
 pub(crate) struct Events {
     reader: BufReader<TcpStream>,
     buffer: Vec<u8>,
-    /// So far the buffer holds no end of a block.
+    /// The buffer has no end of a block before this position.
     searched: usize,
     pub(crate) status: u16,
 }

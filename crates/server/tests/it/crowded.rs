@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 const QUERY: &str = "application/sparql-query";
-/// Takes until its client hangs up.
+/// Runs until its client disconnects.
 const HEAVY: &str = "SELECT (COUNT(*) AS ?n) { ?a ?p ?x . ?b ?p ?y . ?c ?p ?z . ?d ?p ?u FILTER(?x + ?y + ?z + ?u < 0) }";
 
 /// Asks, and leaves the answer in the socket.
@@ -25,7 +25,7 @@ fn queries_beyond_the_limit_come_again_later_and_light_ones_are_answered() {
     let mut config = engine_config();
     config.limits.query_time = Duration::from_secs(600);
     config.limits.concurrent_queries = 1;
-    // The slowest machine answers a light query within this.
+    // Even a slow machine answers a light query within this time.
     config.in_place_time = Duration::from_secs(5);
     let server = TestServer::with(config, ServerConfig::default());
     let values: String = (0..400)
@@ -42,7 +42,7 @@ fn queries_beyond_the_limit_come_again_later_and_light_ones_are_answered() {
     drop(busy);
 }
 
-/// A request of which the body is not read, and another one on the same connection.
+/// The body of the request is not read, so the connection can carry no further request.
 #[test]
 fn an_early_error_says_that_the_connection_ends() {
     let server = TestServer::start();
@@ -85,14 +85,14 @@ fn a_byte_order_mark_is_passed_over() {
     server
         .post("/query", "application/x-www-form-urlencoded", &form)
         .expect(200);
-    // It is no column of its own.
+    // The mark does not count as a column.
     let error = server.post("/query", QUERY, "\u{feff}ASQ {}");
     let error = error.expect_error(400, "syntax", &[]);
     assert_eq!(error["column"], 1);
 }
 
-/// As many connections as there may be, all of them idle: some after a request, some before one,
-/// some within its head. None of them would time out within this test.
+/// The maximum number of connections, all of them idle: some after a request, some before one, some
+/// within its head. None of them times out within this test.
 #[test]
 fn idle_connections_make_way() {
     let mut config = ServerConfig::default();
@@ -117,7 +117,7 @@ fn idle_connections_make_way() {
     }
     server.get("/health").expect(200);
     assert!(server.ask("ASK {}"));
-    // The longest idle of them went first: this one is the newest that had an answer.
+    // The longest idle ones were closed first; this one is the newest that had an answer.
     let newest = &idle[15];
     (&mut &*newest)
         .write_all(&request_bytes("GET", "/health", &[], None))
@@ -125,7 +125,7 @@ fn idle_connections_make_way() {
     read_reply(&mut BufReader::new(newest), false).expect(200);
 }
 
-/// As many connections as there may be, each in the middle of an answer.
+/// The maximum number of connections, each in the middle of an answer.
 #[test]
 fn a_server_whose_connections_are_all_in_use_says_so() {
     let mut config = ServerConfig::default();

@@ -1,5 +1,5 @@
-//! How answers reach the client: in pieces that make the whole, one after the other on one
-//! connection, at the pace of a slow reader, and not at all when nobody reads any more.
+//! The delivery of answers: pieces make the whole, answers follow each other on one connection, a
+//! slow reader sets the pace, and sending ends when the client disconnects.
 
 use crate::client::{connect, read_body, read_head, read_reply, request_bytes, until};
 use crate::server::{TestServer, encode, engine_config};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const QUERY: &str = "application/sparql-query";
 const ALL: &str = "SELECT ?s ?o { ?s <http://e/p> ?o }";
-/// More than the places for large answers.
+/// More than the large answers that are sent at one time.
 const MANY: usize = 80;
 
 /// A server with an answer of some megabytes to [`ALL`].
@@ -118,7 +118,7 @@ fn slow_readers_hold_no_pin_and_no_thread() {
     until("no pin is left", || server.engine.metrics().pins == 0);
     server.update("INSERT DATA { <http://e/new> <http://e/p> 1 }");
     assert!(server.ask("ASK { <http://e/new> <http://e/p> 1 }"));
-    // They get what was there when they asked, however late they read it.
+    // They get the state at the time of their request, however late they read it.
     for (reader, head) in readers.iter_mut().zip(heads).take(2) {
         let reply = read_body(reader, head, false);
         assert!(reply.complete);

@@ -131,8 +131,8 @@ fn an_amended_close_is_answered_again_and_has_an_id_of_its_own() {
     seconds(&server, &path, 3, 4);
     assert_eq!(events.firing()["close_ms"], 4000);
 
-    // Who has seen the amended answer gets what came after it; who has seen the third close, the
-    // amended one too.
+    // After the amended answer come the later firings; after the third close comes the amended
+    // answer too.
     let mut after_it = server.events(RESULTS, &[("Last-Event-ID", &id)]);
     assert_eq!(after_it.firing()["close_ms"], 4000);
     let mut after_the_third = server.events(RESULTS, &[("Last-Event-ID", "3000")]);
@@ -257,7 +257,7 @@ fn dropping_a_query_sends_the_end() {
     assert_eq!(events.next(), None);
 }
 
-/// The id of an event says which query it is of: another one of its name does not go on with it.
+/// The id of an event names its query, so another query of the same name does not continue it.
 #[test]
 fn a_client_of_a_query_that_was_dropped_is_not_resumed_into_another() {
     let (server, path) = started(TestServer::start());
@@ -265,7 +265,7 @@ fn a_client_of_a_query_that_was_dropped_is_not_resumed_into_another() {
     let mut events = server.events(RESULTS, &[]);
     let last = (0..3).filter_map(|_| events.next()?.id).last();
     let last = last.expect("ids");
-    // The same query, in the place of the old one: what follows is its continuation.
+    // A replacement continues the firings of the old query.
     let other = SEEN
         .replace("?s", "?subject")
         .replace("?subject FROM", "?subject (1 AS ?s) FROM");
@@ -289,7 +289,7 @@ fn a_client_of_a_query_that_was_dropped_is_not_resumed_into_another() {
         assert_eq!(back.firing()["close_ms"], 5000);
         assert_eq!(back.firing()["close_ms"], 6000);
     }
-    // An id without a query is taken at its word.
+    // An id without a query is taken as one of this query.
     let mut back = server.events(RESULTS, &[("Last-Event-ID", "5000")]);
     assert_eq!(back.firing()["close_ms"], 6000);
 }
@@ -360,7 +360,7 @@ fn a_slow_client_is_told_and_disconnected() {
     );
 }
 
-/// What `/metrics` says of this.
+/// The value of a metric.
 fn measured(server: &TestServer, name: &str) -> u64 {
     let reply = server.get("/metrics").expect(200);
     let value = reply
@@ -371,14 +371,14 @@ fn measured(server: &TestServer, name: &str) -> u64 {
     value.trim().parse().expect("a number")
 }
 
-/// Subscribers that read nothing have the same texts wait for them, as many as fit; then each is
-/// told.
+/// The texts that wait for subscribers that do not read are shared and limited; then each
+/// subscriber is told that it is slow.
 #[test]
 fn subscribers_that_do_not_read_share_what_waits_for_them() {
     const SUBSCRIBERS: u64 = 12;
     let mut config = ServerConfig::default();
     config.subscriber_backlog_bytes = 400_000;
-    // However slow the machine is, none is cut off for reading nothing at all.
+    // No subscriber is disconnected for reading nothing, however slow the machine is.
     config.stall_timeout = Duration::from_secs(3600);
     let (server, path) = started(TestServer::with(engine_config(), config));
     let open = || server.events(&format!("{RESULTS}?from=now"), &[]);
@@ -406,8 +406,8 @@ fn subscribers_that_do_not_read_share_what_waits_for_them() {
     quiet.expect("slow clients hold nothing up");
     let slow = || measured(&server, "somersault_http_subscribers_slow_total ");
     until("all of them are slow", || slow() == SUBSCRIBERS);
-    // A firing's text has a megabyte, and 32 of those are kept at most: each of them is there once,
-    // and of others no more than the pieces that the sockets have not taken.
+    // A firing's text has a megabyte, and at most 32 of them are kept, each of them once. Of other
+    // texts only the pieces exist that the sockets have not taken.
     assert!(
         (1_000_000..60_000_000).contains(&most_written),
         "{most_written}"
@@ -421,15 +421,15 @@ fn subscribers_that_do_not_read_share_what_waits_for_them() {
         assert_eq!(told.event.as_deref(), Some("slow"));
         assert_eq!(reader.next().expect("the end").json()["reason"], "slow");
     }
-    // Whoever reads gets everything.
+    // A subscriber that reads gets everything.
     let mut reader = open();
     seconds(&server, &path, 40, 42);
     assert_eq!(reader.firing()["close_ms"], 41_000);
     assert_eq!(reader.firing()["close_ms"], 42_000);
 }
 
-/// The system takes little for a client that does not read, where it would take megabytes: what it
-/// took is what the client can still read before it is told.
+/// The system holds little for a client that does not read; without a limit it takes megabytes. The
+/// client can still read exactly these bytes before it is told that it is slow.
 #[cfg(target_os = "linux")]
 #[test]
 fn little_waits_in_the_system_for_a_client_that_does_not_read() {
@@ -464,11 +464,11 @@ fn little_waits_in_the_system_for_a_client_that_does_not_read() {
         .take_while(|event| event.event.is_none())
         .map(|event| event.data.len())
         .sum();
-    // One event that had begun is sent whole; without a limit the system takes several.
+    // An event that had begun is sent whole; without a limit the system takes several events.
     assert!(taken < 1_200_000, "{taken} bytes");
 }
 
-/// Events of several pieces, those of one that is too long to be kept among them, are whole.
+/// Events of several pieces are whole, including one that is too long for the cache.
 #[test]
 fn long_events_are_whole() {
     let (server, path) = started(TestServer::start());

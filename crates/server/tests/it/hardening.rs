@@ -64,8 +64,7 @@ fn a_client_that_stops_reading_is_cut_off() {
         ))
         .expect("sent");
     socket.peek(&mut [0]).expect("the answer begins");
-    // There is one connection at a time: others are refused until that of the other client has been
-    // ended.
+    // Only one connection is allowed: others are refused until that of the other client has ended.
     until("there is room again", || {
         server.get("/queries").status == 200
     });
@@ -202,7 +201,7 @@ fn pages_of_other_sites_may_neither_write_nor_read() {
     let own = ("Origin", "http://localhost");
     clear(&[own, ("Host", "localhost")]).expect(200);
     clear(&[]).expect(200);
-    // Another scheme or port is another origin; and of several origins none is believed.
+    // Another scheme or port is another origin, and several origins are refused.
     for other in [
         "https://localhost",
         "http://localhost:81",
@@ -218,7 +217,7 @@ fn pages_of_other_sites_may_neither_write_nor_read() {
     server.send("GET", "/health", &[own], None).expect(200);
 }
 
-/// A page of `evil.example` whose name the browser comes to look up as 127.0.0.1.
+/// A page of `evil.example`, a name that the browser now resolves to 127.0.0.1.
 #[test]
 fn a_name_that_was_rebound_reaches_nothing() {
     let server = TestServer::start();
@@ -234,7 +233,7 @@ fn a_name_that_was_rebound_reaches_nothing() {
     refused.expect_error(421, "misdirected", &["evil.example", "--allowed-host"]);
     let read = server.send("GET", "/store?default", &headers[..1], None);
     read.expect_error(421, "misdirected", &[]);
-    // The host of an absolute request target counts, whatever the header says.
+    // The host of an absolute request target replaces that of the header.
     let absolute = |target: &str| {
         let bytes =
             format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -344,7 +343,7 @@ fn a_host_that_lies_breaks_nothing() {
     assert_eq!(injected.status, 400);
 }
 
-/// The JSON-LD parser defines a term after those that it is made of, and recurses for that.
+/// The JSON-LD parser defines a term after the terms that it is made of, by recursion.
 #[test]
 fn a_context_of_terms_made_of_each_other_does_not_end_the_server() {
     let server = TestServer::start();
@@ -367,7 +366,7 @@ fn a_context_of_terms_made_of_each_other_does_not_end_the_server() {
     }
 }
 
-/// A body in a transfer coding that the server does not know would be taken packed.
+/// A body in an unknown transfer coding would be taken as it is, still packed.
 #[test]
 fn unknown_transfer_codings_are_refused() {
     let server = TestServer::start();

@@ -1,4 +1,4 @@
-//! The commands of `docs/http.md`, each sent as it stands there, in their order.
+//! Sends every command of `docs/http.md`, in the order of the page.
 
 use crate::client::{Events, exchange, request_bytes};
 use crate::server::{TestServer, encode};
@@ -8,7 +8,7 @@ use somersault_server::ServerConfig;
 const PAGE: &str = include_str!("../../../../docs/http.md");
 const SERVER: &str = "http://127.0.0.1:7878";
 
-/// The words of a shell command, and what its here-document holds.
+/// The words of a shell command, and its here-document.
 #[derive(Debug)]
 struct Command {
     words: Vec<String>,
@@ -60,7 +60,7 @@ fn command(text: &str) -> Command {
     Command { words, input }
 }
 
-/// What curl makes of a command: the request that it sends.
+/// The request that curl sends for a command.
 struct Sent {
     method: String,
     path: String,

@@ -108,7 +108,7 @@ fn metrics_report_snapshot_memory_and_query_groups() {
     server.send("PUT", "/store?default", &turtle, Some(values.as_bytes()));
     until("it is quiet", || retained() == 1.0);
     let quiet_bytes = bytes();
-    // Somebody looks at what there is for longer than the test takes, and hangs up at its end.
+    // A query runs for longer than the test takes, until its client disconnects.
     let heavy = "SELECT (COUNT(*) AS ?n) { ?a ?p ?x . ?b ?p ?y . ?c ?p ?z . ?d ?p ?u FILTER(?x + ?y + ?z + ?u < 0) }";
     let mut socket = connect(server.address());
     let headers = [("Content-Type", "application/sparql-query")];
@@ -218,7 +218,7 @@ fn one_connection_carries_many_requests() {
 fn stopping_finishes_running_requests_and_takes_no_new_ones() {
     let mut server = TestServer::start();
     let path = server.stream("s", "");
-    // A request whose body is still on its way when the server is asked to stop.
+    // The body of a request is still under way when the server is asked to stop.
     let body = b"1\t<http://e/a> <http://e/p> \"x\" .\n";
     let bytes = request_bytes(
         "POST",

@@ -265,7 +265,7 @@ fn a_derived_stream_is_registered_as_a_query_and_shown_as_a_stream() {
             "SELECT ?s FROM STREAM <http://e/d> [RANGE 1s STEP 1s] WHERE { ?s <http://e/q> ?o }",
         )
         .expect(201);
-    // Moves the streams that are pushed to; how far the derived one is follows.
+    // Advances the streams that are pushed to; the derived stream follows.
     let all = |to_ms: i64| {
         server
             .post(
@@ -365,7 +365,7 @@ fn many_are_registered_by_one_request() {
     other.expect_error(415, "unsupported_media_type", &["text/plain"]);
 }
 
-/// What came before is registered, whether or not it was enough to be registered at once.
+/// The lines before the break are registered, however few they are.
 #[test]
 fn a_client_that_stops_in_the_middle_of_many_is_told_how_many_there_are() {
     let mut config = ServerConfig::default();
@@ -389,7 +389,7 @@ fn a_client_that_stops_in_the_middle_of_many_is_told_how_many_there_are() {
     }
 }
 
-/// Members of a group and queries that stand alone come in one order, whatever a page holds.
+/// Members of a group and other queries are listed in one order, for any size of page.
 #[test]
 fn queries_are_listed_a_page_at_a_time() {
     let server = TestServer::start();
@@ -421,7 +421,7 @@ fn queries_are_listed_a_page_at_a_time() {
     server
         .delete(&format!("/queries/{}", encode(&names[2])))
         .expect(204);
-    // Whoever was at the one that is gone goes on behind it.
+    // A client whose last query was dropped continues behind its name.
     let rest = server.get("/queries?after=q%202").expect(200).json();
     assert_eq!(rest["queries"].as_array().map(Vec::len), Some(4));
     assert_eq!(rest["queries"][0]["name"], "q 3");

@@ -1,4 +1,4 @@
-//! While an engine is being opened the server answers already, and says how far it is.
+//! While an engine is being opened the server already answers, and reports the progress.
 
 use crate::client::{Reply, exchange, request_bytes};
 use somersault::OpenProgress;
