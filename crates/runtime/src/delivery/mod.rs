@@ -26,13 +26,14 @@ mod tests;
 
 use crate::fabric::DueWindows;
 use answered::AnsweredFirings;
+use rustc_hash::{FxHashMap, FxHashSet};
 use somersault_log::DeliveredRecord;
 use somersault_model::{QueryUid, Sn};
 use somersault_store::{Snapshot, Store};
 use somersault_stream::{Firing, FiringKey};
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::collections::hash_map::Entry as Entries;
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 use turns::{Released, Turns};
@@ -55,21 +56,22 @@ const AMENDED_UNDER_WAY: usize = 64;
 pub(crate) struct Delivery {
     /// The number of answered firings of each query that a restart executes again.
     kept: usize,
-    firings: HashMap<FiringKey, Entered>,
+    /// Looked up only; only the check walks over them.
+    firings: FxHashMap<FiringKey, Entered>,
     /// The SNs of firings that are due and not handed out.
     due: BTreeMap<Sn, DueSn>,
     released: Turns,
     counts: Counts,
     /// Firings that are under way, for each query.
-    under_way: HashMap<QueryUid, UnderWay>,
+    under_way: FxHashMap<QueryUid, UnderWay>,
     /// Unpinned firings that the sequencer has not given up yet.
     unpinned: Vec<FiringKey>,
     /// Which queries derive streams.
-    deriving: HashSet<QueryUid>,
+    deriving: FxHashSet<QueryUid>,
     /// For each input: the number of deriving firings that are under way for it.
     waited_for: BTreeMap<u64, usize>,
     /// Per query: the answered firings that are kept, or were since the last mark.
-    answered: HashMap<QueryUid, AnsweredFirings>,
+    answered: FxHashMap<QueryUid, AnsweredFirings>,
 }
 
 /// A firing in the ledger.
@@ -144,15 +146,15 @@ impl Delivery {
     pub(crate) fn new(kept: usize) -> Delivery {
         Delivery {
             kept,
-            firings: HashMap::new(),
+            firings: FxHashMap::default(),
             due: BTreeMap::new(),
             released: Turns::default(),
             counts: Counts::default(),
-            under_way: HashMap::new(),
+            under_way: FxHashMap::default(),
             unpinned: Vec::new(),
-            deriving: HashSet::new(),
+            deriving: FxHashSet::default(),
             waited_for: BTreeMap::new(),
-            answered: HashMap::new(),
+            answered: FxHashMap::default(),
         }
     }
 
@@ -460,7 +462,7 @@ impl Delivery {
     /// A sentence that says what is violated.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut expected = Counts::default();
-        let mut under_way: HashMap<QueryUid, UnderWay> = HashMap::new();
+        let mut under_way: FxHashMap<QueryUid, UnderWay> = FxHashMap::default();
         let mut due: BTreeMap<Sn, usize> = BTreeMap::new();
         let mut waited_for: BTreeMap<u64, usize> = BTreeMap::new();
         let (mut unpinned, mut released) = (0, 0);
@@ -507,7 +509,7 @@ impl Delivery {
             let entered = self.firings.get(&key);
             entered.is_some_and(|entered| entered.state == State::Released)
         };
-        let in_turns: HashSet<FiringKey> = self.released.firings().map(Firing::key).collect();
+        let in_turns: FxHashSet<FiringKey> = self.released.firings().map(Firing::key).collect();
         if in_turns.len() != released || !in_turns.into_iter().all(is_released) {
             return violated("the queues of turns hold other firings than the released ones");
         }

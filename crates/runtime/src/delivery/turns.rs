@@ -1,9 +1,10 @@
 //! Firings that wait to be handed out, in turns: those of one query in order, the queries one after
 //! the other. So a query with thousands of them delays each other query by one firing at a time.
 
+use rustc_hash::FxHashMap;
 use somersault_model::QueryUid;
 use somersault_stream::Firing;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 /// A firing whose SN is stable, and which waits for its turn.
@@ -19,7 +20,7 @@ pub(crate) struct Released {
 /// The queues of all queries.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    of: HashMap<QueryUid, VecDeque<Released>>,
+    of: FxHashMap<QueryUid, VecDeque<Released>>,
     /// The queries that have waiting firings, the next one first.
     turn: VecDeque<QueryUid>,
 }

@@ -12,8 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The stack of the threads that parse and evaluate: deeply nested patterns take recursion.
-const STACK_BYTES: usize = 16 << 20;
+/// The stack of the sequencer, which parses, and of the thread that evaluates updates: deeply nested
+/// patterns take recursion.
+const DEEP_STACK: usize = 16 << 20;
+/// The stack of the housekeeping.
+const FLAT_STACK: usize = 1 << 20;
 
 /// The threads of a driver.
 pub(super) struct Threads {
@@ -31,14 +34,18 @@ impl Threads {
         evaluations: Receiver<Evaluation>,
         handle: &Arc<Handle>,
     ) -> Result<Threads, RuntimeError> {
-        let updates = spawn("updates", move || {
+        let updates = spawn("updates", DEEP_STACK, move || {
             evaluations.into_iter().for_each(Evaluation::run);
         })?;
         let shared = Arc::clone(&handle.shared);
-        let sequencer = spawn("sequencer", move || run(sequencer, mailbox, &shared))?;
+        let sequencer = spawn("sequencer", DEEP_STACK, move || {
+            run(sequencer, mailbox, &shared)
+        })?;
         let (keeps_house, ends) = bounded(0);
         let handle = Arc::clone(handle);
-        let housekeeping = spawn("housekeeping", move || keep_house(&handle, &ends))?;
+        let housekeeping = spawn("housekeeping", FLAT_STACK, move || {
+            keep_house(&handle, &ends)
+        })?;
         Ok(Threads {
             sequencer,
             updates,
@@ -57,10 +64,14 @@ impl Threads {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RuntimeError> {
+fn spawn(
+    name: &str,
+    stack_bytes: usize,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, RuntimeError> {
     let thread = std::thread::Builder::new()
         .name(name.to_owned())
-        .stack_size(STACK_BYTES)
+        .stack_size(stack_bytes)
         .spawn(run);
     thread.map_err(|error| RuntimeError::Internal(format!("no thread to be had: {error}")))
 }

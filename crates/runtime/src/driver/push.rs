@@ -6,9 +6,10 @@
 //! counts, also for which statements are timing ones: their terms are only mentioned under the
 //! push's lease. Terms of statements that are then absorbed are made permanent.
 //!
-//! The locks of one push, up to its acknowledgement: one of the log (`append`), and for timing
-//! statements one of the dictionary for the lease, and one more where some of their terms are new.
-//! The log's thread takes one for each group of acknowledgements.
+//! The locks of one push, up to its acknowledgement: one of the log (`append`), and one of the
+//! dictionary for the lease of timing statements. A term that its thread has not met lately, and
+//! each transient one, is looked up under its stripe's lock for reading besides. The log's thread
+//! takes one for each group of acknowledgements.
 
 use super::Driver;
 use crate::error::RuntimeError;

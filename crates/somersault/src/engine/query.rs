@@ -1,5 +1,5 @@
-//! One-shot queries, updates and explanations. `execute.rs` executes queries; the sequencer
-//! evaluates an update itself, with nothing in between (S15).
+//! One-shot queries, updates and explanations. `execute.rs` executes queries; the driver has an
+//! update evaluated while it takes no other input (S15).
 
 use super::execute::Light;
 use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
@@ -114,7 +114,7 @@ impl Engine {
         Ok(result.into())
     }
 
-    /// Has the sequencer evaluate a job on the newest snapshot and apply its result; if the job
+    /// Has the driver evaluate a job on the newest snapshot and apply its result; if the job
     /// fails, nothing happens.
     pub(super) fn evaluate_and_apply<C: Into<Change>>(
         &self,
