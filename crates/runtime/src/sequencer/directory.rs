@@ -36,7 +36,8 @@ impl Directory {
     }
 }
 
-/// The sequencer's own copy of the directory, which it publishes after each step that changed it.
+/// The sequencer's own copy of the directory. It is published with each command, and after a replay
+/// of many commands once for all of them.
 #[derive(Default)]
 pub(super) struct DirectoryWriter {
     clocks: Clocks,

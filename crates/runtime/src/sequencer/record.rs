@@ -2,8 +2,8 @@
 //! outputs are carried out. Only records in the log are applied; a logged record that cannot be
 //! applied ends the engine.
 
-use super::Sequencer;
 use super::requests::Outcome;
+use super::{Phase, Sequencer};
 use crate::error::RuntimeError;
 use crate::fabric::DueWindows;
 use somersault_log::{Command, CommandRecord, Position};
@@ -90,6 +90,10 @@ impl Sequencer {
         }
         self.stability.on_record(record, position);
         self.carry_out(outputs, position)?;
+        if matches!(self.phase, Phase::Open) {
+            // Before the command is acknowledged: a push that follows is judged by what it made.
+            self.directory.publish(&self.shared.directory);
+        }
         Ok(applied)
     }
 

@@ -14,7 +14,7 @@ use somersault_runtime::{
 };
 use somersault_store::Store;
 use somersault_stream::{
-    FiringKey, Input, Push, PushStatement, QueryDeclaration, QueryEvent, StreamLimits,
+    FiringKey, Input, Push, PushHead, PushStatement, QueryDeclaration, QueryEvent, StreamLimits,
 };
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -308,4 +308,43 @@ fn an_update_whose_job_panics_is_refused_and_the_driver_goes_on() {
     let result = driver.update(Box::new(|_| Some(inserts(1)))).unwrap();
     assert_eq!(result.inserted, 1);
     assert_eq!(result.sn, result.evaluated_at.next());
+}
+
+/// Pushes a statement as the engine does: it is judged on this thread first.
+fn push(driver: &Driver, at_ms: i64) -> Result<Outcome, RuntimeError> {
+    let head = PushHead {
+        stream: STREAM.to_owned(),
+        source: String::new(),
+        seq: None,
+    };
+    let quad = quad(at_ms);
+    let times = [Some(EventTime(at_ms))];
+    let pushed = driver.push(head, times.into_iter(), [quad.as_ref()].into_iter());
+    pushed.map(|receipt| receipt.outcome)
+}
+
+#[test]
+fn a_push_after_an_acknowledged_command_is_judged_by_the_stream_that_there_is() {
+    let host = Arc::new(Recorder::default());
+    let driver = start(&host, None, 0);
+    let iri = || STREAM.to_owned();
+    let unknown = push(&driver, 10).unwrap_err();
+    assert!(unknown.to_string().contains(STREAM), "{unknown}");
+    create_stream(&driver);
+    for _ in 0..2_000 {
+        push(&driver, 1_000_000).unwrap();
+        let reset = driver.log_input(Input::ResetStream {
+            received_ms: 0,
+            iri: iri(),
+        });
+        reset.unwrap();
+        // By the stream's life before, it would be late.
+        push(&driver, 10).unwrap();
+    }
+    let dropped = driver.log_input(Input::DropStream {
+        received_ms: 0,
+        iri: iri(),
+    });
+    dropped.unwrap();
+    push(&driver, 20).unwrap_err();
 }
