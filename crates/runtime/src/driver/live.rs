@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The stack of the sequencer, which parses, and of the thread that evaluates updates: deeply nested
-/// patterns take recursion.
+/// The stack of the sequencer, which parses, and of the thread that evaluates updates: deeply
+/// nested patterns take recursion.
 const DEEP_STACK: usize = 16 << 20;
 /// The stack of the housekeeping.
 const FLAT_STACK: usize = 1 << 20;
