@@ -7,7 +7,7 @@
 
 use somersault::oxrdf::NamedNode;
 use somersault::replay::parse_line;
-use somersault::{Engine, EngineConfig, Push, PushLines, StreamStatement, TimedLines};
+use somersault::{Engine, EngineConfig, EventTime, Push, PushLines, StreamStatement, TimedLines};
 use somersault_generate::{Parameters, Rates, STORED_GRAPH, SocialNetwork, StreamKind};
 use std::error::Error;
 use std::fmt::Write;
@@ -146,10 +146,8 @@ fn push_terms(engine: &Engine, terms: Terms) -> Result<(), Box<dyn Error>> {
 
 /// Returns when all that was pushed before is stable.
 fn advance(engine: &Engine, to_ms: i64) -> Result<(), Box<dyn Error>> {
-    let to: Vec<(String, i64)> = (StreamKind::ALL.iter())
-        .map(|kind| (kind.iri().to_owned(), to_ms))
-        .collect();
-    engine.advance(&to)?;
+    let to = EventTime(to_ms);
+    engine.advance(StreamKind::ALL.iter().map(|kind| (kind.iri(), to)))?;
     Ok(())
 }
 

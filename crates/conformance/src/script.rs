@@ -21,8 +21,8 @@ use crate::error::ConformanceError;
 use oxrdf::{GraphName, Literal, Quad, Term};
 use oxrdfio::{RdfFormat, RdfParser};
 use somersault::{
-    Answer, AnswerKind, Clock, Engine, EngineConfig, EngineError, FabricKind, Push,
-    StreamStatement, SubscribeOptions, Subscription, SubscriptionEvent, UpdateOptions,
+    Answer, AnswerKind, Clock, Engine, EngineConfig, EngineError, EventTime, FabricKind, Push,
+    RecvTimeoutError, StreamStatement, SubscribeOptions, Subscription, SubscriptionEvent,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -173,9 +173,7 @@ impl Stage {
             ["DROP", "QUERY", query] => engine.drop_query(query),
             ["PAUSE", "QUERY", query] => engine.pause_query(query),
             ["RESUME", "QUERY", query] => engine.resume_query(query),
-            ["INSERT" | "DELETE", ..] => engine
-                .update(&with_prefix, &UpdateOptions::default())
-                .map(|_| ()),
+            ["INSERT" | "DELETE", ..] => engine.update(&with_prefix).run().map(|_| ()),
             ["PUSH", stream] => engine
                 .push(&iri(stream), push(None, &lines[1..])?)
                 .map(|_| ()),
@@ -183,13 +181,13 @@ impl Stage {
                 .push(&iri(stream), push(Some(source), &lines[1..])?)
                 .map(|_| ()),
             ["ADVANCE", ref to @ ..] => {
-                let to: Result<Vec<(String, i64)>, String> = (to.chunks(2))
+                let to: Result<Vec<(String, EventTime)>, String> = (to.chunks(2))
                     .map(|pair| match pair {
-                        [stream, time] => Ok((iri(stream), number(time)?)),
+                        [stream, time] => Ok((iri(stream), EventTime(number(time)?))),
                         _ => Err("ADVANCE wants a time for each stream".to_owned()),
                     })
                     .collect();
-                engine.advance(&to?).map(|_| ())
+                engine.advance(to?).map(|_| ())
             }
             _ => return Err(format!("{} is nothing that a script says", lines[0])),
         })
@@ -200,10 +198,10 @@ impl Stage {
             .engine
             .query_info(query)
             .map_err(|error| error.to_string())?;
-        let held_up_by = info.held_up_by.map(|reached| reached.stream);
-        match held_up_by == stream {
+        let waiting_for = info.waiting_for.map(|progress| progress.stream);
+        match waiting_for == stream {
             true => Ok(()),
-            false => Err(format!("it waits for {held_up_by:?}")),
+            false => Err(format!("it waits for {waiting_for:?}")),
         }
     }
 
@@ -221,7 +219,7 @@ impl Stage {
             .ok_or_else(|| format!("no query {query} was registered"))?;
         let event = subscription
             .recv_timeout(PATIENCE)
-            .map_err(|()| "no firing came".to_owned())?;
+            .map_err(|_: RecvTimeoutError| "no firing came".to_owned())?;
         let Some(SubscriptionEvent::Firing(firing)) = event else {
             return Err(format!("instead of a firing came {event:?}"));
         };

@@ -23,5 +23,6 @@ pub use metrics::{Latency, QueryMetrics, Recorder};
 pub use registry::{CohortSize, MemberSummary, Registry};
 pub use resources::{DeltaMode, Settings};
 pub use subscriptions::{
-    Backlog, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
+    Backlog, FiringId, FiringResult, ParseFiringIdError, RecvTimeoutError, SubscribeOptions,
+    Subscription, SubscriptionEvent, WhenSlow,
 };

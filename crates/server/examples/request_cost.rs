@@ -2,9 +2,7 @@
 //! kept-alive connection, and the speed of writing a large answer, in process and over HTTP. The
 //! client is the main thread, whose own time is left out. Linux only: it reads `/proc/self/task`.
 
-use somersault::{
-    Answer, Clock, Engine, EngineConfig, LoadOptions, QueryOptions, QueryResultsFormat, RdfFormat,
-};
+use somersault::{Answer, Clock, Engine, EngineConfig, LoadOptions, QueryResultsFormat, RdfFormat};
 use somersault_server::{Running, ServerConfig};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -31,7 +29,7 @@ fn main() -> Outcome {
         RdfFormat::NTriples,
         LoadOptions::default(),
     )?;
-    let large = engine.query(LARGE, &QueryOptions::default())?.answer;
+    let large = engine.query(LARGE).run()?.answer;
     assert_eq!(large.len(), ROWS);
     for format in [
         QueryResultsFormat::Json,

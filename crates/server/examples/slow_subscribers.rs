@@ -7,7 +7,7 @@
 //!
 //! The clients live in the same process; `ulimit -n` must allow two sockets for each.
 
-use somersault::{Clock, Engine, EngineConfig};
+use somersault::{Clock, Engine, EngineConfig, EventTime};
 use somersault_server::{Running, ServerConfig};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some("q"),
         "SELECT ?s ?o FROM NAMED STREAM <urn:s> [RANGE 1s STEP 1s] WHERE { GRAPH <urn:s> { ?s <urn:p> ?o } }",
     )?;
-    engine.advance(&[("urn:s".to_owned(), 0)])?;
+    engine.advance([("urn:s", EventTime(0))])?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let server = Running::start(engine.clone(), listener, ServerConfig::default())?;
     let address = server.address();

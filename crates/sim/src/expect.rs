@@ -7,7 +7,8 @@ use crate::render::{bag_of_answer, iri, query_text, stream_iri};
 use crate::report::Summary;
 use crate::twin::{Due, Plant, Twin};
 use somersault::{
-    Engine, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent,
+    Engine, FiringId, FiringResult, RecvTimeoutError, SubscribeOptions, Subscription,
+    SubscriptionEvent,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -202,7 +203,7 @@ impl Registered {
             match subscription.recv_timeout(patience) {
                 Ok(Some(event)) => self.left.push_back(event),
                 Ok(None) => return Ok(()),
-                Err(()) => {
+                Err(RecvTimeoutError) => {
                     return Err(format!(
                         "{} was dropped, and its subscriber is not told",
                         self.name

@@ -11,7 +11,7 @@ use crate::report::{Failure, Fault, Summary, failure, update_text};
 use crate::shrink;
 use crate::twin::{Plant, Twin, Verdict};
 use somersault::oxrdf::Term;
-use somersault::{Engine, EngineError, Push, PushReceipt, QueryOptions, UpdateOptions};
+use somersault::{Engine, EngineError, EventTime, Push, PushReceipt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -134,9 +134,7 @@ impl Simulation {
             } => {
                 let text = update_text(*insert, *graph, *triple);
                 if self.plant != Some(Plant::LostUpdate) {
-                    self.insist(|engine| {
-                        engine.update(&text, &UpdateOptions::default()).map(|_| ())
-                    })?;
+                    self.insist(|engine| engine.update(&text).run().map(|_| ()))?;
                 }
                 self.summary.updates += 1;
                 self.twin.update(*insert, *graph, *triple);
@@ -353,7 +351,10 @@ impl Simulation {
             })
         };
         let asked = self.ask_and_look(
-            |engine| engine.advance(&named).map(|_| ()),
+            |engine| {
+                let to = named.iter().map(|(stream, ms)| (stream, EventTime(*ms)));
+                engine.advance(to).map(|_| ())
+            },
             |engine| survived = is_there(engine),
         )?;
         if let Asked::Refused(why) = asked {
@@ -474,14 +475,10 @@ impl Simulation {
     /// The stored graphs are the twin's, and the engine says of each query what it waits for. An
     /// update without effect makes sure that everything closed has been absorbed.
     fn look(&mut self) -> Result<(), String> {
-        self.insist(|engine| {
-            engine
-                .update("INSERT DATA { }", &UpdateOptions::default())
-                .map(|_| ())
-        })?;
+        self.insist(|engine| engine.update("INSERT DATA { }").run().map(|_| ()))?;
         self.twin.restarted();
         let all = "SELECT ?s ?p ?o ?g WHERE { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }";
-        let results = self.insist(|engine| engine.query(all, &QueryOptions::default()))?;
+        let results = self.insist(|engine| engine.query(all).run())?;
         let found: BTreeSet<String> = (results.answer.rows())
             .map(|row| {
                 row.iter()
@@ -510,14 +507,14 @@ impl Simulation {
                 continue;
             };
             let behind: Vec<String> = behind.into_iter().map(stream_iri).collect();
-            let waits_rightly = match &info.held_up_by {
+            let waits_rightly = match &info.waiting_for {
                 None => behind.is_empty(),
                 Some(held) => behind.contains(&held.stream),
             };
             if !waits_rightly || info.next_close_ms != next_ms || info.paused != is_paused {
                 return Err(format!(
                     "{}: paused: {}, fires next for {:?} and waits for {:?}; it should be {is_paused}, {next_ms:?}, {behind:?}\n{}",
-                    query.name, info.paused, info.next_close_ms, info.held_up_by, query.text
+                    query.name, info.paused, info.next_close_ms, info.waiting_for, query.text
                 ));
             }
         }
@@ -532,7 +529,7 @@ impl Simulation {
         }
         let info = (self.subject.engine().query_info(&query.name)).map_err(|e| e.to_string())?;
         let made = self.twin.queries[&query.number].made;
-        let (firings, passed, skipped) = (info.firings, info.passed_in_bulk, info.skipped);
+        let (firings, passed, skipped) = (info.firings, info.skipped_empty, info.skipped);
         match firings + passed + skipped == made {
             true => Ok(()),
             false => Err(format!(

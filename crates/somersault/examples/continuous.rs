@@ -3,7 +3,7 @@
 
 use somersault::oxrdf::{GraphName, NamedNode, Quad};
 use somersault::{
-    Engine, EngineConfig, Push, StreamStatement, SubscribeOptions, SubscriptionEvent, UpdateOptions,
+    Engine, EngineConfig, EventTime, Push, StreamStatement, SubscribeOptions, SubscriptionEvent,
 };
 
 fn name(local: &str) -> NamedNode {
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::open(EngineConfig::default())?;
     let friends =
         "PREFIX : <http://example.org/> INSERT DATA { :ann :knows :bob . :bob :knows :cid }";
-    engine.update(friends, &UpdateOptions::default())?;
+    engine.update(friends).run()?;
 
     // Posts are facts and are absorbed; a person's place matters only while a window covers it.
     let stream = "http://example.org/life";
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     let answers = engine.subscribe("near", SubscribeOptions::default())?;
 
-    engine.advance(&[(stream.to_owned(), 0)])?;
+    engine.advance([(stream, EventTime(0))])?;
     for statements in [
         vec![at(200, "bob", "at", "cafe"), at(300, "cid", "at", "park")],
         vec![at(1500, "bob", "wrote", "post1")],
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 ..Push::default()
             },
         )?;
-        engine.advance(&[(stream.to_owned(), (second + 1) * 1000)])?;
+        engine.advance([(stream, EventTime((second + 1) * 1000))])?;
     }
 
     for _ in 0..3 {

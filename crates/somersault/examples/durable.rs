@@ -3,7 +3,8 @@
 
 use somersault::oxrdf::{GraphName, Literal, NamedNode, Quad};
 use somersault::{
-    Engine, EngineConfig, FiringId, Push, StreamStatement, SubscribeOptions, SubscriptionEvent,
+    Engine, EngineConfig, EventTime, FiringId, Push, StreamStatement, SubscribeOptions,
+    SubscriptionEvent,
 };
 use std::path::Path;
 
@@ -39,7 +40,7 @@ fn push(engine: &Engine, second: i64) -> Result<(), somersault::EngineError> {
         "second {second}: taken {}, repeated {}",
         receipt.accepted, receipt.repeated
     );
-    engine.advance(&[(STREAM.to_owned(), (second + 1) * 1000)])?;
+    engine.advance([(STREAM, EventTime((second + 1) * 1000))])?;
     Ok(())
 }
 
@@ -77,7 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some("peak"),
         &format!("SELECT (MAX(?v) AS ?max) FROM STREAM <{STREAM}> [RANGE 2s STEP 1s] WHERE {{ ?s ?p ?v }}"),
     )?;
-    engine.advance(&[(STREAM.to_owned(), 0)])?;
+    engine.advance([(STREAM, EventTime(0))])?;
     push(&engine, 0)?;
     push(&engine, 1)?;
     let last = read(&engine, None, 1)?;

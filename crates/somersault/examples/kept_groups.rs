@@ -6,8 +6,8 @@
 
 use somersault::oxrdf::{GraphName, Literal, NamedNode, Quad, vocab::xsd};
 use somersault::{
-    DeltaMode, Engine, EngineConfig, Push, StreamStatement, SubscribeOptions, SubscriptionEvent,
-    UpdateOptions,
+    DeltaMode, Engine, EngineConfig, EventTime, Push, StreamStatement, SubscribeOptions,
+    SubscriptionEvent,
 };
 use std::time::{Duration, Instant};
 
@@ -95,14 +95,14 @@ fn measure(
         .map(|sensor| format!(":sensor{sensor} :in :room{} . ", sensor % ROOMS))
         .collect();
     let update = format!("PREFIX : <http://example.org/> INSERT DATA {{ {rooms} }}");
-    engine.update(&update, &UpdateOptions::default())?;
+    engine.update(&update).run()?;
     engine.create_stream(
         None,
         &format!("CREATE STREAM <{STREAM}> TIMING ALL BATCH 100ms IDLE NEVER"),
     )?;
     engine.register(Some("q"), query)?;
     let answers = engine.subscribe("q", SubscribeOptions::default())?;
-    engine.advance(&[(STREAM.to_owned(), 0)])?;
+    engine.advance([(STREAM, EventTime(0))])?;
     let mut took = Vec::new();
     for batch in 0..FILLING + MEASURED {
         let statements = readings(batch, per_batch);
@@ -113,7 +113,7 @@ fn measure(
                 ..Push::default()
             },
         )?;
-        engine.advance(&[(STREAM.to_owned(), (batch + 1) * STEP_MS)])?;
+        engine.advance([(STREAM, EventTime((batch + 1) * STEP_MS))])?;
         let Some(SubscriptionEvent::Firing(firing)) = answers.recv() else {
             return Err("the subscription ended".into());
         };

@@ -131,7 +131,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = QueryOptions::default();
     let mut classes = Vec::new();
     for (name, body, constants) in SHAPES {
-        let found = engine.query(&format!("{PREFIX}{constants}"), &options)?;
+        let found = engine
+            .query(&format!("{PREFIX}{constants}"))
+            .options(&options)
+            .run()?;
         let constants = found
             .answer
             .rows()
@@ -140,7 +143,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut class = Class {
             name,
             body,
-            prepared: engine.prepare(&text, &["at"], &options)?,
+            prepared: engine.query(&text).options(&options).prepare(&["at"])?,
             constants: constants.map(|term| [term]).collect(),
             weight: 0.0,
         };
@@ -161,7 +164,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         let text = class.text(0);
         let again = least(|_| {
-            let results = engine.query(&text, &options).expect("answers");
+            let results = engine
+                .query(&text)
+                .options(&options)
+                .run()
+                .expect("answers");
             std::hint::black_box(read(&results));
         });
         let texts: Vec<String> = (0..2_000).map(|n| class.text(n)).collect();
@@ -169,7 +176,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let new = least(|n| {
             number += 1;
             let text = format!("{} # {number}", texts[n]);
-            let results = engine.query(&text, &options).expect("answers");
+            let results = engine
+                .query(&text)
+                .options(&options)
+                .run()
+                .expect("answers");
             std::hint::black_box(read(&results));
         });
         println!(
@@ -195,7 +206,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let text = |state: &mut u64, _: &mut Option<QueryResults>| {
         let (class, constant) = draw(&classes, state);
         let text = format!("{} # {}", classes[class].text(constant), step(state));
-        let results = engine.query(&text, &options).expect("answers");
+        let results = engine
+            .query(&text)
+            .options(&options)
+            .run()
+            .expect("answers");
         std::hint::black_box(read(&results));
     };
     crowd("prepared", prepared);
@@ -206,7 +221,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             while !over.load(Ordering::Relaxed) {
                 let started = Instant::now();
                 engine
-                    .query(&format!("{PREFIX}{HEAVY}"), &options)
+                    .query(&format!("{PREFIX}{HEAVY}"))
+                    .options(&options)
+                    .run()
                     .expect("answers");
                 println!("  (heavy: {:.0} ms)", started.elapsed().as_secs_f64() * 1e3);
             }

@@ -1,6 +1,6 @@
 //! A graph in memory: load it, change it, ask it.
 
-use somersault::{Engine, EngineConfig, LoadOptions, QueryOptions, RdfFormat, UpdateOptions};
+use somersault::{Engine, EngineConfig, LoadOptions, RdfFormat};
 
 const PEOPLE: &str = r#"
 @prefix : <http://example.org/> .
@@ -20,17 +20,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let update = "PREFIX : <http://example.org/>
         DELETE { :bob :age ?age } INSERT { :bob :age ?older }
         WHERE { :bob :age ?age BIND(?age + 1 AS ?older) }";
-    let done = engine.update(update, &UpdateOptions::default())?;
+    let done = engine.update(update).run()?;
     println!("{} in, {} out", done.inserted, done.deleted);
 
     let query = "PREFIX : <http://example.org/>
         SELECT ?who (AVG(?age) AS ?friends) WHERE { ?who :knows/:age ?age } GROUP BY ?who ORDER BY ?who";
-    let results = engine.query(query, &QueryOptions::default())?;
+    let results = engine.query(query).run()?;
     for row in results.answer.rows() {
         let cells: Vec<String> = row.iter().flatten().map(ToString::to_string).collect();
         println!("{}", cells.join("  "));
     }
-    println!("{}", engine.explain(query, &QueryOptions::default(), true)?);
+    println!("{}", engine.query(query).explain_analyze()?);
     engine.shutdown()?;
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! are printed, never judged: the least of many short runs shows what the engine can do on a shared
 //! machine.
 
-use somersault::{Engine, EngineConfig, LoadOptions, QueryOptions, RdfFormat};
+use somersault::{Engine, EngineConfig, LoadOptions, RdfFormat};
 use std::error::Error;
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -30,7 +30,7 @@ fn set_cores(cores: &str) -> Result<(), Box<dyn Error>> {
 /// The execution, and everything from the text to the terms.
 fn run(engine: &Engine, text: &str) -> Result<(Duration, Duration, usize), Box<dyn Error>> {
     let started = Instant::now();
-    let results = engine.query(text, &QueryOptions::default())?;
+    let results = engine.query(text).run()?;
     let mut rows = 0;
     let mut cursor = results.answer.cursor();
     while let Some(row) = cursor.next_row() {

@@ -9,22 +9,25 @@ mod lanes;
 mod listing;
 mod load;
 mod observe;
+mod options;
 mod places;
 mod prepared;
 mod query;
+mod request;
 mod streams;
 mod subscribing;
 
 pub use batch::{NewQuery, Registered, Replacement};
 pub(crate) use data::NESTING_LIMIT;
-pub use execute::{HeavyQuery, Light};
+pub use execute::DeferredQuery;
 pub use listing::QueryPage;
+pub use options::{CancelToken, QueryOptions, UpdateOptions};
 pub use prepared::PreparedQuery;
+pub use request::{FastPath, QueryRequest, UpdateRequest};
 
 use crate::config::{Clock, EngineConfig, FabricKind};
 use crate::error::EngineError;
 use lanes::{Lane, Lanes};
-use oxrdf::NamedNode;
 use parking_lot::MutexGuard;
 use places::Places;
 use somersault_continuous::{Registry, Settings};
@@ -54,11 +57,11 @@ const STOP_DEADLINE: Duration = Duration::from_secs(30);
 /// The engine. Clones are handles to the same engine; its threads end when the last one is dropped.
 ///
 /// ```
-/// use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
+/// use somersault::{Engine, EngineConfig};
 /// # fn main() -> Result<(), somersault::EngineError> {
 /// let engine = Engine::open(EngineConfig::default())?;
-/// engine.update("INSERT DATA { <urn:a> <urn:knows> <urn:b> }", &UpdateOptions::default())?;
-/// let found = engine.query("SELECT ?x { <urn:a> <urn:knows> ?x }", &QueryOptions::default())?;
+/// engine.update("INSERT DATA { <urn:a> <urn:knows> <urn:b> }").run()?;
+/// let found = engine.query("SELECT ?x { <urn:a> <urn:knows> ?x }").run()?;
 /// assert_eq!(found.answer.len(), 1);
 /// # Ok(())
 /// # }
@@ -98,43 +101,21 @@ struct Counters {
     one_shot: Lanes,
 }
 
-/// The settings of one query, from the SPARQL protocol and the caller.
-#[derive(Clone, Debug, Default)]
-pub struct QueryOptions {
-    /// `default-graph-uri`: replaces the query's own dataset if this or `named_graphs` is not
-    /// empty.
-    pub default_graphs: Vec<NamedNode>,
-    /// `named-graph-uri`.
-    pub named_graphs: Vec<NamedNode>,
-    /// The IRI that relative IRIs are resolved against.
-    pub base: Option<String>,
-    /// A shorter (or longer) time limit than the engine's.
-    pub timeout: Option<Duration>,
-    /// Another limit of rows than the engine's.
-    pub result_rows: Option<u64>,
-    /// Set to true by the caller when the answer is no longer wanted: the query ends soon after,
-    /// with [`EngineError::Cancelled`].
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-/// The settings of one update, from the SPARQL protocol.
-#[derive(Clone, Debug, Default)]
-pub struct UpdateOptions {
-    /// `using-graph-uri`.
-    pub using_graphs: Vec<NamedNode>,
-    /// `using-named-graph-uri`.
-    pub using_named_graphs: Vec<NamedNode>,
-    /// The IRI that relative IRIs are resolved against.
-    pub base: Option<String>,
-    /// A shorter (or longer) time limit than the engine's.
-    pub timeout: Option<Duration>,
-}
-
 /// The effects of an update.
+///
+/// ```
+/// use somersault::{Engine, EngineConfig};
+/// # fn main() -> Result<(), somersault::EngineError> {
+/// # let engine = Engine::open(EngineConfig::default())?;
+/// let done = engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+/// assert_eq!(engine.query("ASK { <urn:a> <urn:p> 1 }").run()?.sn, done.sn);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateSummary {
     /// The snapshot number in which the effects are visible.
-    pub sn: u64,
+    pub sn: Sn,
     /// Statements that are new.
     pub inserted: u64,
     /// Statements that no longer exist.
@@ -148,11 +129,14 @@ pub struct QueryResults {
     /// The answer.
     pub answer: Answer,
     /// The snapshot number that it was evaluated at.
-    pub sn: u64,
+    pub sn: Sn,
     /// Start of execution → answer ready.
     pub execution: Duration,
 }
 
+/// # Open
+///
+/// An engine is opened once for a data folder, cloned and shared between threads, and shut down.
 impl Engine {
     /// Opens an engine; with a data directory, everything acknowledged earlier is restored.
     ///

@@ -1,5 +1,6 @@
 //! The engine's reports about its streams, its queries and itself.
 
+use somersault_model::Sn;
 use std::time::Duration;
 
 /// A declared stream.
@@ -56,7 +57,7 @@ pub struct WindowInfo {
 
 /// The progress of a query's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reached {
+pub struct StreamProgress {
     /// The stream.
     pub stream: String,
     /// Its watermark; `None` if it has no time yet.
@@ -99,10 +100,10 @@ pub struct QueryInfo {
     /// time.
     pub next_close_ms: Option<i64>,
     /// The progress of each of its streams.
-    pub streams: Vec<Reached>,
+    pub streams: Vec<StreamProgress>,
     /// The stream that the next close waits for, the one furthest behind; `None` while the query is
     /// paused, and while every stream has reached that close.
-    pub held_up_by: Option<Reached>,
+    pub waiting_for: Option<StreamProgress>,
     /// Firings that late statements caused: closes that had been answered, with a higher revision.
     pub amended: u64,
     /// Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).
@@ -110,7 +111,7 @@ pub struct QueryInfo {
     /// The stream that its answers make (REGISTER STREAM).
     pub derives: Option<String>,
     /// Closes passed in bulk after jumps in time.
-    pub passed_in_bulk: u64,
+    pub skipped_empty: u64,
     /// Closes that passed while it was paused.
     pub passed_while_paused: u64,
     /// Whether it is paused.
@@ -143,7 +144,7 @@ pub struct Health {
     /// The state in a sentence, with the remedy where there is one.
     pub message: String,
     /// The snapshot number that one-shot queries see.
-    pub stable_sn: u64,
+    pub stable_sn: Sn,
     /// Statements stored.
     pub stored_statements: u64,
 }

@@ -31,25 +31,29 @@ mod load;
 mod metrics;
 mod push;
 pub mod replay;
+pub mod syntax;
 
 pub use config::{Clock, EngineConfig, FabricKind};
 pub use engine::{
-    Engine, HeavyQuery, Light, NewQuery, PreparedQuery, QueryOptions, QueryPage, QueryResults,
-    Registered, Replacement, UpdateOptions, UpdateSummary,
+    CancelToken, DeferredQuery, Engine, FastPath, NewQuery, PreparedQuery, QueryOptions, QueryPage,
+    QueryRequest, QueryResults, Registered, Replacement, UpdateOptions, UpdateRequest,
+    UpdateSummary,
 };
 pub use error::{EngineError, LimitKind};
-pub use info::{GroupInfo, Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo};
+pub use info::{
+    GroupInfo, Health, HealthStatus, QueryInfo, StreamInfo, StreamProgress, WindowInfo,
+};
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 
 pub use somersault_continuous::{
-    Backlog, DeltaMode, FiringId, FiringResult, Latency, QueryMetrics, SubscribeOptions,
-    Subscription, SubscriptionEvent, WhenSlow,
+    Backlog, DeltaMode, FiringId, FiringResult, Latency, ParseFiringIdError, QueryMetrics,
+    RecvTimeoutError, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
 };
 pub use somersault_lines::TimedLines;
 pub use somersault_log::OpenProgress;
-pub use somersault_model::Limits;
+pub use somersault_model::{EventTime, Limits, Sn};
 pub use somersault_query::{Remote, RemoteSolutions};
 pub use somersault_results::{
     Answer, AnswerError, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples,

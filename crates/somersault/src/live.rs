@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::push::{Push, StreamStatement};
 use oxrdf::{GraphName, Triple};
+use somersault_model::EventTime;
 use std::iter::Peekable;
 use std::time::{Duration, Instant};
 
@@ -101,12 +102,8 @@ pub fn play(
             }
         }
         if (plan.advances && boundary_ms == batch_end_ms) || boundary_ms == plan.until_ms {
-            let to: Vec<_> = plan
-                .streams
-                .iter()
-                .map(|iri| (iri.clone(), boundary_ms))
-                .collect();
-            engine.advance(&to)?;
+            let to = EventTime(boundary_ms);
+            engine.advance(plan.streams.iter().map(|iri| (iri, to)))?;
         }
         progress.in_engine += entered.elapsed();
         progress.at_ms = boundary_ms;

@@ -1,6 +1,7 @@
 //! Bulk loading of stored data, and the Graph Store Protocol's operations.
 
 use oxrdf::{GraphName, NamedNode};
+use somersault_model::Sn;
 use std::sync::Arc;
 
 /// The options of [`Engine::load`](crate::Engine::load).
@@ -33,7 +34,7 @@ pub struct LoadSummary {
     /// Number of statements in the store afterwards, over all graphs.
     pub stored: u64,
     /// The snapshot number in which they are visible.
-    pub sn: u64,
+    pub sn: Sn,
 }
 
 /// The effects of a Graph Store Protocol write.
@@ -48,5 +49,5 @@ pub struct GraphWrite {
     /// Statements that no longer exist.
     pub deleted: u64,
     /// The snapshot number in which the effects are visible.
-    pub sn: u64,
+    pub sn: Sn,
 }

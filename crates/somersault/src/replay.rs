@@ -9,6 +9,7 @@ use crate::error::EngineError;
 use crate::push::{Push, StreamStatement};
 pub use reader::parse_line;
 use reader::{RecordedLines, StreamReader};
+use somersault_model::EventTime;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -355,7 +356,7 @@ pub fn replay(
                 summary.pushes += 1;
                 // Memory that running firings hold is freed when they are done; memory that windows
                 // need is not, and the engine reports that.
-                if !engine.has_room(&stream, lines.len()) {
+                if !engine.budget_allows(&stream, lines.len()) {
                     engine.quiesce(QUIESCE)?;
                 }
                 push(engine, &stream, seq, &lines)?;
@@ -403,8 +404,9 @@ fn push(engine: &Engine, stream: &str, seq: u64, lines: &RecordedLines) -> Resul
 }
 
 fn advance_all(engine: &Engine, streams: &[String], to_ms: i64) -> Result<(), EngineError> {
-    let to: Vec<(String, i64)> = streams.iter().map(|iri| (iri.clone(), to_ms)).collect();
-    engine.advance(&to).map(|_| ())
+    let to = EventTime(to_ms);
+    engine.advance(streams.iter().map(|iri| (iri, to)))?;
+    Ok(())
 }
 
 /// Keeps event time and the clock together.

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use somersault::oxrdf::{NamedNode, Term};
-use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
+use somersault::{Engine, EngineConfig};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt::Write;
@@ -75,9 +75,7 @@ fn university() -> Engine {
         }
     }
     update.push('}');
-    engine
-        .update(&update, &UpdateOptions::default())
-        .expect("is taken");
+    engine.update(&update).run().expect("is taken");
     engine
 }
 
@@ -112,9 +110,7 @@ fn a_warm_selective_query_allocates_nothing() {
         ),
     ] {
         let text = format!("{PREFIXES} {text}");
-        let query = engine
-            .prepare(&text, &["department"], &QueryOptions::default())
-            .expect("prepares");
+        let query = engine.prepare(&text, &["department"]).expect("prepares");
         let departments: Vec<[Term; 1]> = (0..DEPARTMENTS).map(|d| [department(d)]).collect();
         let mut results = query.execute(&departments[0]).expect("answers");
         let mut run = |rounds: usize| {

@@ -2,7 +2,7 @@
 //! drawn for each, mixed as in the Wukong paper (each class by the reciprocal of its latency).
 
 use somersault::oxrdf::{NamedNode, Term};
-use somersault::{Engine, EngineError, PreparedQuery, QueryOptions};
+use somersault::{Engine, EngineError, PreparedQuery};
 
 /// A class of queries that differ in one constant.
 #[derive(Debug, Clone)]
@@ -48,7 +48,8 @@ pub(crate) fn classes(engine: &Engine) -> Result<Vec<Class>, String> {
         .iter()
         .map(|&(name, template, constants)| {
             let found = engine
-                .query(constants, &QueryOptions::default())
+                .query(constants)
+                .run()
                 .map_err(|error| error.to_string())?;
             let mut constants: Vec<String> = found
                 .answer
@@ -81,7 +82,7 @@ impl Class {
     /// The class as one query, with the constant as its parameter.
     pub(crate) fn prepare(&self, engine: &Engine) -> Result<PreparedQuery, EngineError> {
         let text = self.template.replace("<{}>", "?constant");
-        engine.prepare(&text, &["constant"], &QueryOptions::default())
+        engine.prepare(&text, &["constant"])
     }
 
     /// The constants as terms.

@@ -17,7 +17,7 @@ use clap::Args;
 use http_cost::HttpCost;
 use mix::{Class, Draw};
 use serde::{Deserialize, Serialize};
-use somersault::{Engine, QueryOptions};
+use somersault::Engine;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -146,7 +146,7 @@ pub(crate) fn run(options: &CrowdOptions) -> Result<(), String> {
 }
 
 fn ask(engine: &Engine, text: &str) -> Result<u64, String> {
-    let results = engine.query(text, &QueryOptions::default());
+    let results = engine.query(text).run();
     let results = results.map_err(|error| error.to_string())?;
     Ok(read_all(&results.answer))
 }

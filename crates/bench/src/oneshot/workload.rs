@@ -285,7 +285,7 @@ fn lubm(name: &'static str, universities: u32, rows: [u64; 7]) -> Result<Workloa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use somersault::{Engine, EngineConfig, LoadOptions, QueryOptions, RdfFormat};
+    use somersault::{Engine, EngineConfig, LoadOptions, RdfFormat};
 
     #[test]
     fn every_generated_workload_has_its_queries_and_they_run() {
@@ -299,7 +299,7 @@ mod tests {
             let queries = Workload::named(name, Size::percent(1)).unwrap().queries;
             assert_eq!(queries.len(), count, "{name}");
             for query in queries {
-                let result = engine.query(&query.text, &QueryOptions::default());
+                let result = engine.query(&query.text).run();
                 assert!(result.is_ok(), "{name} {}: {result:?}", query.name);
             }
         }

@@ -55,7 +55,7 @@ impl Somersault {
         let mut rows = 0;
         for _ in 0..runs {
             let start = Instant::now();
-            let results = self.engine.query(text, options)?;
+            let results = self.engine.query(text).options(options).run()?;
             rows = read_all(&results.answer);
             times.push(start.elapsed());
         }
@@ -70,7 +70,7 @@ pub(crate) fn execute(
     runs: usize,
     options: &QueryOptions,
 ) -> Result<Burst, EngineError> {
-    let prepared = engine.prepare(text, &[], options)?;
+    let prepared = engine.query(text).options(options).prepare(&[])?;
     let mut results = prepared.execute(&[])?;
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {

@@ -12,7 +12,7 @@ use super::{Failure, StreamsOptions};
 use crate::figures::table;
 use crate::harness::affinity::OneCore;
 use crate::harness::machine::Machine;
-use somersault::{Engine, PushLines, TimedLines};
+use somersault::{Engine, EventTime, PushLines, TimedLines};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -291,7 +291,8 @@ fn feed(
 /// Advances streams as they are complete; returns what that took of a processor.
 fn advance(engine: &Engine, complete: &Receiver<Complete>) -> Result<Duration, Failure> {
     while let Ok(to) = complete.recv() {
-        engine.advance(&to)?;
+        let to = to.iter().map(|(stream, ms)| (stream, EventTime(*ms)));
+        engine.advance(to)?;
     }
     Ok(own_spent())
 }

@@ -18,9 +18,8 @@ use crate::harness::markdown;
 use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
 use somersault::oxrdf::NamedNode;
-use somersault::{Engine, EngineConfig, EngineError, Limits, QueryOptions};
+use somersault::{CancelToken, Engine, EngineConfig, EngineError, Limits, QueryOptions, Sn};
 use somersault_generate::{STORED_GRAPH, SocialNetwork};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -117,22 +116,18 @@ const NO_LIMIT: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, Copy)]
 struct CountAnswer {
     answer: u64,
-    sn: u64,
+    sn: Sn,
     took: Duration,
 }
 
-fn ask(
-    engine: &Engine,
-    text: &str,
-    cancel: Option<Arc<AtomicBool>>,
-) -> Result<CountAnswer, Failure> {
+fn ask(engine: &Engine, text: &str, cancel: Option<CancelToken>) -> Result<CountAnswer, Failure> {
     let options = QueryOptions {
         default_graphs: vec![NamedNode::new(STORED_GRAPH)?],
         timeout: Some(NO_LIMIT),
         cancel,
         ..QueryOptions::default()
     };
-    let results = engine.query(text, &options)?;
+    let results = engine.query(text).options(&options).run()?;
     let mut cursor = results.answer.cursor();
     let row = cursor.next_row().ok_or("a count has no row")?;
     let cell = row.get(0).ok_or("a count has no value")?;
@@ -148,7 +143,7 @@ fn ask(
 fn beside<T>(
     engine: &Engine,
     text: &str,
-    cancel: Option<Arc<AtomicBool>>,
+    cancel: Option<CancelToken>,
     play: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Failure>,
 ) -> Result<(Result<CountAnswer, Failure>, T), Failure> {
     let over = AtomicBool::new(false);
@@ -165,7 +160,7 @@ fn beside<T>(
         }
         let played = play(&goes_on);
         if let Some(cancel) = cancel {
-            cancel.store(true, Ordering::Release);
+            cancel.cancel();
         }
         let asked = asker.join();
         let asked = asked.map_err(|_| "the thread that asks has panicked")?;
@@ -303,7 +298,7 @@ impl<'n> Scene<'n> {
         let before = self.pace(before, false, &|| true)?;
         let stretch = self.stage.stretch(duration_ms, 1.0);
         let engine = &self.stage.engine;
-        let cancel = Some(Arc::default());
+        let cancel = Some(CancelToken::new());
         let (asked, pace) = beside(engine, &self.text, cancel, |goes_on| {
             self.pace(stretch, false, goes_on)
         })?;

@@ -121,7 +121,7 @@ fn ask_in_turn(
     while !enough(count) {
         let number = count % queries.len();
         let start = Instant::now();
-        let results = engine.query(&queries[number].text, options)?;
+        let results = engine.query(&queries[number].text).options(options).run()?;
         asked[number].rows = read_all(&results.answer);
         asked[number].times.push(start.elapsed());
         count += 1;

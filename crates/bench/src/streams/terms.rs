@@ -11,7 +11,7 @@ use crate::harness::machine::{Machine, resident_bytes};
 use crate::harness::markdown;
 use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
-use somersault::{Engine, PushLines};
+use somersault::{Engine, EventTime, PushLines};
 use std::fmt::Write as _;
 use std::time::Instant;
 
@@ -125,7 +125,7 @@ fn play(options: &StreamsOptions, until_ms: i64) -> Result<Terms, Failure> {
             }
         }
     }
-    engine.advance(&[(STREAM.to_owned(), until_ms)])?;
+    engine.advance([(STREAM, EventTime(until_ms))])?;
     engine.quiesce(QUIESCE)?;
     figures.seconds = began.elapsed().as_secs_f64();
     figures.statements = statement as u64;

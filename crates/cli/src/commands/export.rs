@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::target::Place;
 use oxrdf::NamedNode;
 use oxrdfio::RdfFormat;
-use somersault::{EngineConfig, Limits, QueryOptions};
+use somersault::{EngineConfig, Limits};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), CliError> {
     };
     match Place::open_with(&args.target, config)? {
         Place::Engine(engine) => {
-            let results = engine.query(&text, &QueryOptions::default())?;
+            let results = engine.query(&text).run()?;
             results
                 .answer
                 .write_graph(rdf_format(args.format()), &mut out)?;

@@ -7,7 +7,7 @@ use crate::table::{self, Table};
 use crate::target::Place;
 use oxrdf::Variable;
 use oxrdfio::RdfFormat;
-use somersault::{Answer, AnswerKind, QueryOptions, QueryResultsFormat, UpdateOptions};
+use somersault::{Answer, AnswerKind, QueryResultsFormat};
 use sparesults::{QueryResultsParser, ReaderQueryResultsParserOutput};
 use std::io::{self, BufReader, Write};
 
@@ -20,7 +20,7 @@ pub(crate) fn query(args: &QueryArgs) -> Result<(), CliError> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match Place::read(&args.target, &args.stored)? {
         Place::Engine(engine) => {
-            let results = engine.query(&text, &QueryOptions::default())?;
+            let results = engine.query(&text).run()?;
             print_answer(&results.answer, args.format, &mut out)?;
         }
         Place::Server(client) => {
@@ -56,7 +56,7 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
     match Place::open(&args.target, &[])? {
         Place::Engine(engine) => {
-            let summary = engine.update(&text, &UpdateOptions::default())?;
+            let summary = engine.update(&text).run()?;
             println!("{} inserted, {} deleted", summary.inserted, summary.deleted);
             engine.shutdown()?;
         }
@@ -83,11 +83,14 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
 pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
     match Place::read(&args.target, &args.stored)? {
-        Place::Engine(engine) => write!(
-            io::stdout(),
-            "{}",
-            engine.explain(&text, &QueryOptions::default(), args.analyze)?
-        )?,
+        Place::Engine(engine) => {
+            let query = engine.query(&text);
+            let explanation = match args.analyze {
+                true => query.explain_analyze()?,
+                false => query.explain()?,
+            };
+            write!(io::stdout(), "{explanation}")?;
+        }
         Place::Server(client) => {
             let address = if args.analyze {
                 "/explain?analyze=true"

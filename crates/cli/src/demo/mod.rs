@@ -186,7 +186,7 @@ impl<'e> Show<'e> {
             default_graphs: vec![NamedNode::new_unchecked(STORED_GRAPH)],
             ..QueryOptions::default()
         };
-        let results = self.engine.query(ONE_SHOT, &options)?;
+        let results = self.engine.query(ONE_SHOT).options(&options).run()?;
         let posts = results
             .answer
             .rows()

@@ -266,7 +266,9 @@ fn answer(engine: &Engine, query: &str) -> Result<AnswerRows, String> {
         ..QueryOptions::default()
     };
     let answer = engine
-        .query(query, &options)
+        .query(query)
+        .options(&options)
+        .run()
         .map_err(|error| error.to_string())?
         .answer;
     if let Some(value) = answer.boolean() {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use somersault::answer_format::answer_rows;
 use somersault::oxrdf::NamedNode;
 use somersault::{
-    Answer, AnswerKind, Clock, DeltaMode, Engine, EngineConfig, FabricKind, FiringId, LoadOptions,
-    Push, QueryOptions, RdfFormat, StreamStatement, SubscribeOptions, Subscription,
+    Answer, AnswerKind, Clock, DeltaMode, Engine, EngineConfig, EventTime, FabricKind, FiringId,
+    LoadOptions, Push, QueryOptions, RdfFormat, StreamStatement, SubscribeOptions, Subscription,
     SubscriptionEvent,
 };
 use std::path::{Path, PathBuf};
@@ -206,7 +206,8 @@ impl Host for InProcess {
     }
 
     fn advance(&mut self, to_ms: &[(String, i64)]) -> Result<(), ConformanceError> {
-        self.engine.advance(to_ms).map(|_| ()).map_err(|error| {
+        let to = to_ms.iter().map(|(stream, ms)| (stream, EventTime(*ms)));
+        self.engine.advance(to).map(|_| ()).map_err(|error| {
             ConformanceError::engine(
                 format!("advance the streams to {:?}", to_ms.first().map(|to| to.1)),
                 error,
@@ -228,7 +229,9 @@ impl Host for InProcess {
         };
         Ok(self
             .engine
-            .query(text, &options)
+            .query(text)
+            .options(&options)
+            .run()
             .map(|results| given(&results.answer))
             .map_err(|error| error.to_string()))
     }

@@ -4,7 +4,9 @@
 use super::outcome::{Outcome, Table};
 use oxrdf::{Dataset, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use oxrdfio::RdfFormat;
-use somersault::{AnswerKind, Engine, EngineConfig, LoadOptions, QueryOptions, UpdateOptions};
+use somersault::{
+    AnswerKind, Engine, EngineConfig, LoadOptions, QueryOptions, UpdateOptions, syntax,
+};
 use somersault_server::HttpRemote;
 use sparesults::QueryResultsFormat;
 use std::sync::Arc;
@@ -105,7 +107,9 @@ impl Subject for EngineSubject {
         };
         let answer = self
             .engine
-            .query(text, &options)
+            .query(text)
+            .options(&options)
+            .run()
             .map_err(|error| error.to_string())?
             .answer;
         if answer.kind() == AnswerKind::Graph {
@@ -135,7 +139,9 @@ impl Subject for EngineSubject {
             ..UpdateOptions::default()
         };
         self.engine
-            .update(text, &options)
+            .update(text)
+            .options(&options)
+            .run()
             .map(|_| ())
             .map_err(|error| error.to_string())
     }
@@ -149,15 +155,11 @@ impl Subject for EngineSubject {
     }
 
     fn check_query(&self, text: &str, base: &str) -> Result<(), String> {
-        self.engine
-            .check_query_syntax(text, Some(base))
-            .map_err(|error| error.to_string())
+        syntax::check_query(text, Some(base)).map_err(|error| error.to_string())
     }
 
     fn check_update(&self, text: &str, base: &str) -> Result<(), String> {
-        self.engine
-            .check_update_syntax(text, Some(base))
-            .map_err(|error| error.to_string())
+        syntax::check_update(text, Some(base)).map_err(|error| error.to_string())
     }
 }
 

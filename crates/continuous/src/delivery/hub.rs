@@ -115,7 +115,7 @@ impl CohortHub {
     /// not seen them has missed them.
     pub(crate) fn note_gone(&mut self, gone: Gone) {
         if let Some(sn) = gone.newest().and_then(|newest| newest.sn) {
-            self.note_last(Sn(sn));
+            self.note_last(sn);
         }
         self.gone.add(gone);
     }
@@ -142,7 +142,7 @@ impl CohortHub {
             let newest = self.gone.newest().and_then(|newest| newest.sn);
             let through = self.ledger.paused_at(slot);
             // Firings leave in their order.
-            let is_all_gone = through.is_some_and(|through| newest > Some(through.0));
+            let is_all_gone = through.is_some_and(|through| newest > Some(through));
             let last = self.last.get(&slot).filter(|_| is_all_gone);
             let gone = last.map_or(self.gone, |last| last.given);
             gone.after(self.ledger.base_ms(slot))

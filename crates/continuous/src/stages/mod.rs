@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::order::resequencer::Resequencer;
     use somersault_lang::StreamOperator;
-    use somersault_model::{EventTime, QueryUid, TermId};
+    use somersault_model::{EventTime, QueryUid, Sn, TermId};
     use somersault_query::{Answer as Inner, Solutions};
     use somersault_results::Answer;
     use std::sync::Arc;
@@ -169,7 +169,7 @@ mod tests {
             close_ms,
             revision: 0,
             ordinal: 0,
-            sn: close_ms as u64,
+            sn: Sn(close_ms as u64),
             complete_from_ms: None,
             answer: Ok(answer),
             execution: Duration::ZERO,

@@ -18,7 +18,7 @@ pub struct FiringId {
     pub revision: u32,
     /// The snapshot number that it saw: later firings saw no earlier one. `None` where only the
     /// close is known.
-    pub sn: Option<u64>,
+    pub sn: Option<Sn>,
 }
 
 impl FiringId {
@@ -30,11 +30,16 @@ impl FiringId {
             close_ms: key.close.0,
             ordinal: key.ordinal,
             revision: key.revision,
-            sn: Some(sn.0),
+            sn: Some(sn),
         }
     }
 
     /// Returns the id of the only firing for a close that nothing amended, of any query.
+    ///
+    /// ```
+    /// use somersault::FiringId;
+    /// assert_eq!(FiringId::at(802_000).to_string(), "802000");
+    /// ```
     pub fn at(close_ms: i64) -> FiringId {
         FiringId {
             uid: None,
@@ -66,31 +71,51 @@ impl std::fmt::Display for FiringId {
 }
 
 impl std::str::FromStr for FiringId {
-    type Err = ();
+    type Err = ParseFiringIdError;
 
-    fn from_str(text: &str) -> Result<FiringId, ()> {
-        let (uid, text) = match text.split_once(':') {
-            Some((uid, rest)) => (Some(uid.parse().map_err(|_| ())?), rest),
-            None => (None, text),
-        };
-        let mut parts = text.split('.');
-        let close_ms = parts.next().ok_or(())?.parse().map_err(|_| ())?;
-        let Some(ordinal) = parts.next() else {
-            return Ok(FiringId {
-                uid,
-                ..FiringId::at(close_ms)
-            });
-        };
-        let ordinal = ordinal.parse().map_err(|_| ())?;
-        let revision = parts.next().ok_or(())?.parse().map_err(|_| ())?;
-        let sn = Some(parts.next().ok_or(())?.parse().map_err(|_| ())?);
-        let id = FiringId {
-            uid,
-            close_ms,
-            ordinal,
-            revision,
-            sn,
-        };
-        parts.next().is_none().then_some(id).ok_or(())
+    fn from_str(text: &str) -> Result<FiringId, ParseFiringIdError> {
+        parse(text).ok_or_else(|| ParseFiringIdError(text.to_owned()))
     }
+}
+
+/// A text is not the id of a firing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseFiringIdError(String);
+
+impl std::fmt::Display for ParseFiringIdError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "\"{}\" is not the id of a firing; such an id is uid:close, or uid:close.ordinal.revision.sn",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for ParseFiringIdError {}
+
+fn parse(text: &str) -> Option<FiringId> {
+    let (uid, text) = match text.split_once(':') {
+        Some((uid, rest)) => (Some(uid.parse().ok()?), rest),
+        None => (None, text),
+    };
+    let mut parts = text.split('.');
+    let close_ms = parts.next()?.parse().ok()?;
+    let Some(ordinal) = parts.next() else {
+        return Some(FiringId {
+            uid,
+            ..FiringId::at(close_ms)
+        });
+    };
+    let ordinal = ordinal.parse().ok()?;
+    let revision = parts.next()?.parse().ok()?;
+    let sn = Some(Sn(parts.next()?.parse().ok()?));
+    let id = FiringId {
+        uid,
+        close_ms,
+        ordinal,
+        revision,
+        sn,
+    };
+    parts.next().is_none().then_some(id)
 }

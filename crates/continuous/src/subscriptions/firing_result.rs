@@ -2,7 +2,7 @@
 
 use super::firing_id::FiringId;
 use crate::metrics::Took;
-use somersault_model::QueryUid;
+use somersault_model::{QueryUid, Sn};
 use somersault_results::Answer;
 use somersault_stream::Firing;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct FiringResult {
     /// Counts the firings at one close from 0; only count windows have several.
     pub ordinal: u32,
     /// The snapshot number that it saw.
-    pub sn: u64,
+    pub sn: Sn,
     /// The windows are complete only from here on, if they reach back further than the kept
     /// statements.
     pub complete_from_ms: Option<i64>,
@@ -51,7 +51,7 @@ impl FiringResult {
             close_ms: firing.close.0,
             revision: firing.revision,
             ordinal: firing.ordinal,
-            sn: firing.sn.0,
+            sn: firing.sn,
             complete_from_ms: firing.complete_from.map(|from| from.0),
             answer,
             execution: took.execution,

@@ -184,18 +184,19 @@ impl Mailbox {
         }
     }
 
-    /// As [`Mailbox::recv`]; an error when time is up.
-    pub(super) fn recv_until(&self, until: Instant) -> Result<Option<SubscriptionEvent>, ()> {
+    /// Waits for the next event until this time; `None` when time is up, and `Some(None)` when there
+    /// will be no more.
+    pub(super) fn recv_until(&self, until: Instant) -> Option<Option<SubscriptionEvent>> {
         let mut inner = self.inner.lock();
         loop {
             if let Some(event) = self.take(&mut inner) {
-                return Ok(Some(event));
+                return Some(Some(event));
             }
             if inner.ended {
-                return Ok(None);
+                return Some(None);
             }
             if self.arrived.wait_until(&mut inner, until).timed_out() {
-                return self.take(&mut inner).map(Some).ok_or(());
+                return self.take(&mut inner).map(Some);
             }
         }
     }

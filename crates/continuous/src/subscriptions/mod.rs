@@ -13,9 +13,9 @@ mod subscription;
 
 pub use backlog::Backlog;
 pub(crate) use evicted::Gone;
-pub use firing_id::FiringId;
+pub use firing_id::{FiringId, ParseFiringIdError};
 pub use firing_result::FiringResult;
 pub(crate) use mailbox::Mailbox;
 pub use mailbox::SubscriptionEvent;
 pub use options::{SubscribeOptions, WhenSlow};
-pub use subscription::Subscription;
+pub use subscription::{RecvTimeoutError, Subscription};

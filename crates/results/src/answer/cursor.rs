@@ -24,8 +24,8 @@ const TYPICAL_TEXT: usize = 64;
 /// # use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
 /// # fn main() -> Result<(), somersault::AnswerError> {
 /// # let engine = Engine::open(EngineConfig::default())?;
-/// # engine.update("INSERT DATA { <urn:a> <urn:age> 41 }", &UpdateOptions::default())?;
-/// let found = engine.query("SELECT ?who ?age { ?who <urn:age> ?age }", &QueryOptions::default())?;
+/// # engine.update("INSERT DATA { <urn:a> <urn:age> 41 }").run()?;
+/// let found = engine.query("SELECT ?who ?age { ?who <urn:age> ?age }").run()?;
 /// let mut rows = found.answer.cursor();
 /// while let Some(row) = rows.next_row() {
 ///     let texts: Vec<&str> = row.cells().flatten().map(|cell| cell.text).collect();

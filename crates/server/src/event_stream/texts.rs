@@ -45,7 +45,7 @@ impl Key {
             close_ms: firing.close_ms,
             ordinal: firing.ordinal,
             revision: firing.revision,
-            sn: firing.sn,
+            sn: firing.sn.0,
         }
     }
 }

@@ -6,9 +6,9 @@
 
 use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
+use somersault::CancelToken;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -141,19 +141,19 @@ impl<T> Reply<T> {
     }
 }
 
-/// Sets its flag to true when it is dropped: because the client disconnected, or has its answer.
+/// Cancels its token when it is dropped: because the client disconnected, or has its answer.
 #[derive(Debug, Default)]
-pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
+pub(crate) struct CancelOnDrop(CancelToken);
 
 impl CancelOnDrop {
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
+    pub(crate) fn token(&self) -> CancelToken {
+        self.0.clone()
     }
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.cancel();
     }
 }
 

@@ -238,7 +238,7 @@ async fn flush(app: &App, mut summary: Summary, waiting: Waiting) -> ApiResult<(
         for ((line, name), outcome) in lines.into_iter().zip(names).zip(outcomes) {
             match outcome {
                 Ok(Registered::New) => summary.registered += 1,
-                Ok(Registered::Before) => summary.unchanged += 1,
+                Ok(Registered::Unchanged) => summary.unchanged += 1,
                 Err(error) => summary.refuse(line, name.as_deref(), &error.to_string()),
             }
         }

@@ -22,8 +22,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
 use somersault::{
-    EngineError, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent,
-    WhenSlow,
+    EngineError, FiringId, FiringResult, ParseFiringIdError, SubscribeOptions, Subscription,
+    SubscriptionEvent, WhenSlow,
 };
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -108,7 +108,7 @@ fn after(headers: &HeaderMap, params: &Params) -> ApiResult<Option<FiringId>> {
     else {
         return Ok(None);
     };
-    let id = id.trim().parse().map_err(|()| {
+    let id = id.trim().parse().map_err(|_: ParseFiringIdError| {
         ApiError::bad_request("bad_event_id", format!("Last-Event-ID is the id of an event, such as 7:1700000001000, or the close time of a firing in whole milliseconds, not \"{}\".", shorten(id)))
     })?;
     Ok(Some(id))
@@ -286,7 +286,10 @@ mod tests {
             Some(FiringId::at(-5))
         );
         let amended = after(&headers, &params("lastEventId=-5.0.2.17")).expect("valid");
-        assert_eq!(amended.map(|id| (id.revision, id.sn)), Some((2, Some(17))));
+        assert_eq!(
+            amended.map(|id| (id.revision, id.sn)),
+            Some((2, Some(somersault::Sn(17))))
+        );
         assert_eq!(
             amended.map(|id| id.to_string()),
             Some("-5.0.2.17".to_owned())

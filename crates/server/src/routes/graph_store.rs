@@ -105,7 +105,7 @@ async fn read_graph(app: &App, head: &Parts, graph: GraphName) -> ApiResult {
     let offer = accept.choose(RDF_OFFERS, "a graph")?;
     let engine = app.engine.clone();
     if head.method == Method::HEAD {
-        let sn = engine.find_graph(&graph)?;
+        let sn = engine.graph_sn(&graph)?;
         let mut response = Response::new(axum::body::Body::empty());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, offer.content_type());
@@ -126,7 +126,7 @@ async fn delete_graph(app: &App, graph: GraphName) -> ApiResult {
     let engine = app.engine.clone();
     let done = app
         .gate
-        .run(Lane::Write, move || engine.delete_graph(&graph))
+        .run(Lane::Write, move || engine.clear_graph(&graph))
         .await??;
     Ok(written(&done, false))
 }
@@ -240,9 +240,9 @@ async fn write_graph(
         .run(Lane::Write, move || {
             let reader = Cursor::new(&document.bytes);
             if replace {
-                engine.put_graph(&graph, reader, document.format, Some(&base))
+                engine.replace_graph(&graph, reader, document.format, Some(&base))
             } else {
-                engine.post_graph(&graph, reader, document.format, Some(&base))
+                engine.add_to_graph(&graph, reader, document.format, Some(&base))
             }
         })
         .await??;

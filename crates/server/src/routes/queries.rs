@@ -12,10 +12,10 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
-use somersault::{Engine, EngineError, QueryInfo, Reached, Replacement};
+use somersault::{Engine, EngineError, QueryInfo, Replacement, StreamProgress};
 
-fn reached_json(reached: &Reached) -> Value {
-    json!({ "stream": reached.stream, "complete_through_ms": reached.complete_through_ms, "since_ms": reached.since_ms })
+fn progress_json(progress: &StreamProgress) -> Value {
+    json!({ "stream": progress.stream, "complete_through_ms": progress.complete_through_ms, "since_ms": progress.since_ms })
 }
 
 fn query_json(info: &QueryInfo) -> Value {
@@ -25,11 +25,11 @@ fn query_json(info: &QueryInfo) -> Value {
         .iter()
         .map(|window| json!({ "stream": window.stream, "window": window.extent, "range_ms": window.range_ms, "step_ms": window.step_ms }))
         .collect();
-    let streams: Vec<Value> = info.streams.iter().map(reached_json).collect();
-    let held_up_by = info.held_up_by.as_ref().map(|reached| {
-        let mut held = reached_json(reached);
-        held["close_ms"] = info.next_close_ms.into();
-        held
+    let streams: Vec<Value> = info.streams.iter().map(progress_json).collect();
+    let waiting_for = info.waiting_for.as_ref().map(|progress| {
+        let mut waiting_for = progress_json(progress);
+        waiting_for["close_ms"] = info.next_close_ms.into();
+        waiting_for
     });
     json!({
         "name": info.name,
@@ -52,8 +52,8 @@ fn query_json(info: &QueryInfo) -> Value {
         "last_close_ms": info.last_close_ms,
         "next_close_ms": info.next_close_ms,
         "streams": streams,
-        "held_up_by": held_up_by,
-        "passed_in_bulk": info.passed_in_bulk,
+        "held_up_by": waiting_for,
+        "passed_in_bulk": info.skipped_empty,
         "passed_while_paused": info.passed_while_paused,
         "last_error": info.last_error,
         "subscribers": info.subscribers,
@@ -100,13 +100,13 @@ pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiRes
     })
     .await?;
     let status = match replacement {
-        Replacement::New => StatusCode::CREATED,
-        Replacement::Before | Replacement::Replaced { .. } => StatusCode::OK,
+        Replacement::Created => StatusCode::CREATED,
+        Replacement::Unchanged | Replacement::Replaced { .. } => StatusCode::OK,
     };
     let mut json = query_json(&info);
     json["replaced"] = match replacement {
         Replacement::Replaced { uid, after_ms } => json!({ "uid": uid, "after_ms": after_ms }),
-        Replacement::New | Replacement::Before => Value::Null,
+        Replacement::Created | Replacement::Unchanged => Value::Null,
     };
     Ok((status, Json(json)).into_response())
 }

@@ -153,7 +153,7 @@ impl Prepared {
             .map_err(refused)?;
         let prepared = Prepared {
             format,
-            sn: results.sn,
+            sn: results.sn.0,
             micros: u64::try_from(results.execution.as_micros()).unwrap_or(u64::MAX),
             first,
             rest: more.then_some(writer),
@@ -311,7 +311,7 @@ mod tests {
     use crate::http::repoll::Repoll;
     use axum::http::HeaderMap;
     use futures_util::future::poll_fn;
-    use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
+    use somersault::{Engine, EngineConfig};
     use std::sync::Mutex;
 
     #[test]
@@ -322,16 +322,15 @@ mod tests {
             .map(|row| format!("<http://e/{row}> <http://e/p> \"{row} {long}\" . "))
             .collect();
         engine
-            .update(
-                &format!("INSERT DATA {{ {rows} }}"),
-                &UpdateOptions::default(),
-            )
+            .update(&format!("INSERT DATA {{ {rows} }}"))
+            .run()
             .expect("is taken");
         let begin = |media_type: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(media_type));
             let results = engine
-                .query("SELECT ?o { ?s ?p ?o }", &QueryOptions::default())
+                .query("SELECT ?o { ?s ?p ?o }")
+                .run()
                 .expect("answers");
             Prepared::begin(results, &Accept::from_headers(&headers)).expect("begins")
         };

@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use somersault::oxrdf::NamedNode;
-use somersault::{Light, QueryOptions, UpdateOptions};
+use somersault::{FastPath, QueryOptions, UpdateOptions};
 use std::time::Duration;
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -240,14 +240,14 @@ async fn run_query(
     let accept = Accept::from_headers(headers);
     results::acceptable(&accept)?;
     let gone = CancelOnDrop::default();
-    options.cancel = Some(gone.flag());
+    options.cancel = Some(gone.token());
     let prepared = if text.len() > SHORT_TEXT {
         let engine = app.engine.clone();
-        let work = move || Prepared::new(engine.query(&text, &options)?, &accept);
+        let work = move || Prepared::new(engine.query(&text).options(&options).run()?, &accept);
         app.gate.run(Lane::Query, work).await??
     } else {
-        match app.engine.query_light(&text, &options)? {
-            Light::Done(results) => {
+        match app.engine.query(&text).options(&options).begin()? {
+            FastPath::Answered(results) => {
                 let begun = Prepared::begin(results, &accept)?;
                 if begun.is_long() {
                     app.gate.run(Lane::Query, move || begun.finish()).await??
@@ -255,7 +255,7 @@ async fn run_query(
                     begun.finish()?
                 }
             }
-            Light::Heavy(query) => {
+            FastPath::Deferred(query) => {
                 let ask = |reply: Reply<ApiResult<Prepared>>| {
                     query.submit(|results| reply.fulfil(move || Prepared::new(results?, &accept)));
                 };
@@ -270,7 +270,9 @@ async fn run_update(app: &App, text: String, options: UpdateOptions) -> ApiResul
     let engine = app.engine.clone();
     let done = app
         .gate
-        .run(Lane::Write, move || engine.update(&text, &options))
+        .run(Lane::Write, move || {
+            engine.update(&text).options(&options).run()
+        })
         .await??;
     Ok(
         Json(json!({ "sn": done.sn, "inserted": done.inserted, "deleted": done.deleted }))
@@ -304,7 +306,11 @@ pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResu
     let explanation = app
         .gate
         .run(Lane::Query, move || {
-            engine.explain(&text, &options, analyze)
+            let query = engine.query(&text).options(&options);
+            match analyze {
+                true => query.explain_analyze(),
+                false => query.explain(),
+            }
         })
         .await??;
     Ok(text_response(explanation))

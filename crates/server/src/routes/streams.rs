@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
-use somersault::{Engine, EngineError, StreamInfo};
+use somersault::{Engine, EngineError, EventTime, Sn, StreamInfo};
 
 fn stream_json(info: &StreamInfo) -> Value {
     json!({
@@ -75,7 +75,10 @@ pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> Api
     let held = app.bodies.read(&head.headers, body).await?;
     let object = json_object(held.text()?, &["to_ms"])?;
     let to_ms = millis(object.get("to_ms"), "to_ms")?;
-    advance(&app, move |engine| engine.advance(&[(name, to_ms)])).await
+    advance(&app, move |engine| {
+        engine.advance([(name, EventTime(to_ms))])
+    })
+    .await
 }
 
 /// `POST /streams/{name}/reset-time`: the stream starts again, without a time.
@@ -99,13 +102,13 @@ pub(crate) async fn advance_several(State(app): State<App>, request: Request) ->
         (Some(Value::Object(streams)), None) => {
             let to = streams
                 .iter()
-                .map(|(iri, to)| Ok((iri.clone(), millis(Some(to), iri)?)))
+                .map(|(iri, to)| Ok((iri.clone(), EventTime(millis(Some(to), iri)?))))
                 .collect::<ApiResult<Vec<_>>>()?;
-            advance(&app, move |engine| engine.advance(&to)).await
+            advance(&app, move |engine| engine.advance(to)).await
         }
         (None, Some(to)) => {
             let to_ms = millis(Some(to), "to_ms")?;
-            advance(&app, move |engine| advance_all(engine, to_ms)).await
+            advance(&app, move |engine| advance_all(engine, EventTime(to_ms))).await
         }
         _ => Err(ApiError::bad_request(
             "bad_json",
@@ -116,16 +119,12 @@ pub(crate) async fn advance_several(State(app): State<App>, request: Request) ->
 
 /// Advances all streams. No client named them, so if one is dropped in the meantime, the others are
 /// collected and advanced again.
-fn advance_all(engine: &Engine, to_ms: i64) -> Result<u64, EngineError> {
+fn advance_all(engine: &Engine, to: EventTime) -> Result<Sn, EngineError> {
     loop {
-        let to: Vec<(String, i64)> = engine
-            .streams()
-            .into_iter()
-            // The time of a derived stream follows from the others.
-            .filter(|stream| stream.derived_by.is_none())
-            .map(|stream| (stream.iri, to_ms))
-            .collect();
-        match engine.advance(&to) {
+        // The time of a derived stream follows from the others.
+        let mut streams = engine.streams();
+        streams.retain(|stream| stream.derived_by.is_none());
+        match engine.advance(streams.iter().map(|stream| (&stream.iri, to))) {
             Err(EngineError::NotFound(_)) => {}
             advanced => return advanced,
         }
@@ -134,7 +133,7 @@ fn advance_all(engine: &Engine, to_ms: i64) -> Result<u64, EngineError> {
 
 async fn advance(
     app: &App,
-    work: impl FnOnce(&Engine) -> Result<u64, EngineError> + Send + 'static,
+    work: impl FnOnce(&Engine) -> Result<Sn, EngineError> + Send + 'static,
 ) -> ApiResult {
     let engine = app.engine.clone();
     let sn = (app.gate).run(Lane::Write, move || work(&engine)).await??;

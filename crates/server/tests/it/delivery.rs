@@ -3,7 +3,7 @@
 
 use crate::client::{connect, read_body, read_head, read_reply, request_bytes, until};
 use crate::server::{TestServer, encode, engine_config};
-use somersault::{LoadOptions, QueryOptions, QueryResultsFormat, RdfFormat};
+use somersault::{LoadOptions, QueryResultsFormat, RdfFormat};
 use somersault_server::ServerConfig;
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -42,10 +42,7 @@ fn ask_for_all(server: &TestServer) -> TcpStream {
 #[test]
 fn pieces_make_the_whole_in_every_format() {
     let server = server_with(40_000);
-    let found = server
-        .engine
-        .query(ALL, &QueryOptions::default())
-        .expect("answered");
+    let found = server.engine.query(ALL).run().expect("answered");
     for format in [
         QueryResultsFormat::Json,
         QueryResultsFormat::Xml,

@@ -1,6 +1,6 @@
 //! A modest number of seeds in every `cargo test`; `somersault-sim --seeds N` runs more.
 
-use somersault::{Engine, EngineConfig};
+use somersault::{Engine, EngineConfig, EventTime};
 use somersault_log::{CrashKeep, SimDisk};
 use somersault_sim::{Plant, run, run_planted};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn an_acknowledged_advance_survives_a_crash() {
             .create_stream(None, &text)
             .expect("the stream is declared");
         engine
-            .advance(&[(stream.to_owned(), round * 1000)])
+            .advance([(stream, EventTime(round * 1000))])
             .expect("the stream advances");
         disk = disk.crash(CrashKeep::Synced);
         let reopened = open(&disk).stream(stream).expect("the stream is there");

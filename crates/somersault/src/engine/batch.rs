@@ -39,16 +39,16 @@ pub enum Registered {
     /// The query is new.
     New,
     /// The same text was already registered under this name; nothing has changed.
-    Before,
+    Unchanged,
 }
 
 /// The outcome of a registration in place of another query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// There was no query of that name.
-    New,
+    Created,
     /// The same text was already registered under this name; nothing has changed.
-    Before,
+    Unchanged,
     /// It has replaced another query.
     Replaced {
         /// The uid of the replaced query.
@@ -218,7 +218,7 @@ impl Batch<'_> {
                     for (at, outcome) in places.into_iter().zip(outcomes) {
                         self.outcomes[at] = match outcome {
                             Ok(taken) if taken.is_new => Ok(Registered::New),
-                            Ok(_) => Ok(Registered::Before),
+                            Ok(_) => Ok(Registered::Unchanged),
                             Err(refusal) => Err(RuntimeError::from(refusal).into()),
                         };
                     }
@@ -226,7 +226,7 @@ impl Batch<'_> {
                 Outcome::Command(_) => {}
                 _ => places
                     .into_iter()
-                    .for_each(|at| self.outcomes[at] = Ok(Registered::Before)),
+                    .for_each(|at| self.outcomes[at] = Ok(Registered::Unchanged)),
             },
             // All of them are refused for one reason, such as an unknown stream.
             Err(RuntimeError::Refused(refusal)) => {

@@ -34,11 +34,13 @@ impl Engine {
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
     pub fn graph(&self, graph: &GraphName) -> Result<QueryResults, EngineError> {
         let mut options = QueryOptions::default();
-        self.find_graph(graph)?;
+        self.graph_sn(graph)?;
         if let GraphName::NamedNode(name) = graph {
             options.default_graphs.push(name.clone());
         }
-        self.query("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", &options)
+        self.query("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }")
+            .options(&options)
+            .run()
     }
 
     /// Returns the snapshot number at which a graph exists, without reading it (Graph Store
@@ -46,7 +48,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
-    pub fn find_graph(&self, graph: &GraphName) -> Result<u64, EngineError> {
+    pub fn graph_sn(&self, graph: &GraphName) -> Result<u64, EngineError> {
         self.check_running()?;
         let snapshot = self.inner.store.pin_stable();
         let is_there = match graph {
@@ -65,7 +67,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Data`] with the place where the document does not parse; the graph is
     /// unchanged then.
-    pub fn put_graph(
+    pub fn replace_graph(
         &self,
         graph: &GraphName,
         reader: impl Read,
@@ -80,7 +82,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Data`] with the place where the document does not parse; the graph is
     /// unchanged then.
-    pub fn post_graph(
+    pub fn add_to_graph(
         &self,
         graph: &GraphName,
         reader: impl Read,
@@ -94,7 +96,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
-    pub fn delete_graph(&self, graph: &GraphName) -> Result<GraphWrite, EngineError> {
+    pub fn clear_graph(&self, graph: &GraphName) -> Result<GraphWrite, EngineError> {
         let name = graph.clone();
         self.write_graph(graph, move |present| {
             if present.count() == 0 && !name.is_default_graph() {

@@ -3,11 +3,11 @@
 //! A query that exceeds the budget, or is expected to, starts again on the query pool. The one
 //! thing to know before changing it is that only the budget may differ between the two.
 
-use super::{Engine, QueryOptions, QueryResults};
+use super::{CancelToken, Engine, FastPath, QueryOptions, QueryResults};
 use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::bounded;
 use somersault_dictionary::Dictionary;
-use somersault_model::QueryUid;
+use somersault_model::{QueryUid, Sn};
 use somersault_pool::Class;
 use somersault_query::{
     Answer as QueryAnswer, BoundQuery, Dataset, Execution, Invocation, Prepared, QueryError,
@@ -30,19 +30,10 @@ const FAR_BEYOND: u32 = 16;
 /// Patterns that are nested deeper go to the pool, whose stacks are large.
 const DEPTH: usize = 16;
 
-/// The outcome of trying a query on its caller's thread.
-#[derive(Debug)]
-pub enum Light {
-    /// The query is answered.
-    Done(QueryResults),
-    /// It takes longer than a caller that must not wait can afford.
-    Heavy(HeavyQuery),
-}
-
 /// The outcome of an execution, before it is combined with the dictionary.
 pub(super) struct Executed {
     answer: Arc<QueryAnswer>,
-    sn: u64,
+    sn: Sn,
     pub(super) execution: Duration,
 }
 
@@ -64,7 +55,7 @@ impl Executed {
 }
 
 /// A query for the query pool. It has a place there, which is freed when it is dropped.
-pub struct HeavyQuery {
+pub struct DeferredQuery {
     engine: Engine,
     query: Arc<BoundQuery>,
     options: QueryOptions,
@@ -72,7 +63,7 @@ pub struct HeavyQuery {
     asked: Instant,
 }
 
-impl HeavyQuery {
+impl DeferredQuery {
     /// Has the pool answer the query, and waits for the answer.
     ///
     /// # Errors
@@ -105,15 +96,15 @@ impl HeavyQuery {
     }
 }
 
-impl Drop for HeavyQuery {
+impl Drop for DeferredQuery {
     fn drop(&mut self) {
         self.engine.inner.places.give();
     }
 }
 
-impl std::fmt::Debug for HeavyQuery {
+impl std::fmt::Debug for DeferredQuery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HeavyQuery").finish_non_exhaustive()
+        f.debug_struct("DeferredQuery").finish_non_exhaustive()
     }
 }
 
@@ -138,7 +129,7 @@ impl Engine {
         &self,
         query: Arc<BoundQuery>,
         options: &QueryOptions,
-    ) -> Result<Light, EngineError> {
+    ) -> Result<FastPath, EngineError> {
         if Engine::may_run_here(query.prepared()) {
             let run = AssertUnwindSafe(|| {
                 self.execute_here(query.prepared(), options, |view, execution| {
@@ -149,21 +140,21 @@ impl Engine {
             if let Some(executed) = result? {
                 self.inner.counters.lane().answered(executed.execution);
                 let dictionary = self.inner.store.dictionary_arc();
-                return Ok(Light::Done(executed.into_results(dictionary)));
+                return Ok(FastPath::Answered(executed.into_results(dictionary)));
             }
         }
-        Ok(Light::Heavy(self.heavy(query, options)?))
+        Ok(FastPath::Deferred(self.deferred(query, options)?))
     }
 
     /// Returns a query for the pool, with a place among those that run there or wait.
     ///
     /// # Errors
     /// No place is left.
-    pub(super) fn heavy(
+    pub(super) fn deferred(
         &self,
         query: Arc<BoundQuery>,
         options: &QueryOptions,
-    ) -> Result<HeavyQuery, EngineError> {
+    ) -> Result<DeferredQuery, EngineError> {
         let limit = self.inner.config.limits.concurrent_queries;
         if !self.inner.places.take() {
             return Err(EngineError::Limit {
@@ -173,7 +164,7 @@ impl Engine {
                 ),
             });
         }
-        Ok(HeavyQuery {
+        Ok(DeferredQuery {
             engine: self.clone(),
             query,
             options: options.clone(),
@@ -213,14 +204,14 @@ impl Engine {
     }
 
     /// Executes a query on a thread of the pool.
-    fn execute_there(&self, heavy: &HeavyQuery) -> Result<QueryResults, EngineError> {
-        let HeavyQuery { query, options, .. } = heavy;
+    fn execute_there(&self, deferred: &DeferredQuery) -> Result<QueryResults, EngineError> {
+        let DeferredQuery { query, options, .. } = deferred;
         let started = Instant::now();
         let time = self.query_time(options.timeout);
         let deadline_ms = self.pin_deadline(started, time);
         let snapshot = self.inner.store.pin_stable_until(deadline_ms);
         let mut execution = self.one_shot_execution(options.timeout, options.result_rows);
-        execution.deadline = heavy.asked.checked_add(time);
+        execution.deadline = deferred.asked.checked_add(time);
         let run = |view: &SnapshotView, execution: &Execution| {
             query.run(Invocation::new(view, execution)).map(Arc::new)
         };
@@ -240,7 +231,7 @@ impl Engine {
         run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
     ) -> Result<Executed, QueryError> {
         execution.started = Some(started);
-        execution.abandoned = options.cancel.clone();
+        execution.abandoned = options.cancel.as_ref().map(CancelToken::flag);
         let clause = options.dataset(&prepared.query().dataset);
         let dictionary = self.inner.store.dictionary_arc();
         let dataset = if clause.present {
@@ -248,7 +239,7 @@ impl Engine {
         } else {
             Arc::clone(self.inner.counters.one_shot.stored())
         };
-        let sn = snapshot.sn().0;
+        let sn = snapshot.sn();
         let view = SnapshotView::new(snapshot, Vec::new(), dataset);
         let answer = run(&view, &execution)?;
         Ok(Executed {

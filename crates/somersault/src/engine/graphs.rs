@@ -158,7 +158,7 @@ impl Engine {
             created: was_empty.load(Ordering::SeqCst) && !graph.is_default_graph(),
             inserted: result.inserted,
             deleted: result.deleted,
-            sn: result.sn.0,
+            sn: result.sn,
         })
     }
 }

@@ -172,7 +172,7 @@ impl Engine {
         Ok(LoadSummary {
             statements: count,
             stored: self.stored_statements(),
-            sn: done.sn.0,
+            sn: done.sn,
         })
     }
 

@@ -4,13 +4,14 @@ use super::Engine;
 use crate::error::EngineError;
 use crate::info::{Health, HealthStatus};
 use crate::metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
+use somersault_model::Sn;
 use somersault_runtime::RuntimeError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Engine {
     /// Returns the stable snapshot number.
-    pub fn stable(&self) -> u64 {
-        self.inner.store.snapshots().stable().0
+    pub fn stable(&self) -> Sn {
+        self.inner.store.snapshots().stable()
     }
 
     /// Returns the state of the engine.

@@ -1,7 +1,7 @@
 //! Prepared queries: parsed once, with the values of some variables given at each execution.
 
-use super::execute::{Executed, HeavyQuery, panicked};
-use super::{Engine, Light, QueryOptions, QueryResults};
+use super::execute::{DeferredQuery, Executed, panicked};
+use super::{Engine, FastPath, QueryOptions, QueryResults};
 use crate::error::EngineError;
 use oxrdf::Term;
 use somersault_query::{Answer, BoundQuery, Invocation, Prepared, QueryError};
@@ -16,16 +16,12 @@ use std::sync::Arc;
 ///
 /// ```
 /// use somersault::oxrdf::{NamedNode, Term};
-/// use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
+/// use somersault::{Engine, EngineConfig};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let engine = Engine::open(EngineConfig::default())?;
 /// let data = "INSERT DATA { <urn:ann> <urn:knows> <urn:bob> . <urn:bob> <urn:knows> <urn:cem> }";
-/// engine.update(data, &UpdateOptions::default())?;
-/// let friends = engine.prepare(
-///     "SELECT ?who ?friend { ?who <urn:knows> ?friend }",
-///     &["who"],
-///     &QueryOptions::default(),
-/// )?;
+/// engine.update(data).run()?;
+/// let friends = engine.prepare("SELECT ?who ?friend { ?who <urn:knows> ?friend }", &["who"])?;
 /// let bob = Term::from(NamedNode::new("urn:bob")?);
 /// let mut results = friends.execute(&[bob.clone()])?;
 /// let cem = Term::from(NamedNode::new("urn:cem")?);
@@ -54,16 +50,11 @@ impl std::fmt::Debug for PreparedQuery {
 }
 
 impl Engine {
-    /// Prepares a query; `parameters` are the variables (with or without `?`) whose values come
-    /// with each execution. Limits, dataset and base of `options` hold for all executions.
-    ///
-    /// The query does not parse; a parameter is not one of its variables, or gets its value in the
-    /// query (by BIND, AS, VALUES or GROUP BY); or it has parameters and needs `spareval`.
-    pub fn prepare(
+    pub(super) fn prepare_query(
         &self,
         text: &str,
         parameters: &[&str],
-        options: &QueryOptions,
+        options: QueryOptions,
     ) -> Result<PreparedQuery, EngineError> {
         self.check_running()?;
         self.check_text(text)?;
@@ -71,22 +62,19 @@ impl Engine {
         Ok(PreparedQuery {
             engine: self.clone(),
             prepared: Prepared::with_parameters(query, parameters)?,
-            options: Arc::new(options.clone()),
+            options: Arc::new(options),
         })
     }
 }
 
 impl PreparedQuery {
     /// Executes it on the stable snapshot, with a value for each parameter. As with
-    /// [`Engine::query`], a light query runs on the calling thread and any other on the query pool.
+    /// [`QueryRequest::run`](super::QueryRequest::run), a light query runs on the calling thread and any other on the query pool.
     ///
     /// # Errors
     /// The values do not fit the parameters, or a limit is hit; see [`EngineError`].
     pub fn execute(&self, values: &[Term]) -> Result<QueryResults, EngineError> {
-        match self.execute_light(values)? {
-            Light::Done(results) => Ok(results),
-            Light::Heavy(query) => query.wait(),
-        }
+        self.begin(values)?.wait()
     }
 
     /// As [`PreparedQuery::execute`], into the memory of results that are no longer needed.
@@ -102,33 +90,34 @@ impl PreparedQuery {
         let tried = self.try_here(values, results.answer.reclaim());
         match tried.map_err(|error| self.failed(error))? {
             Some(executed) => executed.replace(results, self.engine.inner.store.dictionary_arc()),
-            None => *results = self.heavy(values)?.wait()?,
+            None => *results = self.deferred(values)?.wait()?,
         }
         Ok(())
     }
 
-    /// As [`Engine::query_light`].
+    /// Executes it at once if that takes well under a millisecond, and otherwise returns it for the
+    /// query pool, as [`QueryRequest::begin`](super::QueryRequest::begin) does.
     ///
     /// # Errors
     /// As [`PreparedQuery::execute`].
-    pub fn execute_light(&self, values: &[Term]) -> Result<Light, EngineError> {
+    pub fn begin(&self, values: &[Term]) -> Result<FastPath, EngineError> {
         let tried = self.try_here(values, None);
         match tried.map_err(|error| self.failed(error))? {
             Some(executed) => {
                 let dictionary = self.engine.inner.store.dictionary_arc();
-                Ok(Light::Done(executed.into_results(dictionary)))
+                Ok(FastPath::Answered(executed.into_results(dictionary)))
             }
-            None => self.heavy(values).map(Light::Heavy),
+            None => self.deferred(values).map(FastPath::Deferred),
         }
     }
 
     /// Returns the query for the pool, with these values.
-    fn heavy(&self, values: &[Term]) -> Result<HeavyQuery, EngineError> {
+    fn deferred(&self, values: &[Term]) -> Result<DeferredQuery, EngineError> {
         let bound = BoundQuery::new(self.prepared.clone(), values.to_vec());
-        let heavy = bound
+        let deferred = bound
             .map_err(EngineError::from)
-            .and_then(|bound| self.engine.heavy(Arc::new(bound), &self.options));
-        heavy.map_err(|error| self.failed(error))
+            .and_then(|bound| self.engine.deferred(Arc::new(bound), &self.options));
+        deferred.map_err(|error| self.failed(error))
     }
 
     /// Counts a failure.

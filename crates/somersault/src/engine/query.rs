@@ -1,20 +1,15 @@
 //! One-shot queries, updates and explanations. `execute.rs` executes queries; the driver has an
 //! update evaluated while it takes no other input (S15).
 
-use super::execute::Light;
-use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
+use super::{Engine, FastPath, QueryOptions, UpdateOptions, UpdateSummary};
 use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_continuous::continuous_dataset;
-use somersault_lang::{DatasetClause, Update};
 use somersault_model::{EventTime, QueryUid, Sn};
-use somersault_query::{
-    BoundQuery, Dataset, Invocation, Prepared, SnapshotView, Using, evaluate_update,
-};
+use somersault_query::{BoundQuery, Dataset, Invocation, Prepared, SnapshotView, evaluate_update};
 use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
 use somersault_store::{Snapshot, WindowVersion};
 use somersault_stream::{QueryDeclaration, WindowDeclaration};
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,46 +18,20 @@ use std::sync::atomic::Ordering;
 const UPDATE: QueryUid = QueryUid(u64::MAX - 1);
 
 impl Engine {
-    /// Answers a SPARQL query on the stable snapshot. A light query is answered on the calling
-    /// thread, any other by the query pool.
-    ///
-    /// # Errors
-    /// The query does not parse, or hits a limit; see [`EngineError`].
-    pub fn query(&self, text: &str, options: &QueryOptions) -> Result<QueryResults, EngineError> {
-        match self.query_light(text, options)? {
-            Light::Done(results) => Ok(results),
-            Light::Heavy(query) => query.wait(),
-        }
-    }
-
-    /// Answers a SPARQL query at once if that takes well under a millisecond, and otherwise returns
-    /// it for the query pool. For threads that must not wait, such as those of an async runtime.
-    ///
-    /// ```
-    /// use somersault::{Engine, EngineConfig, Light, QueryOptions};
-    /// # fn main() -> Result<(), somersault::EngineError> {
-    /// let engine = Engine::open(EngineConfig::default())?;
-    /// let (sender, receiver) = std::sync::mpsc::channel();
-    /// match engine.query_light("ASK { ?s ?p ?o }", &QueryOptions::default())? {
-    ///     Light::Done(results) => sender.send(Ok(results)).unwrap(),
-    ///     Light::Heavy(query) => query.submit(move |results| sender.send(results).unwrap()),
-    /// }
-    /// assert_eq!(receiver.recv().unwrap()?.answer.boolean(), Some(false));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Engine::query`].
-    pub fn query_light(&self, text: &str, options: &QueryOptions) -> Result<Light, EngineError> {
-        let light = self
+    /// Answers a query here if it is light, and otherwise returns it for the query pool.
+    pub(super) fn begin_query(
+        &self,
+        text: &str,
+        options: &QueryOptions,
+    ) -> Result<FastPath, EngineError> {
+        let begun = self
             .check_running()
             .and_then(|()| self.cached(text, options.base.as_deref()))
             .and_then(|query| self.start_query(query, options));
-        if light.is_err() {
+        if begun.is_err() {
             self.inner.counters.lane().failed();
         }
-        light
+        begun
     }
 
     fn cached(&self, text: &str, base: Option<&str>) -> Result<Arc<BoundQuery>, EngineError> {
@@ -85,11 +54,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Carries out a SPARQL update and returns when its effects are stable (S15).
-    ///
-    /// # Errors
-    /// The update does not parse, is refused, or hits a limit; then it has no effect.
-    pub fn update(
+    /// Carries out an update and returns when its effects are stable (S15).
+    pub(super) fn carry_out(
         &self,
         text: &str,
         options: &UpdateOptions,
@@ -137,13 +103,8 @@ impl Engine {
         Ok(result)
     }
 
-    /// Describes how a one-shot or continuous query would be run. With `analyze` the query is also
-    /// run, and actual rows are shown. A continuous query is explained over the windows of its
-    /// latest close.
-    ///
-    /// # Errors
-    /// It does not parse, or with `analyze` hits a limit.
-    pub fn explain(
+    /// Describes how a one-shot or continuous query would be run.
+    pub(super) fn explain_text(
         &self,
         text: &str,
         options: &QueryOptions,
@@ -237,24 +198,6 @@ impl Engine {
         let explanation = prepared.explain(Invocation::new(view, &execution), analyze)?;
         Ok(explanation.to_string())
     }
-
-    /// Whether a query parses, without evaluating it.
-    ///
-    /// [`EngineError::Parse`] if it does not.
-    /// [`EngineError::Parse`] where it does not.
-    pub fn check_query_syntax(&self, text: &str, base: Option<&str>) -> Result<(), EngineError> {
-        self.parser(base).parse_query(text)?;
-        Ok(())
-    }
-
-    /// Whether an update parses, without evaluating it.
-    ///
-    /// [`EngineError::Parse`] if it does not.
-    /// [`EngineError::Parse`] where it does not.
-    pub fn check_update_syntax(&self, text: &str, base: Option<&str>) -> Result<(), EngineError> {
-        let _: Update = self.parser(base).parse_update(text)?;
-        Ok(())
-    }
 }
 
 /// Whether a text that does not parse was meant as a continuous query.
@@ -263,42 +206,10 @@ fn is_continuous(text: &str) -> bool {
     upper.contains("REGISTER") || (upper.contains("FROM") && upper.contains("RANGE"))
 }
 
-impl QueryOptions {
-    /// Whether the caller no longer wants the answer.
-    pub(super) fn is_given_up(&self) -> bool {
-        (self.cancel.as_ref()).is_some_and(|cancel| cancel.load(Ordering::Relaxed))
-    }
-
-    /// Returns the protocol's dataset if it gives one, otherwise the query's own.
-    pub(super) fn dataset<'a>(&self, own: &'a DatasetClause) -> Cow<'a, DatasetClause> {
-        if self.default_graphs.is_empty() && self.named_graphs.is_empty() {
-            return Cow::Borrowed(own);
-        }
-        Cow::Owned(DatasetClause {
-            present: true,
-            default: self.default_graphs.clone(),
-            named: self.named_graphs.clone(),
-            all_named: false,
-        })
-    }
-}
-
-impl UpdateOptions {
-    fn using(&self) -> Option<Using> {
-        if self.using_graphs.is_empty() && self.using_named_graphs.is_empty() {
-            return None;
-        }
-        Some(Using {
-            default: self.using_graphs.clone(),
-            named: self.using_named_graphs.clone(),
-        })
-    }
-}
-
 impl From<UpdateResult> for UpdateSummary {
     fn from(result: UpdateResult) -> Self {
         UpdateSummary {
-            sn: result.sn.0,
+            sn: result.sn,
             inserted: result.inserted,
             deleted: result.deleted,
         }

@@ -5,13 +5,13 @@ use super::batch::Replacement;
 use super::data::check_nesting;
 use crate::config::Clock;
 use crate::error::{EngineError, LimitKind};
-use crate::info::{GroupInfo, QueryInfo, Reached, StreamInfo, WindowInfo};
+use crate::info::{GroupInfo, QueryInfo, StreamInfo, StreamProgress, WindowInfo};
 use crate::push::{Push, PushLines, PushReceipt, lines};
 use oxrdf::QuadRef;
 use somersault_lang::{CreateStream, Extent, Statement};
 use somersault_lines::TimedLines;
 use somersault_log::{Replaced, Resolved};
-use somersault_model::EventTime;
+use somersault_model::{EventTime, Sn};
 use somersault_runtime::{InputReceipt, Outcome, RuntimeError};
 use somersault_stream::{
     Input, PushHead, QueryDeclaration, QueryStatus, StreamStatus, WindowDeclaration,
@@ -239,7 +239,7 @@ impl Engine {
     /// Whether a push of this many statements to a stream is within its BUDGET now, and within the
     /// budgets of the streams derived from it. Returns `true` for an unknown stream, since a push
     /// explains better what is wrong.
-    pub fn has_room(&self, stream: &str, statements: usize) -> bool {
+    pub fn budget_allows(&self, stream: &str, statements: usize) -> bool {
         self.inner.driver.has_room(stream, statements)
     }
 
@@ -291,18 +291,20 @@ impl Engine {
     ///
     /// # Errors
     /// There is no such stream, or the log has failed.
-    pub fn advance(&self, to_ms: &[(String, i64)]) -> Result<u64, EngineError> {
+    pub fn advance(
+        &self,
+        to: impl IntoIterator<Item = (impl AsRef<str>, EventTime)>,
+    ) -> Result<Sn, EngineError> {
         self.check_running()?;
-        let to = to_ms
-            .iter()
-            .map(|(stream, ms)| (stream.clone(), EventTime(*ms)))
-            .collect();
+        let to = to.into_iter();
+        let to = to.map(|(stream, time)| (stream.as_ref().to_owned(), time));
+        let to = to.collect();
         let received_ms = self.now_ms();
         let done = self
             .inner
             .driver
             .apply_input(Input::Advance { received_ms, to })?;
-        Ok(done.sn.0)
+        Ok(done.sn)
     }
 
     /// Registers a continuous query. If `name` is given, the text must not say another one.
@@ -335,9 +337,9 @@ impl Engine {
         self.check_text(text)?;
         let (name, resolved) = self.declare_query(name.map(str::to_owned), text, true)?;
         let replacement = match resolved {
-            None => Replacement::Before,
+            None => Replacement::Unchanged,
             Some(resolved) => match resolved.replaced {
-                None => Replacement::New,
+                None => Replacement::Created,
                 Some(Replaced { query, after }) => Replacement::Replaced {
                     uid: query.0,
                     after_ms: (after > EventTime::MIN).then_some(after.0),
@@ -491,15 +493,19 @@ impl Engine {
             rows: 0,
             last_close_ms: None,
             next_close_ms: status.next_close.map(|close| close.0),
-            streams: status.streams.into_iter().map(Reached::from).collect(),
-            held_up_by: status.waiting_for.map(Reached::from),
+            streams: status
+                .streams
+                .into_iter()
+                .map(StreamProgress::from)
+                .collect(),
+            waiting_for: status.waiting_for.map(StreamProgress::from),
             amended: status.amended,
             skipped: 0,
             derives: declaration
                 .derives
                 .as_ref()
                 .map(|it| it.iri.as_str().to_owned()),
-            passed_in_bulk: status.skipped_empty,
+            skipped_empty: status.skipped_empty,
             passed_while_paused: status.passed_while_paused,
             paused: status.paused,
             group,
@@ -548,12 +554,12 @@ fn head_of(stream: &str, source: Option<String>, seq: Option<u64>) -> PushHead {
     }
 }
 
-impl From<somersault_stream::StreamProgress> for Reached {
-    fn from(reached: somersault_stream::StreamProgress) -> Reached {
-        Reached {
-            stream: reached.stream,
-            complete_through_ms: reached.watermark.map(|time| time.0),
-            since_ms: reached.since_ms,
+impl From<somersault_stream::StreamProgress> for StreamProgress {
+    fn from(progress: somersault_stream::StreamProgress) -> StreamProgress {
+        StreamProgress {
+            stream: progress.stream,
+            complete_through_ms: progress.watermark.map(|time| time.0),
+            since_ms: progress.since_ms,
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::scenario::*;
 use oxrdf::{GraphName, NamedNode, Quad};
 use oxrdfio::RdfFormat;
-use somersault::{Engine, EngineConfig, UpdateOptions};
+use somersault::{Engine, EngineConfig};
 use std::path::Path;
 
 /// With the limit below, this number of statements cannot be listed.
@@ -40,7 +40,7 @@ fn filled(folder: &Path, shards: u16) -> Engine {
 
 fn update(engine: &Engine, text: &str) -> (u64, u64) {
     let text = format!("PREFIX : <{NS}> {text}");
-    let summary = engine.update(&text, &UpdateOptions::default()).unwrap();
+    let summary = engine.update(&text).run().unwrap();
     (summary.inserted, summary.deleted)
 }
 
@@ -117,7 +117,7 @@ fn a_document_replaces_a_graph_above_the_memory_limit() {
     let counts = restarted(
         |engine| {
             let written = engine
-                .put_graph(&large, document.as_bytes(), RdfFormat::Turtle, None)
+                .replace_graph(&large, document.as_bytes(), RdfFormat::Turtle, None)
                 .unwrap();
             assert_eq!((written.inserted, written.deleted), (1, STATEMENTS as u64));
             assert!(!written.created);
@@ -127,7 +127,7 @@ fn a_document_replaces_a_graph_above_the_memory_limit() {
     assert_eq!(counts.len(), 4, "{counts:?}");
     let counts = restarted(
         |engine| {
-            let written = engine.delete_graph(&large).unwrap();
+            let written = engine.clear_graph(&large).unwrap();
             assert_eq!(written.deleted, STATEMENTS as u64 + 1);
         },
         1,

@@ -4,7 +4,7 @@
 
 use crate::scenario::*;
 use proptest::prelude::*;
-use somersault::{DeltaMode, Engine, EngineConfig, QueryOptions, SubscribeOptions, UpdateOptions};
+use somersault::{DeltaMode, Engine, EngineConfig, QueryOptions, SubscribeOptions};
 use std::time::Duration;
 
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
@@ -105,7 +105,7 @@ fn play(engine: &Engine, steps: &[Step]) -> Vec<String> {
                 let verb = if *insert { "INSERT" } else { "DELETE" };
                 let (a, p, b) = (NODES[*a], PREDICATES[*p], NODES[*b]);
                 let update = format!("PREFIX : <{NS}> {verb} DATA {{ :{a} :{p} :{b} }}");
-                engine.update(&update, &UpdateOptions::default()).unwrap();
+                engine.update(&update).run().unwrap();
             }
             Step::Advance(by) => {
                 now += by;
@@ -171,7 +171,11 @@ fn explain_says_how_each_close_is_evaluated() {
     let explained = |delta, query: &str| {
         let text = format!("PREFIX : <{NS}> {query}");
         let options = QueryOptions::default();
-        open(delta).explain(&text, &options, false).unwrap()
+        open(delta)
+            .query(&text)
+            .options(&options)
+            .explain()
+            .unwrap()
     };
     let auto = explained(DeltaMode::Auto, QUERIES[0]);
     assert!(

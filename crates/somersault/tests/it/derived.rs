@@ -4,8 +4,8 @@
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{
-    Engine, EngineConfig, EngineError, FiringId, Push, SubscribeOptions, SubscriptionEvent,
-    UpdateOptions,
+    Engine, EngineConfig, EngineError, EventTime, FiringId, Push, SubscribeOptions,
+    SubscriptionEvent,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,9 @@ fn heat(room: &str, degrees: u8) -> String {
 }
 
 fn step(engine: &Engine, to_ms: i64) -> Result<(), EngineError> {
-    engine.advance(&[(format!("{NS}s"), to_ms)]).map(drop)
+    engine
+        .advance([(format!("{NS}s"), EventTime(to_ms))])
+        .map(drop)
 }
 
 /// Close, revision and rows of every firing that is kept.
@@ -94,7 +96,7 @@ fn answers_feed_other_queries_one_step_later_and_are_absorbed() {
         (1000, Some(3000), 2)
     );
     let alarm = engine.query_info("alarm").unwrap();
-    assert_eq!(alarm.held_up_by.unwrap().stream, format!("{NS}warm"));
+    assert_eq!(alarm.waiting_for.unwrap().stream, format!("{NS}warm"));
 
     // The heat has left the window, the fact stays.
     step(&engine, 4000).unwrap();
@@ -185,7 +187,7 @@ fn derivations_that_cannot_work_are_refused() {
         &["derived by query", "push to the streams"],
     );
     refused(
-        engine.advance(&[(a.clone(), 5)]).map(drop),
+        engine.advance([(&a, EventTime(5))]).map(drop),
         &["derived by query"],
     );
     refused(engine.drop_stream(&a), &["derived by query", "DROP QUERY"]);
@@ -359,7 +361,7 @@ fn inputs() -> Vec<Step> {
                 "INSERT DATA {{ :room{} :beside :n{second} }}",
                 second % 3
             ));
-            engine.update(&update, &UpdateOptions::default()).map(drop)
+            engine.update(&update).run().map(drop)
         }));
     }
     inputs.push(Box::new(|engine| step(engine, 8000)));

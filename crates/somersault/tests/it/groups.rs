@@ -4,8 +4,8 @@
 use crate::scenario::*;
 use proptest::prelude::*;
 use somersault::{
-    DeltaMode, Engine, EngineConfig, EngineError, NewQuery, QueryOptions, Registered,
-    SubscribeOptions, Subscription, UpdateOptions,
+    DeltaMode, Engine, EngineConfig, EngineError, EventTime, NewQuery, Registered,
+    SubscribeOptions, Subscription,
 };
 use std::time::Duration;
 
@@ -150,15 +150,15 @@ impl World {
                     "PREFIX : <{NS}> INSERT DATA {{ :{} :knows :{} }}",
                     NODES[*a], NODES[*b]
                 );
-                self.engine
-                    .update(&update, &UpdateOptions::default())
-                    .unwrap();
+                self.engine.update(&update).run().unwrap();
             }
             Step::Advance(s, by) => {
                 let at = usize::from(!*s);
                 self.times[at] += by;
                 let stream = format!("{NS}{}", ["s", "t"][at]);
-                self.engine.advance(&[(stream, self.times[at])]).unwrap();
+                self.engine
+                    .advance([(stream, EventTime(self.times[at]))])
+                    .unwrap();
             }
             Step::Both(by) => {
                 let to = self.times[0].max(self.times[1]) + by;
@@ -183,7 +183,7 @@ impl World {
                 info.rows,
                 info.last_close_ms,
                 info.paused,
-                info.passed_in_bulk,
+                info.skipped_empty,
                 info.passed_while_paused,
                 info.next_close_ms
             ));
@@ -284,9 +284,7 @@ fn a_cohort_is_executed_once_and_explain_says_so() {
         (30, 6, true)
     );
     assert_eq!(info.text, text(0, 7, 0, false));
-    let plan = engine
-        .explain(&info.text, &QueryOptions::default(), false)
-        .unwrap();
+    let plan = engine.query(&info.text).explain().unwrap();
     assert!(
         plan.contains("a query group of 30 queries") && plan.contains("cells ("),
         "{plan}"
@@ -356,7 +354,7 @@ fn each_line_of_a_batch_is_taken_for_itself() {
         .iter()
         .map(|outcome| match outcome {
             Ok(Registered::New) => "new".to_owned(),
-            Ok(Registered::Before) => "before".to_owned(),
+            Ok(Registered::Unchanged) => "before".to_owned(),
             Err(EngineError::Conflict(_)) => "conflict".to_owned(),
             Err(EngineError::Parse { .. }) => "parse".to_owned(),
             Err(EngineError::Invalid(_)) => "invalid".to_owned(),
@@ -393,7 +391,7 @@ fn a_batch_stops_at_the_limit() {
     assert!(
         again
             .iter()
-            .all(|outcome| matches!(outcome, Ok(Registered::Before)))
+            .all(|outcome| matches!(outcome, Ok(Registered::Unchanged)))
     );
 }
 
@@ -419,7 +417,7 @@ fn a_batch_of_many_shapes_stops_at_the_limit_too() {
     for (at, outcome) in outcomes.iter().enumerate() {
         let as_expected = match (at < 80, at % 2) {
             (true, 0) => matches!(outcome, Ok(Registered::New)),
-            (true, _) => matches!(outcome, Ok(Registered::Before)),
+            (true, _) => matches!(outcome, Ok(Registered::Unchanged)),
             (false, _) => matches!(outcome, Err(EngineError::Limit { .. })),
         };
         assert!(as_expected, "{at}: {outcome:?}");
@@ -438,7 +436,7 @@ fn queries_that_are_there_take_no_room_in_a_batch() {
         panic!("one for each: {outcomes:?}")
     };
     for again in [first, second] {
-        assert!(matches!(again, Ok(Registered::Before)), "{again:?}");
+        assert!(matches!(again, Ok(Registered::Unchanged)), "{again:?}");
     }
     assert!(matches!(third, Ok(Registered::New)), "{third:?}");
     assert!(fourth.is_err());

@@ -3,7 +3,7 @@
 
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
-use somersault::{Engine, EngineConfig, EngineError, HealthStatus, Limits, UpdateOptions};
+use somersault::{Engine, EngineConfig, EngineError, HealthStatus, Limits};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn declare(engine: &Engine) {
 
 fn insert(engine: &Engine, name: &str) {
     let text = format!("PREFIX : <{NS}> INSERT DATA {{ :{name} :is :there }}");
-    engine.update(&text, &UpdateOptions::default()).unwrap();
+    engine.update(&text).run().unwrap();
 }
 
 fn push_to(engine: &Engine, stream: &str, statements: &[(i64, &str)]) {

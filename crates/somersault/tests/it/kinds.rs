@@ -4,7 +4,7 @@
 use crate::scenario::*;
 use somersault::oxrdf::GraphName;
 use somersault::{
-    Answer, AnswerKind, DeltaMode, Engine, EngineConfig, QueryOptions, RdfFormat, SubscribeOptions,
+    Answer, AnswerKind, DeltaMode, Engine, EngineConfig, RdfFormat, SubscribeOptions,
     SubscriptionEvent,
 };
 use std::time::Duration;
@@ -55,12 +55,8 @@ fn a_past_window_shows_earlier_statements() {
         firings(&engine, "both", None)[3..],
         expected(&[(4000, &["s1 s3"]), (5000, &["s2 s4"]), (6000, &["s3 s5"])])
     );
-    let explained = engine.explain(
-        &format!("PREFIX : <{NS}> {past}"),
-        &Default::default(),
-        false,
-    );
-    let explained = explained.unwrap();
+    let text = format!("PREFIX : <{NS}> {past}");
+    let explained = engine.query(&text).explain().unwrap();
     assert!(
         explained.contains("holds c − 3000 ms ≤ event time < c − 1000 ms"),
         "{explained}"
@@ -444,16 +440,16 @@ fn a_template_with_graphs_makes_a_dataset() {
             [triple("a knows b"), triple("b knows c")].map(|t| t.in_graph(GraphName::DefaultGraph)),
         )
         .unwrap();
-    let results = engine.query(&one_shot, &QueryOptions::default()).unwrap();
+    let results = engine.query(&one_shot).run().unwrap();
     assert_eq!(quads(&results.answer), ["a knows b copy", "b of a"]);
     let other = one_shot.replace(":copy", ":other");
-    let results = engine.query(&other, &QueryOptions::default()).unwrap();
+    let results = engine.query(&other).run().unwrap();
     assert_eq!(quads(&results.answer), ["a knows b other", "b of a"]);
     let refused = results
         .answer
         .write_graph(RdfFormat::Turtle, std::io::sink());
     assert!(refused.unwrap_err().to_string().contains("N-Quads or TriG"));
-    let explained = engine.explain(&one_shot, &QueryOptions::default(), true);
+    let explained = engine.query(&one_shot).explain_analyze();
     assert!(explained.is_ok(), "{explained:?}");
 }
 
@@ -469,7 +465,11 @@ fn every_kind_of_window_is_explained() {
     ] {
         let text = format!("SELECT ?s FROM STREAM <urn:s> [{window}] WHERE {{ ?s ?p ?o }}");
         for analyze in [false, true] {
-            let explained = engine.explain(&text, &QueryOptions::default(), analyze);
+            let query = engine.query(&text);
+            let explained = match analyze {
+                true => query.explain_analyze(),
+                false => query.explain(),
+            };
             assert!(explained.is_ok(), "{window}: {explained:?}");
         }
     }
@@ -481,12 +481,12 @@ fn every_kind_of_window_is_explained() {
         let text = format!(
             "SELECT ?s FROM NAMED WINDOW <urn:w> ON <urn:s> [{window}] WHERE {{ WINDOW <urn:w> {{ ?s ?p ?o }} }}"
         );
-        let explained = engine.explain(&text, &QueryOptions::default(), true);
+        let explained = engine.query(&text).explain_analyze();
         assert!(explained.is_ok(), "{window}: {explained:?}");
     }
     for window in ["NOW", "ALL", "TRIPLES 5", "RANGE 1s"] {
         let text = format!("SELECT ?s WHERE {{ STREAM <urn:s> [{window}] {{ ?s ?p ?o }} }}");
-        let explained = engine.explain(&text, &QueryOptions::default(), true);
+        let explained = engine.query(&text).explain_analyze();
         assert!(explained.is_ok(), "{window}: {explained:?}");
     }
 }

@@ -6,7 +6,7 @@ use crate::scenario::*;
 use somersault::replay::{ReplayPlan, Speed, StreamFile, replay};
 use somersault::{
     DeltaMode, Engine, EngineConfig, FiringResult, NewQuery, Registered, SubscribeOptions,
-    Subscription, UpdateOptions,
+    Subscription,
 };
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -386,17 +386,17 @@ fn a_replay_waits_where_the_budget_is_full() {
     let (mut held_bytes, mut was_full) = (0, false);
     let summary = std::thread::scope(|scope| {
         scope.spawn(|| {
-            wait_until(|| !engine.has_room(&s, AT_ONCE as usize));
+            wait_until(|| !engine.budget_allows(&s, AT_ONCE as usize));
             // A replay that does not wait is refused before all of these are through.
             for n in 0..20 {
                 let update = format!("INSERT DATA {{ <urn:a> <urn:b> {n} }}");
-                engine.update(&update, &UpdateOptions::default()).unwrap();
+                engine.update(&update).run().unwrap();
             }
             slow.endpoint.open();
         });
         replay(engine, &plan, Speed::Max, &mut |_, _| {
             held_bytes = held_bytes.max(engine.stream(&s).unwrap().memory_bytes);
-            was_full |= !engine.has_room(&s, AT_ONCE as usize);
+            was_full |= !engine.budget_allows(&s, AT_ONCE as usize);
             Ok(())
         })
     });

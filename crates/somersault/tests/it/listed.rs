@@ -5,7 +5,7 @@ use crate::scenario::*;
 use parking_lot::{Condvar, Mutex};
 use somersault::disk::{Access, Disk, DiskFile, DiskLock, SimDisk};
 use somersault::oxrdf::{GraphName, NamedNode, Quad, Term, Triple};
-use somersault::{Engine, Push, StreamStatement};
+use somersault::{Engine, EventTime, Push, StreamStatement};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -174,11 +174,15 @@ fn a_derived_stream_continues_after_an_answer_that_cannot_be_logged() {
         ..Push::default()
     };
     engine.push(&format!("{NS}s"), deep).unwrap();
-    engine.advance(&[(format!("{NS}s"), 1_000)]).unwrap();
+    engine
+        .advance([(format!("{NS}s"), EventTime(1_000))])
+        .unwrap();
     engine
         .push(&format!("{NS}s"), push(&[(1_500, "flat at x")]))
         .unwrap();
-    engine.advance(&[(format!("{NS}s"), 5_000)]).unwrap();
+    engine
+        .advance([(format!("{NS}s"), EventTime(5_000))])
+        .unwrap();
     let rows: Vec<String> = firings(&engine, "reader", None)
         .into_iter()
         .flat_map(|(_, rows)| rows)

@@ -138,13 +138,13 @@ fn graph() -> NamedNode {
 
 fn put(engine: &Engine, text: &str, format: RdfFormat) -> Result<[u64; 2], EngineError> {
     let name = GraphName::from(graph());
-    let done = engine.put_graph(&name, text.as_bytes(), format, None)?;
+    let done = engine.replace_graph(&name, text.as_bytes(), format, None)?;
     Ok([done.inserted, done.deleted])
 }
 
 fn post(engine: &Engine, text: &str, format: RdfFormat) -> Result<[u64; 2], EngineError> {
     let name = GraphName::from(graph());
-    let done = engine.post_graph(&name, text.as_bytes(), format, None)?;
+    let done = engine.add_to_graph(&name, text.as_bytes(), format, None)?;
     Ok([done.inserted, done.deleted])
 }
 

@@ -6,7 +6,9 @@
 //! `SOMERSAULT_WRITE_FIXTURE=1` where there is none.
 
 use crate::scenario::*;
-use somersault::{Engine, EngineConfig, FiringId, NewQuery, SubscribeOptions, SubscriptionEvent};
+use somersault::{
+    Engine, EngineConfig, EventTime, FiringId, NewQuery, SubscribeOptions, SubscriptionEvent,
+};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -85,8 +87,8 @@ fn second(engine: &Engine, second: i64) {
 }
 
 fn advance_sources(engine: &Engine, to_ms: i64) {
-    let to = ["s", "t"].map(|name| (format!("{NS}{name}"), to_ms));
-    engine.advance(&to).unwrap();
+    let to = ["s", "t"].map(|name| (format!("{NS}{name}"), EventTime(to_ms)));
+    engine.advance(to).unwrap();
 }
 
 /// The content of the fixture: queries are registered, paused, resumed, replaced and dropped.
@@ -190,7 +192,7 @@ fn seen(engine: &Engine) -> String {
             info.last_close_ms,
             info.next_close_ms,
             info.amended,
-            info.passed_in_bulk,
+            info.skipped_empty,
             info.passed_while_paused,
             info.derives,
             info.last_error,

@@ -4,8 +4,7 @@
 
 use somersault::oxrdf::{NamedNode, Term};
 use somersault::{
-    Engine, EngineConfig, EngineError, Light, LimitKind, Limits, QueryOptions, QueryResults,
-    UpdateOptions,
+    Engine, EngineConfig, EngineError, FastPath, LimitKind, Limits, QueryOptions, QueryResults, Sn,
 };
 use std::fmt::Write;
 use std::time::Duration;
@@ -27,9 +26,7 @@ fn crowd(people: usize, config: EngineConfig) -> Engine {
             .expect("a string takes everything");
     }
     update.push('}');
-    engine
-        .update(&update, &UpdateOptions::default())
-        .expect("is taken");
+    engine.update(&update).run().expect("is taken");
     engine
 }
 
@@ -53,7 +50,6 @@ fn every_way_gives_the_same_answer() {
         .prepare(
             &format!("PREFIX : <http://x/> SELECT ?x ?age ?y {body}"),
             &["who"],
-            &options(),
         )
         .expect("prepares");
     let mut reused = None;
@@ -65,13 +61,11 @@ fn every_way_gives_the_same_answer() {
         };
         let text_once = text(body);
         let answers = [
-            engine.query(&text_once, &options()).expect("answers"),
-            engine.query(&text_once, &options()).expect("answers"),
+            engine.query(&text_once).run().expect("answers"),
+            engine.query(&text_once).run().expect("answers"),
             engine
-                .query(
-                    &text(&body.replace(" FILTER", &format!(" {deep} FILTER"))),
-                    &options(),
-                )
+                .query(&text(&body.replace(" FILTER", &format!(" {deep} FILTER"))))
+                .run()
                 .expect("answers"),
             prepared
                 .execute(std::slice::from_ref(&who))
@@ -93,9 +87,7 @@ fn every_way_gives_the_same_answer() {
 fn an_answer_that_is_still_held_is_not_overwritten() {
     let engine = crowd(10, EngineConfig::default());
     let query = "SELECT ?x { ?who <http://x/knows> ?x }";
-    let prepared = engine
-        .prepare(query, &["who"], &options())
-        .expect("prepares");
+    let prepared = engine.prepare(query, &["who"]).expect("prepares");
     let person = |n: usize| {
         [Term::from(NamedNode::new_unchecked(format!(
             "http://x/p{n}"
@@ -113,7 +105,7 @@ fn an_answer_that_is_still_held_is_not_overwritten() {
 fn a_heavy_query_is_deferred() {
     let engine = crowd(100, EngineConfig::default());
     let cross = "SELECT (COUNT(*) AS ?n) { ?a <http://x/age> ?b . ?c <http://x/age> ?d . ?e a ?f }";
-    let Light::Heavy(heavy) = engine.query_light(cross, &options()).expect("starts") else {
+    let FastPath::Deferred(heavy) = engine.query(cross).begin().expect("starts") else {
         panic!("a million rows are not light");
     };
     let results = heavy.wait().expect("answers");
@@ -122,13 +114,18 @@ fn a_heavy_query_is_deferred() {
         count.map(|count| count.to_string()).as_deref(),
         Some("\"1000000\"^^<http://www.w3.org/2001/XMLSchema#integer>")
     );
-    let light = engine.query_light("ASK { <http://x/p1> ?p ?o }", &options());
-    assert!(matches!(light, Ok(Light::Done(results)) if results.answer.boolean() == Some(true)));
+    let light = engine.query("ASK { <http://x/p1> ?p ?o }").begin();
+    assert!(
+        matches!(light, Ok(FastPath::Answered(results)) if results.answer.boolean() == Some(true))
+    );
     let limited = QueryOptions {
         timeout: Some(Duration::from_millis(30)),
         ..options()
     };
-    let error = engine.query(&cross.replace("?f", "?f . ?g a ?h"), &limited);
+    let error = engine
+        .query(&cross.replace("?f", "?f . ?g a ?h"))
+        .options(&limited)
+        .run();
     assert!(
         matches!(
             &error,
@@ -155,9 +152,9 @@ fn queries_that_wait_count() {
         },
     );
     let cross = "SELECT (COUNT(*) AS ?n) { ?a <http://x/age> ?b . ?c <http://x/age> ?d . ?e a ?f }";
-    let waiting = engine.query_light(cross, &options()).expect("starts");
-    assert!(matches!(waiting, Light::Heavy(_)));
-    let refused = engine.query(cross, &options());
+    let waiting = engine.query(cross).begin().expect("starts");
+    assert!(matches!(waiting, FastPath::Deferred(_)));
+    let refused = engine.query(cross).run();
     assert!(
         matches!(
             &refused,
@@ -169,10 +166,10 @@ fn queries_that_wait_count() {
         "{refused:?}"
     );
     // Light queries take no slot of heavy ones.
-    assert!(engine.query("ASK {}", &options()).is_ok());
+    assert!(engine.query("ASK {}").run().is_ok());
     drop(waiting);
-    let next = engine.query_light(cross, &options()).expect("starts");
-    assert!(matches!(next, Light::Heavy(_)));
+    let next = engine.query(cross).begin().expect("starts");
+    assert!(matches!(next, FastPath::Deferred(_)));
 }
 
 /// S5, and state kept between executions never shows an older snapshot: updates of three statements
@@ -182,7 +179,7 @@ fn answers_are_of_stable_snapshots_while_updates_come() {
     let engine = crowd(4, EngineConfig::default());
     let text = "SELECT ?o { <http://x/counter> <http://x/has> ?o }";
     let prepared = engine
-        .prepare("SELECT ?o { ?s <http://x/has> ?o }", &["s"], &options())
+        .prepare("SELECT ?o { ?s <http://x/has> ?o }", &["s"])
         .expect("prepares");
     let counter = [Term::from(NamedNode::new_unchecked("http://x/counter"))];
     let done = std::sync::atomic::AtomicUsize::new(0);
@@ -190,12 +187,12 @@ fn answers_are_of_stable_snapshots_while_updates_come() {
         for way in 0..3 {
             let (engine, prepared, counter, done) = (&engine, &prepared, &counter, &done);
             scope.spawn(move || {
-                let (mut seen, mut sn) = (0, 0);
+                let (mut seen, mut sn) = (0, Sn::ZERO);
                 loop {
                     let before = done.load(std::sync::atomic::Ordering::SeqCst);
                     let results = match way {
-                        0 => engine.query(text, &options()),
-                        1 => engine.query(&format!("{text} # {seen}"), &options()),
+                        0 => engine.query(text).run(),
+                        1 => engine.query(&format!("{text} # {seen}")).run(),
                         _ => prepared.execute(counter),
                     }
                     .expect("answers");
@@ -213,9 +210,7 @@ fn answers_are_of_stable_snapshots_while_updates_come() {
             let update = format!(
                 "INSERT DATA {{ <http://x/counter> <http://x/has> \"a{n}\", \"b{n}\", \"and c {n}\" }}"
             );
-            engine
-                .update(&update, &UpdateOptions::default())
-                .expect("is taken");
+            engine.update(&update).run().expect("is taken");
             done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         }
     });

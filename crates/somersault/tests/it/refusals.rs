@@ -1,9 +1,7 @@
 //! Bad input gets the right kind of error, a sentence with the place, and leaves nothing half-done.
 
 use crate::scenario::*;
-use somersault::{
-    EngineError, LoadOptions, QueryOptions, RdfFormat, SubscribeOptions, UpdateOptions,
-};
+use somersault::{EngineError, LoadOptions, RdfFormat, SubscribeOptions};
 
 const CREATE: &str = "CREATE STREAM <http://example.org/s> BATCH 1s IDLE NEVER";
 const QUERY: &str =
@@ -12,12 +10,12 @@ const QUERY: &str =
 #[test]
 fn texts_that_do_not_parse_say_where() {
     let engine = engine();
-    let query = engine.query("SELECT ?x\nWHERE { ?x ?p }", &QueryOptions::default());
+    let query = engine.query("SELECT ?x\nWHERE { ?x ?p }").run();
     assert!(
         matches!(query, Err(EngineError::Parse { line: 2, .. })),
         "{query:?}"
     );
-    let update = engine.update("INSERT DATA { <a> }", &UpdateOptions::default());
+    let update = engine.update("INSERT DATA { <a> }").run();
     assert!(
         matches!(update, Err(EngineError::Parse { line: 1, .. })),
         "{update:?}"
@@ -123,10 +121,7 @@ fn limits_are_named() {
     let large = engine.push("http://example.org/s", push(&[(1, "a b c"), (2, "a b d")]));
     let message = large.unwrap_err().to_string();
     assert!(message.contains("push_statements"), "{message}");
-    let long = engine.query(
-        &format!("ASK {{ }}{}", " ".repeat(200)),
-        &QueryOptions::default(),
-    );
+    let long = engine.query(&format!("ASK {{ }}{}", " ".repeat(200))).run();
     assert!(long.unwrap_err().to_string().contains("query_text_bytes"));
     engine.register(Some("q"), QUERY).unwrap();
     let second = engine.register(Some("r"), QUERY).unwrap_err();
@@ -144,7 +139,7 @@ fn damage_refuses_to_open_and_two_engines_do_not_share_a_folder() {
     let engine = somersault::Engine::open(settings.clone()).unwrap();
     for number in 0..20 {
         let text = format!("INSERT DATA {{ <urn:a> <urn:p> {number} }}");
-        engine.update(&text, &UpdateOptions::default()).unwrap();
+        engine.update(&text).run().unwrap();
     }
     let second = somersault::Engine::open(settings.clone());
     assert!(matches!(second.err(), Some(EngineError::Conflict(_))));

@@ -4,7 +4,8 @@
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{
-    Engine, EngineError, FiringId, Replacement, SubscribeOptions, Subscription, SubscriptionEvent,
+    Engine, EngineError, EventTime, FiringId, Replacement, SubscribeOptions, Subscription,
+    SubscriptionEvent,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ fn each_close_is_answered_by_one_of_the_two() {
         let engine = engine();
         with_stream(&engine);
         let (_, registered) = engine.replace(Some("q"), &text(1, alone)).unwrap();
-        assert_eq!(registered, Replacement::New);
+        assert_eq!(registered, Replacement::Created);
         let neighbour = engine.register(Some("n"), &text(1, alone)).unwrap();
         let old = engine.query_info("q").unwrap();
         let listening = engine.subscribe("q", SubscribeOptions::default()).unwrap();
@@ -82,7 +83,7 @@ fn each_close_is_answered_by_one_of_the_two() {
         assert_eq!(replaced, expected_outcome);
         assert_eq!((new.firings, new.next_close_ms), (0, Some(4000)));
         let (_, again) = engine.replace(Some("q"), &text(2, alone)).unwrap();
-        assert_eq!(again, Replacement::Before);
+        assert_eq!(again, Replacement::Unchanged);
         second(&engine, 3);
         assert_eq!(to_the_end(&listening), (vec![1000, 2000, 3000], false));
         assert_eq!(
@@ -219,18 +220,18 @@ fn a_crash_leaves_the_old_one_or_the_new_one() {
                 let text = format!("CREATE STREAM <{NS}s> TIMING (<{NS}at>) BATCH 1s IDLE NEVER");
                 engine.create_stream(None, &text).map(drop)
             }
-            1 => engine.advance(&[(format!("{NS}s"), 0)]).map(drop),
+            1 => engine.advance([(format!("{NS}s"), EventTime(0))]).map(drop),
             2 => engine.register(Some("member"), &text(1, false)).map(drop),
             3 => engine.register(Some("alone"), &text(1, true)).map(drop),
             6 => engine.replace(Some("member"), &text(3, false)).map(drop),
             7 => engine.replace(Some("alone"), &text(3, true)).map(drop),
             _ => {
                 let at = number as i64;
-                let to = [(format!("{NS}s"), at * 1000)];
+                let to = [(format!("{NS}s"), EventTime(at * 1000))];
                 let statement = format!("p{at} at home");
                 let push = numbered(at as u64, &[(at * 1000 - 500, &statement)]);
                 engine.push(&format!("{NS}s"), push)?;
-                engine.advance(&to).map(drop)
+                engine.advance(to).map(drop)
             }
         }
     };

@@ -3,8 +3,8 @@
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{
-    Engine, EngineConfig, EngineError, FiringId, HealthStatus, LoadOptions, QueryOptions,
-    SubscribeOptions, SubscriptionEvent, UpdateOptions,
+    Engine, EngineConfig, EngineError, EventTime, FiringId, HealthStatus, LoadOptions,
+    SubscribeOptions, SubscriptionEvent,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ fn inputs() -> Vec<Step> {
             );
             engine.register(Some("q"), &text).map(drop)
         }),
-        Box::new(|engine| engine.advance(&[(format!("{NS}s"), 0)]).map(drop)),
+        Box::new(|engine| engine.advance([(format!("{NS}s"), EventTime(0))]).map(drop)),
         Box::new(|engine| {
             let text = format!("PREFIX : <{NS}> INSERT DATA {{ :a :knows :b }}");
-            engine.update(&text, &UpdateOptions::default()).map(drop)
+            engine.update(&text).run().map(drop)
         }),
     ];
     for second in 0..5_i64 {
@@ -42,13 +42,13 @@ fn inputs() -> Vec<Step> {
             engine.push(&format!("{NS}s"), push).map(drop)
         }));
         inputs.push(Box::new(move |engine| {
-            let to = [(format!("{NS}s"), (second + 1) * 1000)];
-            engine.advance(&to).map(drop)
+            let to = [(format!("{NS}s"), EventTime((second + 1) * 1000))];
+            engine.advance(to).map(drop)
         }));
     }
     inputs.push(Box::new(|engine| {
         let text = format!("PREFIX : <{NS}> DELETE DATA {{ :a :knows :b }}");
-        engine.update(&text, &UpdateOptions::default()).map(drop)
+        engine.update(&text).run().map(drop)
     }));
     inputs
 }
@@ -137,16 +137,12 @@ fn a_full_disk_stops_acknowledgements_and_nothing_else() {
     let disk = SimDisk::new();
     let engine = Engine::open_on(config(), Arc::new(disk.clone())).unwrap();
     let text = format!("PREFIX : <{NS}> INSERT DATA {{ :a :p :b }}");
-    engine.update(&text, &UpdateOptions::default()).unwrap();
+    engine.update(&text).run().unwrap();
     disk.set_capacity(Some(1));
     let insert = format!("PREFIX : <{NS}> INSERT DATA {{ :a :p :c }}");
-    let refused = engine
-        .update(&insert, &UpdateOptions::default())
-        .unwrap_err();
+    let refused = engine.update(&insert).run().unwrap_err();
     assert!(matches!(refused, EngineError::DiskFull(_)), "{refused}");
-    let refused = engine
-        .update(&insert, &UpdateOptions::default())
-        .unwrap_err();
+    let refused = engine.update(&insert).run().unwrap_err();
     assert!(matches!(refused, EngineError::DiskFull(_)), "{refused}");
     assert_eq!(engine.health().status, HealthStatus::ReadOnly);
     assert!(engine.health().message.contains("full"));
@@ -154,7 +150,7 @@ fn a_full_disk_stops_acknowledgements_and_nothing_else() {
     drop(engine);
     disk.set_capacity(None);
     let engine = Engine::open_on(config(), Arc::new(disk.restarted())).unwrap();
-    engine.update(&insert, &UpdateOptions::default()).unwrap();
+    engine.update(&insert).run().unwrap();
     assert_eq!(ask(&engine, "SELECT ?o { :a :p ?o }"), ["b", "c"]);
 }
 
@@ -281,12 +277,9 @@ fn a_stopped_engine_says_so() {
     let other = engine.clone();
     engine.shutdown().unwrap();
     engine.shutdown().unwrap();
-    let query = other.query("ASK {}", &QueryOptions::default());
+    let query = other.query("ASK {}").run();
     assert!(matches!(query, Err(EngineError::Stopped)));
-    let update = other.update(
-        "INSERT DATA { <urn:a> <urn:b> 1 }",
-        &UpdateOptions::default(),
-    );
+    let update = other.update("INSERT DATA { <urn:a> <urn:b> 1 }").run();
     assert!(matches!(update, Err(EngineError::Stopped)));
     assert_eq!(other.health().status, HealthStatus::Stopping);
 }
@@ -332,10 +325,10 @@ fn an_engine_that_only_reads_refuses_inputs_and_changes_nothing() {
     let before = files(&disk);
     let reader = open(true);
     let ask = "ASK { <urn:a> <urn:p> <urn:b> }";
-    let found = reader.query(ask, &QueryOptions::default()).unwrap();
+    let found = reader.query(ask).run().unwrap();
     assert_eq!(found.answer.boolean(), Some(true));
     let insert = "INSERT DATA { <urn:x> <urn:p> <urn:y> }";
-    let updated = reader.update(insert, &UpdateOptions::default()).map(|_| ());
+    let updated = reader.update(insert).run().map(|_| ());
     let loaded = reader
         .load(load.as_bytes(), format, LoadOptions::default())
         .map(|_| ());

@@ -3,8 +3,8 @@
 use somersault::answer_format::{AnswerRow, answer_rows};
 use somersault::oxrdf::{GraphName, Triple};
 use somersault::{
-    Answer, Clock, Engine, EngineConfig, FiringId, FiringResult, Push, QueryOptions,
-    StreamStatement, SubscribeOptions, SubscriptionEvent,
+    Answer, Clock, Engine, EngineConfig, EventTime, FiringId, FiringResult, Push, StreamStatement,
+    SubscribeOptions, SubscriptionEvent,
 };
 use std::str::FromStr;
 use std::sync::Arc;
@@ -59,12 +59,10 @@ pub(crate) fn numbered(seq: u64, statements: &[(i64, &str)]) -> Push {
 }
 
 pub(crate) fn advance(engine: &Engine, to_ms: i64) {
-    let to: Vec<(String, i64)> = engine
-        .streams()
-        .into_iter()
-        .map(|stream| (stream.iri, to_ms))
-        .collect();
-    engine.advance(&to).unwrap();
+    let to = EventTime(to_ms);
+    let streams = engine.streams();
+    let to = streams.iter().map(|stream| (&stream.iri, to));
+    engine.advance(to).unwrap();
 }
 
 /// Rows with their short names, sorted: `a b` for two columns, `-` for unbound.
@@ -84,12 +82,7 @@ pub(crate) fn shown(answer: &Answer) -> Vec<String> {
 
 pub(crate) fn ask(engine: &Engine, text: &str) -> Vec<String> {
     let text = format!("PREFIX : <{NS}> {text}");
-    shown(
-        &engine
-            .query(&text, &QueryOptions::default())
-            .unwrap()
-            .answer,
-    )
+    shown(&engine.query(&text).run().unwrap().answer)
 }
 
 /// All firings so far of a query with a close later than `after_ms`, as (close, rows).

@@ -1,7 +1,7 @@
 //! Answers do not depend on how many shards there are, nor on how they interleave (CL-1).
 
 use crate::scenario::*;
-use somersault::{Engine, FabricKind, UpdateOptions};
+use somersault::{Engine, FabricKind};
 use std::time::Duration;
 
 fn answers(workers: u16, fabric: FabricKind) -> Vec<(i64, Vec<String>)> {
@@ -33,7 +33,7 @@ fn answers(workers: u16, fabric: FabricKind) -> Vec<(i64, Vec<String>)> {
             .unwrap();
         if step % 5 == 4 {
             let text = format!("PREFIX : <{NS}> DELETE WHERE {{ ?x :wrote :p{step} }}");
-            engine.update(&text, &UpdateOptions::default()).unwrap();
+            engine.update(&text).run().unwrap();
         }
         advance(&engine, (step + 1) * 100);
     }

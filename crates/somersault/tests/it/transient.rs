@@ -2,7 +2,7 @@
 //! an answer still holds them.
 
 use crate::scenario::*;
-use somersault::{DeltaMode, Engine, EngineConfig, SubscribeOptions, Subscription, UpdateOptions};
+use somersault::{DeltaMode, Engine, EngineConfig, EventTime, SubscribeOptions, Subscription};
 use std::time::Duration;
 
 const BATCH_MS: i64 = 100;
@@ -36,7 +36,9 @@ fn play(engine: &Engine, name: &str, n: i64) {
 }
 
 fn go_on(engine: &Engine, name: &str, to_ms: i64) {
-    engine.advance(&[(format!("{NS}{name}"), to_ms)]).unwrap();
+    engine
+        .advance([(format!("{NS}{name}"), EventTime(to_ms))])
+        .unwrap();
 }
 
 /// Waits until the sequencer has reclaimed expired terms, which it does now and then.
@@ -103,7 +105,7 @@ fn terms_absorbed_loaded_or_updated_later_stay() {
     stream(&engine, "facts", "TIMING ( <http://example.org/at> )");
     play(&engine, "s", 0);
     let text = format!("PREFIX : <{NS}> INSERT DATA {{ :fix-0-1 :is :stored }}");
-    engine.update(&text, &UpdateOptions::default()).unwrap();
+    engine.update(&text).run().unwrap();
     engine
         .push(
             &format!("{NS}facts"),

@@ -21,7 +21,7 @@ fn an_update_between_pushes_is_seen_by_the_next_close_and_no_earlier() {
     advance(&engine, 0);
     let update = |text: &str| {
         let text = format!("PREFIX : <{NS}> {text}");
-        engine.update(&text, &UpdateOptions::default()).unwrap()
+        engine.update(&text).run().unwrap()
     };
     let first = update("INSERT DATA { :a :is :good }");
     assert_eq!((first.inserted, first.deleted), (1, 0));
@@ -104,14 +104,16 @@ fn concurrent_updates_are_serialisable() {
     let engine = engine();
     let options = UpdateOptions::default();
     engine
-        .update("INSERT DATA { <urn:n> <urn:is> 0 }", &options)
+        .update("INSERT DATA { <urn:n> <urn:is> 0 }")
+        .options(&options)
+        .run()
         .unwrap();
     let add = "DELETE { <urn:n> <urn:is> ?i } INSERT { <urn:n> <urn:is> ?j } WHERE { <urn:n> <urn:is> ?i BIND(?i + 1 AS ?j) }";
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    engine.update(add, &UpdateOptions::default()).unwrap();
+                    engine.update(add).run().unwrap();
                 }
             });
         }
@@ -130,7 +132,8 @@ fn blank_nodes_of_two_documents_or_updates_differ() {
             .load(text.as_bytes(), RdfFormat::Turtle, LoadOptions::default())
             .unwrap();
         engine
-            .update("INSERT DATA { _:x <urn:p> _:y }", &UpdateOptions::default())
+            .update("INSERT DATA { _:x <urn:p> _:y }")
+            .run()
             .unwrap();
     }
     assert_eq!(ask(&engine, "SELECT ?a ?b { ?a <urn:p> ?b }").len(), 4);
@@ -146,7 +149,7 @@ fn graphs_are_put_posted_got_and_deleted() {
     let graph = GraphName::from(NamedNode::new_unchecked("urn:g"));
     let put = |text: &str| {
         engine
-            .put_graph(&graph, text.as_bytes(), RdfFormat::Turtle, None)
+            .replace_graph(&graph, text.as_bytes(), RdfFormat::Turtle, None)
             .unwrap()
     };
     assert!(matches!(
@@ -162,7 +165,7 @@ fn graphs_are_put_posted_got_and_deleted() {
     );
     let more = "<urn:a> <urn:p> 3, 4 .";
     let posted = engine
-        .post_graph(&graph, more.as_bytes(), RdfFormat::Turtle, None)
+        .add_to_graph(&graph, more.as_bytes(), RdfFormat::Turtle, None)
         .unwrap();
     assert_eq!((posted.inserted, posted.deleted), (1, 0));
     assert_eq!(engine.graph(&graph).unwrap().answer.len(), 3);
@@ -170,9 +173,9 @@ fn graphs_are_put_posted_got_and_deleted() {
         engine.graph(&GraphName::DefaultGraph).unwrap().answer.len(),
         0
     );
-    assert_eq!(engine.delete_graph(&graph).unwrap().deleted, 3);
+    assert_eq!(engine.clear_graph(&graph).unwrap().deleted, 3);
     assert!(matches!(
-        engine.delete_graph(&graph),
+        engine.clear_graph(&graph),
         Err(EngineError::NotFound(_))
     ));
 }
@@ -182,14 +185,14 @@ fn protocol_datasets_and_limits_apply_to_one_query_only() {
     let engine = engine();
     let data = "GRAPH <urn:g> { <urn:a> <urn:p> 1 , 2 }";
     engine
-        .update(
-            &format!("INSERT DATA {{ {data} }}"),
-            &UpdateOptions::default(),
-        )
+        .update(&format!("INSERT DATA {{ {data} }}"))
+        .run()
         .unwrap();
     let count = |options: &QueryOptions| {
         engine
-            .query("SELECT * { ?s ?p ?o }", options)
+            .query("SELECT * { ?s ?p ?o }")
+            .options(options)
+            .run()
             .map(|results| results.answer.len())
     };
     assert_eq!(count(&QueryOptions::default()).unwrap(), 0);
@@ -222,11 +225,11 @@ fn changes_of_large_graphs_end_at_the_limits_and_leave_the_graph() {
     let text: String = (0..4000)
         .map(|n| format!("<{NS}s{n}> <{NS}p> <{NS}o{n}> .\n"))
         .collect();
-    let put = |text: &str| engine.put_graph(&graph, text.as_bytes(), RdfFormat::NTriples, None);
+    let put = |text: &str| engine.replace_graph(&graph, text.as_bytes(), RdfFormat::NTriples, None);
     assert_eq!(put(&text).unwrap().inserted, 4000);
-    let clear = engine.update("CLEAR ALL", &UpdateOptions::default());
+    let clear = engine.update("CLEAR ALL").run();
     let replaced = put("<urn:a> <urn:b> <urn:c> .").map(|write| write.deleted);
-    let deleted = engine.delete_graph(&graph).map(|write| write.deleted);
+    let deleted = engine.clear_graph(&graph).map(|write| write.deleted);
     let cleared = clear.map(|summary| summary.deleted);
     for result in [cleared, replaced, deleted] {
         let which = match result {
@@ -240,7 +243,7 @@ fn changes_of_large_graphs_end_at_the_limits_and_leave_the_graph() {
     assert!(ask(&engine, count)[0].contains("4000"));
     let few =
         "DELETE { GRAPH ?g { ?s ?p ?o } } WHERE { SELECT * { GRAPH ?g { ?s ?p ?o } } LIMIT 100 }";
-    let few = engine.update(few, &UpdateOptions::default()).unwrap();
+    let few = engine.update(few).run().unwrap();
     assert_eq!(few.deleted, 100);
     engine.check().unwrap();
 }

@@ -1,7 +1,7 @@
 //! Windows: what a firing sees, and when.
 
 use crate::scenario::*;
-use somersault::{Engine, FiringId, Push, SubscribeOptions, SubscriptionEvent, UpdateOptions};
+use somersault::{Engine, FiringId, Push, SubscribeOptions, SubscriptionEvent};
 use std::time::Duration;
 
 fn stream(engine: &Engine, name: &str, clauses: &str) -> String {
@@ -112,7 +112,7 @@ fn two_windows_of_one_stream_do_not_leak_into_each_other() {
     let engine = engine();
     let s = stream(&engine, "s", "");
     let update = format!("PREFIX : <{NS}> INSERT DATA {{ GRAPH :stored {{ :s0 :p :stored }} }}");
-    engine.update(&update, &UpdateOptions::default()).unwrap();
+    engine.update(&update).run().unwrap();
     let windows = "FROM NAMED WINDOW :short ON :s [RANGE 1s STEP 1s] FROM NAMED WINDOW :long ON :s [RANGE 3s STEP 1s]";
     for (name, text) in [
         // Statements of the long window alone.
