@@ -1,7 +1,7 @@
 //! The driver's interface to the layer above: a host, which keeps the continuous queries and
 //! executes their firings.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, ManualClock};
 use crate::error::RuntimeError;
 use crate::fabric::{DueWindows, window_version};
 use oxrdf::Quad;
@@ -26,6 +26,18 @@ pub struct FiringJob {
 }
 
 impl FiringJob {
+    /// Returns a firing over a snapshot whose pin does not expire, for a host without a driver.
+    pub fn unpaced(firing: Firing, snapshot: Snapshot) -> FiringJob {
+        let clock = PinClock::new(Arc::new(ManualClock), Duration::MAX);
+        FiringJob {
+            firing,
+            snapshot: DueSnapshot::new(snapshot, clock),
+            made: None,
+            acknowledged: None,
+            released: Instant::now(),
+        }
+    }
+
     /// The windows that the firing reads, in the order of its query's windows. Those made before
     /// are handed over; the others, of amended firings and of windows of a number of statements,
     /// are made now. The job keeps the former alive: hold it until the answer is there.
@@ -98,10 +110,11 @@ pub struct FiringAcks(Arc<dyn Fn(Fired) + Send + Sync>);
 
 /// A firing that has been answered.
 #[derive(Debug)]
-pub(crate) struct Fired {
-    pub(crate) key: FiringKey,
+pub struct Fired {
+    /// The firing.
+    pub key: FiringKey,
     /// For a query that derives a stream: the firing's contribution to it.
-    pub(crate) derived: Option<DerivedOutput>,
+    pub derived: Option<DerivedOutput>,
 }
 
 /// The contribution of a firing to the stream that its query derives.
@@ -114,7 +127,8 @@ pub enum DerivedOutput {
 }
 
 impl FiringAcks {
-    pub(crate) fn new(answer: impl Fn(Fired) + Send + Sync + 'static) -> FiringAcks {
+    /// Returns acknowledgements that come to `answer`, on the threads that execute firings.
+    pub fn new(answer: impl Fn(Fired) + Send + Sync + 'static) -> FiringAcks {
         FiringAcks(Arc::new(answer))
     }
 
@@ -158,7 +172,6 @@ pub trait Host: Send + Sync + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
     use somersault_store::Store;
 
     #[test]

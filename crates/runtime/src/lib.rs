@@ -23,6 +23,6 @@ pub use fabric::{
     Apply, DueWindows, Fabric, FabricError, Injectors, OnApplied, ShardCounters, ShardWork,
     SimFabric, SliceKind, SliceWork, TimelyFabric, window_version,
 };
-pub use host::{DerivedOutput, DueSnapshot, FiringAcks, FiringJob, Host};
+pub use host::{DerivedOutput, DueSnapshot, Fired, FiringAcks, FiringJob, Host};
 pub use resolver::{gather_blocks, intern_quad, intern_quad_with};
 pub use sequencer::{Change, DriverConfig, InputReceipt, Outcome, UpdateJob, UpdateResult};

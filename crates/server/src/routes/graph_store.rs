@@ -110,7 +110,7 @@ async fn read_graph(app: &App, head: &Parts, graph: GraphName) -> ApiResult {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, offer.content_type());
         headers.insert(header::VARY, HeaderValue::from_static("Accept"));
-        headers.insert("somersault-sn", HeaderValue::from(sn));
+        headers.insert("somersault-sn", HeaderValue::from(sn.0));
         return Ok(response);
     }
     let prepared = app

@@ -7,7 +7,7 @@ use crate::load::GraphWrite;
 use oxrdf::{GraphName, GraphNameRef, Quad, QuadRef, TermRef};
 use oxrdfio::{RdfFormat, RdfParser};
 use somersault_dictionary::Dictionary;
-use somersault_model::{QuadIds, TermId};
+use somersault_model::{QuadIds, Sn, TermId};
 use somersault_query::{Effects, Watch};
 use somersault_store::Snapshot;
 use std::collections::HashSet;
@@ -43,12 +43,25 @@ impl Engine {
             .run()
     }
 
+    /// Whether a graph exists, without reading it. The default graph always does, a named graph
+    /// while it holds something.
+    ///
+    /// # Errors
+    /// The engine is stopping.
+    pub fn contains_graph(&self, graph: &GraphName) -> Result<bool, EngineError> {
+        match self.graph_sn(graph) {
+            Ok(_) => Ok(true),
+            Err(EngineError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the snapshot number at which a graph exists, without reading it (Graph Store
     /// Protocol HEAD).
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
-    pub fn graph_sn(&self, graph: &GraphName) -> Result<u64, EngineError> {
+    pub fn graph_sn(&self, graph: &GraphName) -> Result<Sn, EngineError> {
         self.check_running()?;
         let snapshot = self.inner.store.pin_stable();
         let is_there = match graph {
@@ -59,7 +72,7 @@ impl Engine {
         if !is_there {
             return Err(EngineError::no_graph(graph));
         }
-        Ok(snapshot.sn().0)
+        Ok(snapshot.sn())
     }
 
     /// Replaces a graph (Graph Store Protocol PUT).

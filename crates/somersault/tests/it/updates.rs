@@ -74,7 +74,7 @@ fn an_update_under_evaluation_delays_no_read_and_no_firing() {
     std::thread::scope(|scope| {
         let update = "INSERT { <urn:x> <urn:is> ?there } \
                       WHERE { SERVICE <urn:endpoint> { <urn:x> <urn:is> ?there } }";
-        let update = scope.spawn(|| engine.update(update, &UpdateOptions::default()).unwrap());
+        let update = scope.spawn(|| engine.update(update).run().unwrap());
         // The close is cut before the update, whose snapshot shows everything before it.
         engine
             .push(&format!("{NS}s"), push(&[(1010, "c p d")]))

@@ -1,0 +1,4 @@
+//! The registry of continuous queries, driven by a fake driver: without log, fabric and streams.
+
+mod fake_driver;
+mod registry;
