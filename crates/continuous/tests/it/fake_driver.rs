@@ -3,7 +3,7 @@
 
 use somersault_continuous::{DeltaMode, Registry, Settings};
 use somersault_lang::lift::Shape;
-use somersault_lang::{Parser, lift};
+use somersault_lang::Parser;
 use somersault_model::{
     BatchNumber, EventTime, Limits, Mutation, QuadIds, QueryUid, ShardId, Sn, StreamUid, TermId,
 };
@@ -38,7 +38,7 @@ impl FakeDriver {
     pub(crate) fn new() -> FakeDriver {
         let store = Store::new(1);
         let pool = Arc::new(QueryPool::start(2).expect("threads start"));
-        let environment = Environment::new(Limits::default(), 4, Arc::clone(pool.crew()), None);
+        let environment = Environment::new(Limits::default(), 4, Arc::clone(pool.workers()), None);
         let settings = Settings {
             kept_firings: 2,
             delta: DeltaMode::Auto,
