@@ -184,8 +184,8 @@ impl Mailbox {
         }
     }
 
-    /// Waits for the next event until this time; `None` when time is up, and `Some(None)` when there
-    /// will be no more.
+    /// Waits for the next event until this time; `None` when time is up, and `Some(None)` when
+    /// there will be no more.
     pub(super) fn recv_until(&self, until: Instant) -> Option<Option<SubscriptionEvent>> {
         let mut inner = self.inner.lock();
         loop {

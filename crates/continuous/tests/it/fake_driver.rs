@@ -131,10 +131,10 @@ impl FakeDriver {
             next_close: None,
             last_close: None,
             streams: Vec::new(),
-            held_up_by: None,
+            waiting_for: None,
             firings: 0,
             amended: 0,
-            passed_in_bulk: 0,
+            skipped_empty: 0,
             passed_while_paused: 0,
             paused: false,
         }

@@ -95,8 +95,8 @@ impl PreparedQuery {
         Ok(())
     }
 
-    /// Executes it at once if that takes well under a millisecond, and otherwise returns it for the
-    /// query pool, as [`QueryRequest::begin`](super::QueryRequest::begin) does.
+    /// Executes it at once if that takes well under a millisecond, and otherwise returns it for
+    /// the query pool, as [`QueryRequest::begin`](super::QueryRequest::begin) does.
     ///
     /// # Errors
     /// As [`PreparedQuery::execute`].
