@@ -2,8 +2,8 @@
 //! queries find lies in the stored graph; their windows are empty.
 
 use somersault_continuous::{DeltaMode, Registry, Settings};
-use somersault_lang::lift::Shape;
 use somersault_lang::Parser;
+use somersault_lang::lift::Shape;
 use somersault_model::{
     BatchNumber, EventTime, Limits, Mutation, QuadIds, QueryUid, ShardId, Sn, StreamUid, TermId,
 };
