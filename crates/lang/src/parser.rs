@@ -304,7 +304,7 @@ fn build_query(text: &str, tokens: &[Token], parsed: ParsedQuery, is_paper_diale
         pattern,
         base,
         text: text.to_owned(),
-        algebra: Arc::new(algebra),
+        algebra: Some(Arc::new(algebra)),
         reads_now,
     }
 }
@@ -430,7 +430,7 @@ fn build_delete_insert(
             .as_ref()
             .map(|base| base.as_str().to_owned()),
         text: text.to_owned(),
-        algebra: Arc::new(algebra),
+        algebra: Some(Arc::new(algebra)),
         reads_now,
     };
     DeleteInsert {

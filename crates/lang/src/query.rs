@@ -60,11 +60,24 @@ pub struct Query {
     /// The text as given.
     pub text: String,
     /// The same query for `spareval`, without its dataset clause.
-    pub(crate) algebra: Arc<spargebra::Query>,
+    /// `None` after [`Query::without_pattern`].
+    pub(crate) algebra: Option<Arc<spargebra::Query>>,
     pub(crate) reads_now: bool,
 }
 
 impl Query {
+    /// The query without its pattern and text, for a query that is compiled and kept: together with
+    /// the algebra for `spareval` they take most of its memory.
+    #[must_use]
+    pub fn without_pattern(self) -> Query {
+        Query {
+            pattern: Pattern::Bgp(Vec::new()),
+            algebra: None,
+            text: String::new(),
+            ..self
+        }
+    }
+
     /// The name of a variable, without `?`.
     ///
     /// # Panics

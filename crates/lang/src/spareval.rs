@@ -78,13 +78,18 @@ fn civil_date(days: i64) -> (i64, i64, i64) {
 impl Query {
     /// The query for `spareval`: no dataset clause (the view resolves it), `NOW()` = `now`, keyed
     /// functions renamed. For a query without `NOW()` this only clones an `Arc`.
+    ///
+    /// # Panics
+    /// If the query is one [without its pattern](Query::without_pattern).
     #[must_use]
     pub fn for_spareval(&self, now: EventTime) -> SparevalQuery {
+        let algebra = self.algebra.as_ref();
+        let algebra = algebra.expect("the pattern of the query was kept");
         if !self.reads_now {
-            return SparevalQuery(Arc::clone(&self.algebra));
+            return SparevalQuery(Arc::clone(algebra));
         }
         let now = now_literal(now);
-        let mut query = (*self.algebra).clone();
+        let mut query = (**algebra).clone();
         rewrite::each_expression(pattern_mut(&mut query), &mut |e| {
             rewrite::replace_now(e, &now)
         });

@@ -49,7 +49,7 @@ pub(super) fn compile(
     let delta = Incremental::new(resources.settings().delta, &query);
     let single = match shape.is_shared() {
         true => with_parameters(shape, text, &query, &parser),
-        false => Some(Prepared::new(query.query)),
+        false => Some(Prepared::compact(query.query)),
     };
     let evaluator = match single {
         Some(single) => Evaluator::Shared {

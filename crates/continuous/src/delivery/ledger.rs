@@ -116,6 +116,10 @@ impl MemberLedger {
         let first = self.entries.last().map_or(0, |entry| entry.slot + 1);
         let goes_on = |last: &Join| last.base == base && last.before.is_none();
         if !self.joins.last().is_some_and(goes_on) {
+            if self.joins.is_empty() {
+                // Most cohorts of one query never have a second.
+                self.joins.reserve_exact(1);
+            }
             self.joins.push(Join {
                 first,
                 base,

@@ -76,8 +76,11 @@ impl Shape {
             from = range.end;
         }
         pieces.push(text[from..].to_owned());
+        // The room that the constants left is given back: a shape is kept as long as its queries.
+        let mut key = lifter.shape;
+        key.shrink_to_fit();
         let shape = Shape {
-            key: lifter.shape,
+            key,
             pieces,
             classes: lifter.places.iter().map(|(_, class)| *class).collect(),
             names: lifter.names,

@@ -8,6 +8,9 @@ use regex::Regex;
 use rustc_hash::FxHashMap;
 use somersault_lang::{Arithmetic, Comparison, Function, VarId};
 
+/// From this number on constants are found by hash. Most queries have fewer, and many are kept.
+const FEW_CONSTANTS: usize = 16;
+
 /// A constant, as an index into [`Constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConstantId(pub(crate) u32);
@@ -23,19 +26,33 @@ impl ConstantId {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Constants {
     pub(crate) terms: Vec<Term>,
-    /// The index of each constant: VALUES may bring a hundred thousand.
+    /// The index of each constant where there are more than a few: VALUES may bring a hundred
+    /// thousand.
     places: FxHashMap<Term, ConstantId>,
 }
 
 impl Constants {
     pub(crate) fn add(&mut self, term: &Term) -> ConstantId {
-        if let Some(place) = self.places.get(term) {
-            return *place;
+        if let Some(place) = self.place(term) {
+            return place;
         }
         let place = ConstantId(self.terms.len() as u32);
         self.terms.push(term.clone());
-        self.places.insert(term.clone(), place);
+        if self.terms.len() == FEW_CONSTANTS {
+            let terms = self.terms.iter().cloned();
+            self.places.extend(terms.zip((0..).map(ConstantId)));
+        } else if self.terms.len() > FEW_CONSTANTS {
+            self.places.insert(term.clone(), place);
+        }
         place
+    }
+
+    fn place(&self, term: &Term) -> Option<ConstantId> {
+        if self.terms.len() >= FEW_CONSTANTS {
+            return self.places.get(term).copied();
+        }
+        let at = self.terms.iter().position(|other| other == term)?;
+        Some(ConstantId(at as u32))
     }
 
     pub(crate) fn term(&self, constant: ConstantId) -> &Term {

@@ -150,6 +150,7 @@ pub(crate) fn shared(
         return None;
     }
     let compiled = compile(&query, &query.pattern);
+    let query = query.without_pattern();
     let parameters = placeholders.into_iter();
     let parameters = parameters.map(|term| (term, None, false)).collect();
     // Predicates belong to the shape, since plans depend on them.

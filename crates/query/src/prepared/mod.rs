@@ -79,6 +79,13 @@ impl Prepared {
         Prepared::of(query, compiled, Vec::new())
     }
 
+    /// Prepares a query that is kept for long: its pattern and text are forgotten once it is
+    /// compiled.
+    pub fn compact(query: Query) -> Prepared {
+        let compiled = compile(&query, &query.pattern);
+        Prepared::of(query.without_pattern(), compiled, Vec::new())
+    }
+
     pub(crate) fn of(query: Query, compiled: Compiled, parameters: Vec<Parameter>) -> Prepared {
         Prepared::build(query, compiled, parameters, None)
     }
@@ -186,7 +193,7 @@ impl Prepared {
         &self.inner
     }
 
-    /// The query as parsed.
+    /// The query as parsed; without its pattern and text if it is of a shape or compact.
     pub fn query(&self) -> &Query {
         &self.inner.query
     }
