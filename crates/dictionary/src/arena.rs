@@ -180,7 +180,7 @@ impl ArenaEnd {
             term.text.as_bytes()
         };
         let (offset, start) = self.reserve(arena, length + body.len());
-        // SAFETY: `reserve` gave this many bytes, to which nobody else has a reference.
+        // SAFETY: `reserve` gave this many bytes, to which no other reference exists.
         unsafe {
             start.copy_from_nonoverlapping(header.as_ptr(), length);
             (start.add(length)).copy_from_nonoverlapping(body.as_ptr(), body.len());
@@ -241,7 +241,7 @@ const FULL: &str = "a stripe holds at most 4 GiB of terms, 1 TiB in all";
 impl Drop for ArenaEnd {
     fn drop(&mut self) {
         for piece in self.owned.drain(..) {
-            // SAFETY: made by Box::into_raw in `open`; nobody reads after the dictionary's end.
+            // SAFETY: made by Box::into_raw in `open`; no read follows the dictionary's end.
             drop(unsafe { Box::from_raw(piece) });
         }
     }

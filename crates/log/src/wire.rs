@@ -62,8 +62,8 @@ impl Record {
     }
 }
 
-/// The discriminants are postcard's: the order counts. Whoever adds one says so above, and to
-/// `tests/fixtures`.
+/// The discriminants are postcard's: the order counts. A new one also needs a change of the
+/// constants above, of `tests/fixtures`, and of docs/format.md.
 #[derive(Serialize, Deserialize)]
 enum WireRecord<'a> {
     #[serde(borrow)]

@@ -87,8 +87,8 @@ impl Registered {
         };
         // A subscriber that has seen nothing is not told of missed firings.
         self.keeps_few = engine.config().kept_firings < ALL_FIRINGS;
-        let is_anew = self.subscription.is_some() && options.after.is_none();
-        self.has_missed |= is_anew && self.keeps_few;
+        let is_fresh = self.subscription.is_some() && options.after.is_none();
+        self.has_missed |= is_fresh && self.keeps_few;
         let subscription = engine
             .subscribe(&self.name, options)
             .map_err(|error| format!("{}: {error}", self.name))?;

@@ -112,7 +112,7 @@ fn run(
     let mut engine = RSPEngine::new(rsp_ql(query));
     engine.initialize()?;
     let mut operator = R2ROperator::new(engine.parsed_query().sparql_query.clone());
-    // What a query does not read, nobody would give it: all of it is copied at each evaluation.
+    // Statements that a query does not read are left out: all of them would be copied at each evaluation.
     let is_read = |graph: &str| query.sparql.contains(&format!("<{graph}>"));
     for (_, quads) in stored.iter().filter(|(graph, _)| is_read(graph)) {
         quads

@@ -298,8 +298,8 @@ enum Phase {
     Whole,
     /// Rows are kept and executions are timed.
     Trial,
-    /// Rows are kept for another `left` executions; `anew` executions had to rebuild them.
-    Kept { left: u32, anew: u32 },
+    /// Rows are kept for another `left` executions; `rebuilt` executions had to rebuild them.
+    Kept { left: u32, rebuilt: u32 },
     /// No rows are kept for another `left` executions.
     Pause { left: u32 },
 }
@@ -322,11 +322,11 @@ impl Pace {
     fn took(&mut self, way: Option<Mode>, time: Duration) {
         match &mut self.phase {
             Phase::Whole | Phase::Trial => self.times.push(time),
-            Phase::Kept { left, anew } => {
+            Phase::Kept { left, rebuilt } => {
                 *left = left.saturating_sub(1);
-                *anew += u32::from(way == Some(Mode::Rebuilt));
+                *rebuilt += u32::from(way == Some(Mode::Rebuilt));
                 // Rows that are rebuilt every other time cost more than they save.
-                if *left == 0 || *anew > (SETTLED - *left) / 2 + TIMED as u32 {
+                if *left == 0 || *rebuilt > (SETTLED - *left) / 2 + TIMED as u32 {
                     self.begin(Phase::Whole);
                 }
             }
@@ -354,7 +354,7 @@ impl Pace {
                 self.last_pause = 0;
                 self.begin(Phase::Kept {
                     left: SETTLED,
-                    anew: 0,
+                    rebuilt: 0,
                 });
             }
             _ => self.pause(),

@@ -82,7 +82,7 @@ impl<T: Default, const FIRST_BITS: u32, const CHUNKS: usize> Growing<T, FIRST_BI
             Ordering::Acquire,
         );
         if swapped.is_err() {
-            // SAFETY: made by Box::into_raw above, and published to nobody.
+            // SAFETY: made by Box::into_raw above, and not published.
             drop(unsafe { Box::from_raw(fresh) });
         }
         self.get(index).expect("its chunk is there now")
@@ -96,7 +96,7 @@ impl<T, const FIRST_BITS: u32, const CHUNKS: usize> Drop for Growing<T, FIRST_BI
             if !start.is_null() {
                 let slice = std::ptr::slice_from_raw_parts_mut(start, Self::length(chunk));
                 // SAFETY: made by Box::into_raw of a slice of this length in `make`, and `&mut
-                // self` means that nobody reads any more.
+                // self` means that no reader is left.
                 drop(unsafe { Box::from_raw(slice) });
             }
         }

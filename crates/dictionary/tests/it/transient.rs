@@ -88,10 +88,7 @@ impl Twin {
     /// another term's.
     fn was_given(&mut self, number: u8, id: TermId) {
         if let Some(known) = self.alive().get(&number) {
-            assert_eq!(
-                *known, id,
-                "a term that somebody has keeps its id: {number}"
-            );
+            assert_eq!(*known, id, "a held term keeps its id: {number}");
         }
         let of = *self.given.entry(id).or_insert(number);
         assert_eq!(of, number, "an id is never given to another term");

@@ -69,7 +69,7 @@ impl EncodedStatements {
         let mut before = 0;
         for _ in 0..self.count {
             let (statement, behind) = postcard::take_from_bytes::<WireStatement>(rest)
-                .expect("these are the bytes of so many statements");
+                .expect("these are the bytes of `count` statements");
             rest = behind;
             let statement = WireStatement {
                 later_by: at.0.wrapping_sub(before),

@@ -284,14 +284,14 @@ pub(crate) fn play(
         return Ok(None);
     };
     prop_assert_eq!(played.refused, (0, 0), "no limit is near");
-    Ok(Some((played.by_delta, played.anew)))
+    Ok(Some((played.by_delta, played.rebuilt)))
 }
 
 /// The numbers of executions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Played {
     pub(crate) by_delta: usize,
-    pub(crate) anew: usize,
+    pub(crate) rebuilt: usize,
     /// Which needed too much memory: of those that keep rows, and of the whole ones.
     pub(crate) refused: (usize, usize),
 }
@@ -354,7 +354,7 @@ pub(crate) fn play_within(
         };
         match way {
             Mode::Incremental => played.by_delta += 1,
-            Mode::Rebuilt => played.anew += 1,
+            Mode::Rebuilt => played.rebuilt += 1,
         }
         let dictionary = world.dictionary();
         prop_assert_eq!(

@@ -53,7 +53,7 @@ fn play(
     };
     cells.enter(&ids(&world, &constants));
     let mut kept = None;
-    let (mut by_delta, mut anew) = (0, 0);
+    let (mut by_delta, mut rebuilt) = (0, 0);
     for (at, round) in scenario.rounds.iter().enumerate() {
         world.close(round);
         for (comes, salt) in moves.get(at).into_iter().flatten() {
@@ -76,7 +76,7 @@ fn play(
             .expect("no limit is near");
         match way {
             Mode::Incremental => by_delta += 1,
-            Mode::Rebuilt => anew += 1,
+            Mode::Rebuilt => rebuilt += 1,
         }
         let view = world.view(&scenario.shapes, &dataset);
         let mut all = 0;
@@ -98,7 +98,7 @@ fn play(
         }
         prop_assert_eq!(answers.len(), all, "there are rows of no cell");
     }
-    Ok(Some((by_delta, anew)))
+    Ok(Some((by_delta, rebuilt)))
 }
 
 /// Shapes whose constants are evaluated together, over windows and stored graphs.

@@ -350,7 +350,7 @@ fn texts_that_are_too_long_are_refused_as_by_the_whole() {
     let played = play_within(&scenario, &text, settings, |_, _| ()).unwrap();
     let played = played.expect("it has a core");
     assert_eq!(played.refused, (2, 2));
-    assert_eq!((played.by_delta, played.anew), (2, 2));
+    assert_eq!((played.by_delta, played.rebuilt), (2, 2));
 }
 
 /// The memory of a burst of rows and groups is returned when they have expired.

@@ -187,7 +187,7 @@ impl Base {
     /// # Safety
     /// They outlive every list that is made with this base or with one folded from it.
     pub(crate) unsafe fn of_image(ids: &[TermId]) -> Base {
-        // SAFETY: the caller promises that nobody looks at them when they are gone.
+        // SAFETY: the caller promises that they are not read after they are freed.
         let ids = unsafe { std::slice::from_raw_parts(ids.as_ptr(), ids.len()) };
         Base::Image(ImageIds(ids))
     }

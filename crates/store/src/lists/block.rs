@@ -297,8 +297,8 @@ impl Clone for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: this is one counted reference; whoever takes the count to zero is the last that
-        // can reach the memory, and the fence orders all earlier use before the deallocation.
+        // SAFETY: this is one counted reference; the one that takes the count to zero is the last
+        // that can reach the memory, and the fence orders all earlier use before the deallocation.
         unsafe {
             if self.0.as_ref().references.fetch_sub(1, Ordering::Release) == 1 {
                 fence(Ordering::Acquire);

@@ -359,8 +359,8 @@ impl Cell {
     /// Makes the key lead to nothing. Returns the old content.
     ///
     /// # Safety
-    /// For the shard's one writer, or whoever has the shard to itself: of two at once both would
-    /// get the old content.
+    /// Only the shard's one writer calls this, or the owner of the whole shard: two callers at once
+    /// would both get the old content.
     pub(crate) unsafe fn publish_nothing(&self) -> Owned {
         // SAFETY: passed on.
         unsafe { self.replace(ptr::null_mut()) }

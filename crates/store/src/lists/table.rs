@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(seen, count);
         assert!(!replaced.is_empty());
         for table in replaced {
-            // SAFETY: from Box::into_raw, replaced once, and nobody reads.
+            // SAFETY: from Box::into_raw, replaced once, and no reader is left.
             drop(unsafe { Box::from_raw(table.as_ptr()) });
         }
     }

@@ -73,7 +73,7 @@ impl<T: Plain> Array<T> {
     pub(crate) fn zeroed(length: usize) -> Array<T> {
         let mut array = Array::with_capacity(length);
         if !array.mapped {
-            // SAFETY: there is room for so many.
+            // SAFETY: there is room for them.
             unsafe { array.start.write_bytes(0, length) };
         }
         // Fresh pages are zero.
@@ -224,7 +224,7 @@ mod pages {
             return Some((start, room));
         }
         let ahead = start.as_ptr().align_offset(HUGE_PAGE);
-        // SAFETY: all of it lies in the mapping just made, which nobody else knows.
+        // SAFETY: all of it lies in the mapping just made, which is not shared yet.
         unsafe {
             let aligned = start.add(ahead);
             unmap(start, ahead);

@@ -165,7 +165,7 @@ fn windows_of_a_number_of_statements_keep_the_runs_that_cover_them() {
     assert_eq!(
         slices.memory_bytes(STREAM) - of_slices,
         later,
-        "nothing is made anew"
+        "nothing is merged again"
     );
     assert!(later < 2 * covered);
 }

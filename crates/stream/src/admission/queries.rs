@@ -175,7 +175,7 @@ impl Admitter<'_> {
         let replaced = old.map(|old| self.replaced(old, &uids, &stream_times));
         let latest = stream_times.iter().map(|(_, time)| *time).max();
         let base = replaced.map(|replaced| replaced.after).or(latest);
-        // Nobody knows when a stream will have received a number of statements.
+        // The time at which a stream will have received a number of statements is unknown.
         let by_time = declaration.computed_every.is_some() || !declaration.counts();
         let first_close = base
             .filter(|_| by_time && stream_times.len() == uids.len())
