@@ -142,10 +142,9 @@ fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
 SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
 
-# More threads than cores: a busy machine interleaves threads in ways that a quiet one does not.
 nightly: doctor ## the checks that take too long for make test: SEEDS=10000 of the simulator, newly drawn inputs, each fuzz target for FUZZ_SECONDS=60
 	@seed=$$RANDOM$$RANDOM; echo "PROPTEST_RNG_SEED=$$seed"; PROPTEST_RNG_SEED=$$seed $(CARGO) test --workspace --locked --quiet
-	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS) --threads $$((4 * $$(nproc)))
+	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS)
 	$(MAKE) jena-oracle QUERIES=20000 SEED=$$RANDOM
 	@if cargo fuzz --version >/dev/null 2>&1 && cargo +nightly --version >/dev/null 2>&1; then \
 	  for t in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \

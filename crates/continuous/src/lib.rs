@@ -21,7 +21,7 @@ mod subscriptions;
 pub use evaluation::continuous_dataset;
 pub use metrics::{Latency, QueryMetrics, Recorder};
 pub use registry::{CohortSize, MemberSummary, Registry};
-pub use resources::{DeltaMode, Settings};
+pub use resources::{DeltaMode, Settings, Stopwatch};
 pub use subscriptions::{
     Backlog, FiringId, FiringResult, ParseFiringIdError, RecvTimeoutError, SubscribeOptions,
     Subscription, SubscriptionEvent, WhenSlow,

@@ -3,8 +3,10 @@
 
 use somersault_dictionary::Dictionary;
 use somersault_query::Environment;
+use somersault_runtime::Clock;
 use somersault_store::Store;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// When a continuous query keeps the rows of its joins from one close to the next and updates them
 /// from arrived and expired statements, instead of evaluating the whole. Its answers are the same.
@@ -20,8 +22,31 @@ pub enum DeltaMode {
     Never,
 }
 
+/// The clock by which executions are timed, where their times decide how a query is evaluated.
+#[derive(Clone)]
+pub enum Stopwatch {
+    /// The machine's.
+    Machine,
+    /// That of a simulated process, which no execution is stopped by.
+    Process(Arc<dyn Clock>),
+}
+
+impl Stopwatch {
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Stopwatch::Machine => Instant::now(),
+            Stopwatch::Process(clock) => clock.instant(),
+        }
+    }
+
+    /// Whether an execution may be stopped when it takes longer than others did.
+    pub(crate) fn stops_executions(&self) -> bool {
+        matches!(self, Stopwatch::Machine)
+    }
+}
+
 /// The settings of continuous queries.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// Number of firings of each query that are kept for subscribers that reconnect.
     pub kept_firings: usize,
@@ -29,6 +54,8 @@ pub struct Settings {
     pub delta: DeltaMode,
     /// Number of threads that execute queries.
     pub threads: usize,
+    /// How executions are timed.
+    pub stopwatch: Stopwatch,
 }
 
 /// The resources that the cohorts of an engine share.
@@ -59,8 +86,8 @@ impl Resources {
         &self.store
     }
 
-    pub(crate) fn settings(&self) -> Settings {
-        self.settings
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Returns the dictionary that decodes answers.

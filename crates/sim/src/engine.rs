@@ -2,9 +2,11 @@
 //! repeated until there is an answer or a refusal; a request that a planned crash interrupts is
 //! sent again after the restart, as a client would do.
 
-use somersault::{Clock, DeltaMode, Engine, EngineConfig, EngineError, FabricKind};
+use crate::trace::{Trace, TraceEvent, hash_of};
+use somersault::process_simulation::SimulatedProcess;
+use somersault::{Clock, DeltaMode, Engine, EngineConfig, EngineError};
 use somersault_log::{CrashKeep, SimDisk};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Cuts are made by what happens, never by the clock: what a firing sees of the stored graphs
@@ -28,38 +30,95 @@ pub(crate) struct Subject {
     seed: u64,
     disk: SimDisk,
     engine: Option<Engine>,
-    /// Whether the disk will crash by itself at one of the next syncs.
+    process: SimulatedProcess,
+    /// Whether the disk will crash by itself at one of the next syncs or turns.
     crash_planned: bool,
+    /// The turns until a planned crash.
+    crash_at_turn: Arc<Mutex<Option<(u64, CrashKeep)>>>,
+    trace: Trace,
     pub(crate) crashes: u64,
+    /// The turns of the engines before this one.
+    turns_before: u64,
 }
 
 impl Subject {
-    pub(crate) fn open(seed: u64) -> Result<Self, String> {
+    pub(crate) fn open(seed: u64, trace: &Trace) -> Result<Self, String> {
         let mut subject = Self {
             seed,
             disk: SimDisk::new(),
             engine: None,
+            process: SimulatedProcess::new(seed),
             crash_planned: false,
+            crash_at_turn: Arc::default(),
+            trace: trace.clone(),
             crashes: 0,
+            turns_before: 0,
         };
+        let writes = trace.clone();
+        subject.disk.observe_writes(move |bytes| {
+            writes.note(TraceEvent::Write(bytes.len(), hash_of(bytes)));
+        });
         subject.start()?;
         Ok(subject)
     }
 
+    /// A process that writes its turns down, and crashes at one of them if that is planned.
+    fn process(&self, seed: u64) -> SimulatedProcess {
+        let process = SimulatedProcess::new(seed);
+        let (trace, disk) = (self.trace.clone(), self.disk.clone());
+        let planned = Arc::clone(&self.crash_at_turn);
+        process.observe(move |turn| {
+            trace.note(TraceEvent::Turn(*turn));
+            let mut planned = planned.lock().unwrap_or_else(PoisonError::into_inner);
+            match planned.take() {
+                Some((0, keep)) => {
+                    trace.note(TraceEvent::Crash);
+                    disk.crash(keep);
+                }
+                Some((turns, keep)) => *planned = Some((turns - 1, keep)),
+                None => {}
+            }
+        });
+        process
+    }
+
+    /// Lets the process take this many turns, or fewer if nothing is left to do.
+    pub(crate) fn take_turns(&self, turns: u64) {
+        let mut left = turns;
+        while left > 0 && self.process.take_turn() {
+            left -= 1;
+        }
+    }
+
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The turns that were taken, by all engines on this disk.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns_before + self.process.turns()
+    }
+
     fn start(&mut self) -> Result<(), String> {
         let seed = self.seed ^ self.crashes;
+        self.turns_before += self.process.turns();
+        self.process = self.process(seed);
         let config = EngineConfig {
             workers: u16::try_from(1 + seed % 4).unwrap_or(1),
             query_threads: 1 + usize::from(seed.is_multiple_of(2)),
-            fabric: FabricKind::Simulated { seed },
+            process: Some(self.process.clone()),
+            // Half of them answer all one-shot queries on the pool.
+            in_place_time: match self.seed % 16 < 8 {
+                true => Duration::ZERO,
+                false => NEVER,
+            },
             clock: Clock::Manual,
             kept_firings: match self.keeps_all() {
                 true => ALL_FIRINGS,
                 false => FEW,
             },
             freshness: NEVER,
-            // A third each; where it is not always, scenarios are so short that it never may be
-            // quicker.
+            // A third each. Where executions are timed, the process's clock says what is quicker.
             delta: match self.seed % 3 {
                 0 => DeltaMode::Always,
                 1 => DeltaMode::Auto,
@@ -105,6 +164,7 @@ impl Subject {
     }
 
     pub(crate) fn crash(&mut self, keep: CrashKeep) -> Result<(), String> {
+        self.trace.note(TraceEvent::Crash);
         let disk = self.disk.crash(keep);
         self.restart(disk)
     }
@@ -112,6 +172,16 @@ impl Subject {
     pub(crate) fn plan_crash(&mut self, syncs: u64, keep: CrashKeep) {
         self.disk.crash_at_sync(syncs, keep);
         self.crash_planned = true;
+    }
+
+    pub(crate) fn plan_crash_at_turn(&mut self, turns: u64, keep: CrashKeep) {
+        *self.crash_turn() = Some((turns, keep));
+        self.crash_planned = true;
+    }
+
+    fn crash_turn(&self) -> MutexGuard<'_, Option<(u64, CrashKeep)>> {
+        let planned = self.crash_at_turn.lock();
+        planned.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a planned crash may have come, or may yet come.
@@ -124,6 +194,7 @@ impl Subject {
         // The machine may have crashed before the newest plan was made, and that plan must not
         // outlive the restart.
         self.disk.crash_at_sync(u64::MAX, CrashKeep::Written);
+        *self.crash_turn() = None;
         self.crash_planned = false;
         self.crashes += 1;
         self.engine = None;

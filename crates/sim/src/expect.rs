@@ -3,8 +3,9 @@
 use crate::algebra::Bag;
 use crate::engine::ALL_FIRINGS;
 use crate::model::{FIRST_DERIVED, QueryModel};
-use crate::render::{bag_of_answer, iri, query_text, stream_iri};
+use crate::render::{bag_of_answer, iri, query_text, rows_of, stream_iri};
 use crate::report::Summary;
+use crate::trace::Trace;
 use crate::twin::{Due, Plant, Twin};
 use somersault::{
     Engine, FiringId, FiringResult, RecvTimeoutError, SubscribeOptions, Subscription,
@@ -97,9 +98,15 @@ impl Registered {
     }
 
     /// Compares all that has come.
-    pub(crate) fn read(&mut self, twin: &mut Twin, plant: Option<Plant>) -> Result<Read, String> {
+    pub(crate) fn read(
+        &mut self,
+        twin: &mut Twin,
+        plant: Option<Plant>,
+        trace: &Trace,
+    ) -> Result<Read, String> {
         let mut read = Read::default();
         while let Some(event) = self.next_event() {
+            trace.note_answer(&text_of(&event));
             let firing = match event {
                 SubscriptionEvent::Firing(firing) => firing,
                 SubscriptionEvent::Lagged { missed: None } if self.keeps_few => {
@@ -212,6 +219,25 @@ impl Registered {
             }
         }
     }
+}
+
+/// An event as text, with everything that a run decides: rows in their order, and no times.
+fn text_of(event: &SubscriptionEvent) -> String {
+    let SubscriptionEvent::Firing(firing) = event else {
+        return format!("{event:?}");
+    };
+    let FiringResult {
+        query,
+        uid,
+        close_ms,
+        ordinal,
+        revision,
+        sn,
+        complete_from_ms,
+        ..
+    } = &**firing;
+    let answer = firing.answer.as_ref().map(rows_of);
+    format!("{query} {uid} {close_ms} {ordinal} {revision} {sn} {complete_from_ms:?} {answer:?}")
 }
 
 /// The difference between two bags.

@@ -2,6 +2,9 @@
 //! mistakes of stream engines: statements at t − R and at t, repeats within and across batches and
 //! windows, late data, silent streams, two windows on one stream.
 
+mod queries;
+mod register;
+
 use crate::draw::Draw;
 use crate::model::{
     Absorbs, FIRST_DERIVED, LONG_MS, Late, PushModel, QueryModel, Scenario, Statement, Step,
@@ -17,6 +20,8 @@ pub const PREDICATES: u8 = 3;
 pub const GRAPHS: u8 = 2;
 /// The number of queries that may be registered at once, without those that derive streams.
 pub(crate) const QUERIES: u8 = FIRST_DERIVED;
+/// A planned crash comes after fewer turns than this.
+const MOST_TURNS: u64 = 300;
 /// Where event time begins.
 const START_MS: i64 = 10_000;
 
@@ -74,6 +79,7 @@ pub fn scenario(seed: u64, steps: usize) -> Scenario {
         generator.step();
     }
     generator.end();
+    spread_crashes(seed, &mut generator.steps);
     Scenario {
         streams: generator.streams,
         steps: generator.steps,
@@ -97,6 +103,19 @@ fn draw_stream(draw: &mut Draw) -> StreamModel {
             Late::Amend(2500),
         ]),
         keep_ms: *draw.pick(&[LONG_MS, LONG_MS, LONG_MS, LONG_MS, LONG_MS, 500, 0]),
+    }
+}
+
+/// Makes some of the crashes that are planned for a sync come between two turns of the process.
+/// They have draws of their own, so the rest of a seed's scenario does not depend on them.
+fn spread_crashes(seed: u64, steps: &mut [Step]) {
+    let mut draw = Draw::new(!seed);
+    for step in steps {
+        if let Step::PlanCrash(_, keep) = step
+            && draw.chance(50)
+        {
+            *step = Step::CrashAtTurn(draw.below(MOST_TURNS), *keep);
+        }
     }
 }
 

@@ -1,9 +1,15 @@
-//! Seeded scenarios on the simulated fabric and the simulated disk: random streams, windows,
+//! Seeded scenarios on a simulated process and a simulated disk: random streams, windows,
 //! registrations, pushes, updates and crashes, with every answer compared with a dull twin of the
-//! window semantics. First safety: no firing is wrong, twice, or out of order. Then liveness: once
-//! everything has healed, every due firing has happened. The seed decides all that is done and all
-//! that a crash keeps; only how far the log's and the pool's threads have come at a crash is the
-//! machine's, so that a rare failure may need a few runs.
+//! window semantics. First safety: no firing is wrong, arrives twice, or is out of order. Then
+//! liveness: once there are no more crashes, every due firing has happened.
+//!
+//! Before changing anything here: a run is a function of its seed. The seed decides what is done,
+//! which part of the process has the next turn, what a crash keeps, and which subscribers read. So
+//! nothing here may ask the machine: no clock, no thread, no order of a hash map. Two runs of one
+//! seed have one [`trace`](trace::Trace), to the byte.
+//!
+//! Rooms, lowest first: draw, model, algebra, trace, twin, render, report, engine, expect,
+//! generate, shrink, run, many.
 
 pub mod algebra;
 pub mod draw;
@@ -12,14 +18,13 @@ mod expect;
 pub mod generate;
 pub mod many;
 pub mod model;
-mod queries;
-mod register;
 pub mod render;
 mod report;
 mod run;
 mod shrink;
+pub mod trace;
 pub mod twin;
 
 pub use report::{Failure, Summary};
-pub use run::{run, run_part, run_planted};
+pub use run::{run, run_part, run_planted, run_twice, trace_of};
 pub use twin::Plant;

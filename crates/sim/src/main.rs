@@ -3,11 +3,12 @@
 
 use clap::Parser;
 use somersault_sim::many::{Event, Running, run_many};
-use somersault_sim::{Summary, run, run_part};
+use somersault_sim::{Summary, run, run_part, run_twice, trace_of};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Random streams, windows, queries, updates and crashes on the simulated fabric and disk, compared
+/// Random streams, windows, queries, updates and crashes on a simulated process and disk, compared
 /// with a dull twin.
 #[derive(Parser)]
 #[command(
@@ -31,6 +32,12 @@ struct Arguments {
     /// Only these steps, by number, of the one seed.
     #[arg(long, value_delimiter = ',', conflicts_with = "seeds")]
     only: Option<Vec<usize>>,
+    /// Run each seed twice; it fails if the second run does anything else
+    #[arg(long, conflicts_with = "only")]
+    twice: bool,
+    /// Write what the one seed does to this file: a line for each turn, write and answer
+    #[arg(long, conflicts_with_all = ["seeds", "only", "twice"])]
+    trace: Option<PathBuf>,
     /// Say what each seed did, not only what all of them did.
     #[arg(long)]
     verbose: bool,
@@ -43,11 +50,15 @@ const LONG: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(file) = &arguments.trace {
+        return write_trace(&arguments, file);
+    }
     let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.unwrap_or_else(all_cores);
     let seeds = arguments.seed..arguments.seed.saturating_add(arguments.seeds);
     let run = |seed: u64| match &arguments.only {
         Some(only) => run_part(seed, arguments.steps, only),
+        None if arguments.twice => run_twice(seed, arguments.steps),
         None => run(seed, arguments.steps),
     };
     let mut progress = Progress {
@@ -69,6 +80,24 @@ fn main() -> ExitCode {
     let numbers: Vec<String> = failed.iter().map(u64::to_string).collect();
     eprintln!("failed: seeds {}", numbers.join(", "));
     ExitCode::FAILURE
+}
+
+/// Writes the trace of a seed. Two traces of it are equal; `diff` shows where a change of the
+/// engine made it do something else.
+fn write_trace(arguments: &Arguments, file: &Path) -> ExitCode {
+    let trace = trace_of(arguments.seed, arguments.steps);
+    let mut text = trace.lines().join("\n");
+    text.push('\n');
+    match std::fs::write(file, text) {
+        Ok(()) => {
+            println!("seed {}: trace {:016x}", arguments.seed, trace.hash());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{} cannot be written: {error}", file.display());
+            ExitCode::FAILURE
+        }
+    }
 }
 
 struct Progress {

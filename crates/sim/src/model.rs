@@ -347,6 +347,8 @@ pub enum Step {
     Crash(CrashKeep),
     /// The machine will crash at a later sync of the disk.
     PlanCrash(u64, CrashKeep),
+    /// The machine will crash after this many more turns of the process.
+    CrashAtTurn(u64, CrashKeep),
 }
 
 /// Streams and what happens to them.

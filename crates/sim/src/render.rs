@@ -92,22 +92,30 @@ pub fn statement(of: &Statement) -> StreamStatement {
 /// # Errors
 /// The answer has a term that was never stored.
 pub fn bag_of_answer(answer: &Answer) -> Result<Bag, String> {
-    let row = |terms: Vec<Option<Term>>| -> Result<Row, String> {
-        (terms.iter())
-            .map(|term| match term {
-                None => Ok(None),
-                Some(term) => {
-                    let value = value_of(term);
-                    value
-                        .map(Some)
-                        .ok_or_else(|| format!("it has {term}, which was never stored"))
-                }
-            })
-            .collect()
+    if answer.kind() == AnswerKind::Boolean {
+        return Ok(bag_of(vec![vec![answer.boolean().map(Value::Truth)]]));
+    }
+    let value = |term: &Option<Term>| match term {
+        None => Ok(None),
+        Some(term) => {
+            let value = value_of(term).map(Some);
+            value.ok_or_else(|| format!("it has {term}, which was never stored"))
+        }
     };
-    let rows: Result<Vec<Row>, String> = match answer.kind() {
-        AnswerKind::Boolean => Ok(vec![vec![answer.boolean().map(Value::Truth)]]),
-        AnswerKind::Solutions => answer.rows().map(|terms| row(terms.to_vec())).collect(),
+    let rows = rows_of(answer).into_iter();
+    let rows: Result<Vec<Row>, String> = rows.map(|row| row.iter().map(value).collect()).collect();
+    rows.map(bag_of)
+}
+
+/// The rows of an answer in their order: its solutions, triples or quads, or nothing or an empty
+/// row for false or true.
+pub fn rows_of(answer: &Answer) -> Vec<Vec<Option<Term>>> {
+    match answer.kind() {
+        AnswerKind::Boolean => match answer.boolean() {
+            Some(true) => vec![Vec::new()],
+            _ => Vec::new(),
+        },
+        AnswerKind::Solutions => answer.rows().map(|terms| terms.to_vec()).collect(),
         AnswerKind::Dataset => (answer.quads().iter())
             .map(|quad| {
                 let quad = quad.clone();
@@ -121,21 +129,20 @@ pub fn bag_of_answer(answer: &Answer) -> Result<Bag, String> {
                     GraphName::NamedNode(name) => Some(Some(name.into())),
                     GraphName::BlankNode(name) => Some(Some(name.into())),
                 });
-                row(terms)
+                terms
             })
             .collect(),
         AnswerKind::Graph => answer
             .triples()
             .map(|triple| {
-                row(vec![
+                vec![
                     Some(triple.subject.into()),
                     Some(triple.predicate.into()),
                     Some(triple.object),
-                ])
+                ]
             })
             .collect(),
-    };
-    rows.map(bag_of)
+    }
 }
 
 /// CREATE STREAM of a stream.

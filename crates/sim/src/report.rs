@@ -36,6 +36,10 @@ pub struct Summary {
     pub crashes: u64,
     /// Updates.
     pub updates: u64,
+    /// Turns of the process.
+    pub turns: u64,
+    /// The hash of the trace; of several runs, the sum.
+    pub trace: u64,
 }
 
 impl std::fmt::Display for Summary {
@@ -47,10 +51,12 @@ impl std::fmt::Display for Summary {
             rows,
             crashes,
             updates,
+            turns,
+            trace,
         } = self;
         write!(
             f,
-            "{firings} firings with {rows} rows compared; {statements} statements, {late} too late; {updates} updates, {crashes} crashes"
+            "{firings} firings with {rows} rows compared; {statements} statements, {late} too late; {updates} updates, {crashes} crashes; {turns} turns, trace {trace:016x}"
         )
     }
 }
@@ -63,6 +69,8 @@ impl std::ops::AddAssign for Summary {
         self.rows += other.rows;
         self.crashes += other.crashes;
         self.updates += other.updates;
+        self.turns += other.turns;
+        self.trace = self.trace.wrapping_add(other.trace);
     }
 }
 

@@ -2,6 +2,7 @@
 //! compared.
 
 use crate::algebra::{Stored, Value};
+use crate::draw::Draw;
 use crate::engine::{Asked, Subject};
 use crate::expect::{Registered, name_of};
 use crate::generate;
@@ -9,11 +10,18 @@ use crate::model::{PushModel, QueryModel, Scenario, Statement, Step};
 use crate::render::{iri, statement, stream_iri, stream_text, triple_text};
 use crate::report::{Failure, Fault, Summary, failure, update_text};
 use crate::shrink;
+use crate::trace::{Trace, TraceEvent};
 use crate::twin::{Plant, Twin, Verdict};
 use somersault::oxrdf::Term;
 use somersault::{Engine, EngineError, EventTime, Push, PushReceipt};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
 use std::time::Duration;
+
+/// After this many in a hundred steps the invariants of the engine are checked.
+const CHECKED: u64 = 10;
+/// This many in a hundred subscribers do not read after a step.
+const NOT_NOW: u64 = 30;
 
 /// The time limit for everything that is due, once the scenario has healed.
 const SETTLE: Duration = Duration::from_secs(60);
@@ -25,8 +33,10 @@ const SETTLE: Duration = Duration::from_secs(60);
 pub fn run(seed: u64, steps: usize) -> Result<Summary, Failure> {
     let scenario = generate::scenario(seed, steps);
     let all: Vec<usize> = (0..scenario.steps.len()).collect();
-    execute(seed, &scenario, &all, None).map_err(|fault| {
-        let (fault, left) = shrink::shrink(seed, &scenario, fault);
+    execute(seed, &scenario, &all, None, &Trace::default()).map_err(|fault| {
+        let run =
+            |fewer: &[usize]| execute(seed, &scenario, fewer, None, &Trace::default()).map(drop);
+        let (fault, left) = shrink::shrink(scenario.steps.len(), fault, run);
         failure(seed, steps, &scenario, &left, fault)
     })
 }
@@ -40,7 +50,7 @@ pub fn run_part(seed: u64, steps: usize, only: &[usize]) -> Result<Summary, Fail
     let only: Vec<usize> = (only.iter().copied())
         .filter(|at| *at < scenario.steps.len())
         .collect();
-    execute(seed, &scenario, &only, None)
+    execute(seed, &scenario, &only, None, &Trace::default())
         .map_err(|fault| failure(seed, steps, &scenario, &only, fault))
 }
 
@@ -51,25 +61,79 @@ pub fn run_part(seed: u64, steps: usize, only: &[usize]) -> Result<Summary, Fail
 pub fn run_planted(seed: u64, steps: usize, plant: Plant) -> Result<Summary, Failure> {
     let scenario = generate::scenario(seed, steps);
     let all: Vec<usize> = (0..scenario.steps.len()).collect();
-    execute(seed, &scenario, &all, Some(plant))
+    execute(seed, &scenario, &all, Some(plant), &Trace::default())
         .map_err(|fault| failure(seed, steps, &scenario, &[], fault))
 }
 
-/// Does the given steps of a scenario.
+/// Runs a seed and returns its trace, whether it passes or not.
+pub fn trace_of(seed: u64, steps: usize) -> Trace {
+    let scenario = generate::scenario(seed, steps);
+    let all: Vec<usize> = (0..scenario.steps.len()).collect();
+    let trace = Trace::default();
+    if let Err(fault) = execute(seed, &scenario, &all, None, &trace) {
+        trace.note_answer(&fault.what);
+    }
+    trace
+}
+
+/// Runs a seed twice: both runs must do the same to the byte.
+///
+/// # Errors
+/// As [`run`], and where the runs first differ.
+pub fn run_twice(seed: u64, steps: usize) -> Result<Summary, Failure> {
+    let scenario = generate::scenario(seed, steps);
+    let all: Vec<usize> = (0..scenario.steps.len()).collect();
+    let (first, second) = (Trace::default(), Trace::default());
+    let run = |trace: &Trace| execute(seed, &scenario, &all, None, trace);
+    let [outcome, _] = [run(&first), run(&second)];
+    let difference = first
+        .difference(&second)
+        .map(|what| Fault { step: 0, what });
+    let outcome = difference.map_or(outcome, Err);
+    outcome.map_err(|fault| failure(seed, steps, &scenario, &all, fault))
+}
+
+/// The stack of a run: deeply nested patterns are evaluated by recursion.
+const STACK_BYTES: usize = 16 << 20;
+
+/// Does the given steps of a scenario, on a thread of their own.
 pub(crate) fn execute(
     seed: u64,
     scenario: &Scenario,
     steps: &[usize],
     plant: Option<Plant>,
+    trace: &Trace,
+) -> Result<Summary, Fault> {
+    let run = || execute_here(seed, scenario, steps, plant, trace);
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, run).map_err(|error| Fault {
+            step: 0,
+            what: format!("there is no thread for it: {error}"),
+        })?;
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+fn execute_here(
+    seed: u64,
+    scenario: &Scenario,
+    steps: &[usize],
+    plant: Option<Plant>,
+    trace: &Trace,
 ) -> Result<Summary, Fault> {
     let mut at = 0;
     let mut run = || -> Result<Summary, String> {
-        let mut simulation = Simulation::open(seed, scenario, plant)?;
+        let mut simulation = Simulation::open(seed, scenario, plant, trace)?;
         for step in steps {
             at = *step;
+            trace.note(TraceEvent::Step(at));
+            // The same whichever steps are left out.
+            let mut draw = Draw::new(seed.rotate_left(32) ^ at as u64);
             simulation.step(&scenario.steps[*step])?;
             simulation.derive()?;
-            simulation.read()?;
+            simulation.pass_time(&mut draw)?;
+            simulation.read(&mut draw)?;
         }
         simulation.heal()?;
         Ok(simulation.summary)
@@ -88,9 +152,14 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn open(seed: u64, scenario: &Scenario, plant: Option<Plant>) -> Result<Self, String> {
+    fn open(
+        seed: u64,
+        scenario: &Scenario,
+        plant: Option<Plant>,
+        trace: &Trace,
+    ) -> Result<Self, String> {
         let mut simulation = Self {
-            subject: Subject::open(seed)?,
+            subject: Subject::open(seed, trace)?,
             twin: Twin::new(&scenario.streams, plant),
             queries: BTreeMap::new(),
             next_seq: BTreeMap::new(),
@@ -150,6 +219,10 @@ impl Simulation {
                 self.subject.plan_crash(*syncs, *keep);
                 Ok(())
             }
+            Step::CrashAtTurn(turns, keep) => {
+                self.subject.plan_crash_at_turn(*turns, *keep);
+                Ok(())
+            }
         }
     }
 
@@ -194,13 +267,18 @@ impl Simulation {
         mut look: impl FnMut(&Engine),
     ) -> Result<Asked<T>, String> {
         let (twin, queries) = (&mut self.twin, &mut self.queries);
-        self.subject.ask(request, |engine| {
+        let asked = self.subject.ask(request, |engine| {
             look(engine);
             twin.restarted();
             queries
                 .values_mut()
                 .try_for_each(|query| query.subscribe(engine))
-        })
+        })?;
+        self.subject.trace().note_answer(match &asked {
+            Asked::Done(_) => "done",
+            Asked::Refused(why) => why,
+        });
+        Ok(asked)
     }
 
     /// Asks for what must not be refused.
@@ -460,7 +538,7 @@ impl Simulation {
     /// All that was due of a query when it was replaced comes, and then no more.
     fn see_off(&mut self, mut old: Registered) -> Result<(), String> {
         old.await_end(SETTLE)?;
-        let read = old.read(&mut self.twin, self.plant)?;
+        let read = old.read(&mut self.twin, self.plant, self.subject.trace())?;
         read.add_to(&mut self.summary);
         old.owes_nothing(&mut self.twin)
     }
@@ -488,6 +566,8 @@ impl Simulation {
                     .join(" ")
             })
             .collect();
+        let trace = self.subject.trace();
+        found.iter().for_each(|line| trace.note_answer(line));
         let expected = lines_of(self.twin.stored());
         if found != expected {
             let missing: Vec<&String> = expected.difference(&found).collect();
@@ -539,10 +619,33 @@ impl Simulation {
         }
     }
 
-    /// Safety: everything that arrived is right, and nothing arrived twice or out of order.
-    fn read(&mut self) -> Result<(), String> {
-        for query in self.queries.values_mut() {
-            let read = query.read(&mut self.twin, self.plant)?;
+    /// The process goes on for a while without a request: not at all, for some turns, or until
+    /// nothing is left to do. Its invariants hold after any turn.
+    fn pass_time(&mut self, draw: &mut Draw) -> Result<(), String> {
+        let turns = match draw.below(4) {
+            0 => 0,
+            1 => draw.below(8),
+            2 => draw.below(64),
+            _ => u64::MAX,
+        };
+        self.subject.take_turns(turns);
+        // After a crash a check may find that the log has failed.
+        match draw.chance(CHECKED) && !self.subject.has_crash_planned() {
+            true => self.insist(Engine::check),
+            false => Ok(()),
+        }
+    }
+
+    /// Safety: each firing that has arrived is right, and none arrived twice or out of order. Some
+    /// subscribers do not read now, and find more the next time.
+    fn read(&mut self, draw: &mut Draw) -> Result<(), String> {
+        self.read_some(|| !draw.chance(NOT_NOW))
+    }
+
+    fn read_some(&mut self, mut reads: impl FnMut() -> bool) -> Result<(), String> {
+        let trace = self.subject.trace();
+        for query in self.queries.values_mut().filter(|_| reads()) {
+            let read = query.read(&mut self.twin, self.plant, trace)?;
             read.add_to(&mut self.summary);
         }
         Ok(())
@@ -556,15 +659,18 @@ impl Simulation {
             self.subscribe_all()?;
         }
         self.insist(|engine| engine.quiesce(SETTLE))?;
-        self.read()?;
+        self.read_some(|| true)?;
         for query in self.queries.values() {
             query.owes_nothing(&mut self.twin)?;
             self.count(query)?;
         }
         self.look()?;
         self.insist(Engine::check)?;
+        self.insist(Engine::shutdown)?;
         self.summary.crashes = self.subject.crashes;
-        self.insist(Engine::shutdown)
+        self.summary.turns = self.subject.turns();
+        self.summary.trace = self.subject.trace().hash();
+        Ok(())
     }
 }
 

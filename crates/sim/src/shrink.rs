@@ -2,18 +2,20 @@
 //! long as time allows. A part of a scenario is a scenario, since the twin says of each step what
 //! becomes of it, also where something that it builds on was left out.
 
-use crate::model::Scenario;
 use crate::report::Fault;
-use crate::run::execute;
 use std::time::{Duration, Instant};
 
-/// The time limit of shrinking.
+/// The time limit of the search.
 const TIME: Duration = Duration::from_secs(20);
 
-/// The fault of the fewest steps that were found, and those.
-pub(crate) fn shrink(seed: u64, scenario: &Scenario, fault: Fault) -> (Fault, Vec<usize>) {
+/// The fault of the fewest of `steps` steps that were found, and those. `run` runs some of them.
+pub(crate) fn shrink(
+    steps: usize,
+    fault: Fault,
+    run: impl Fn(&[usize]) -> Result<(), Fault>,
+) -> (Fault, Vec<usize>) {
     let until = Instant::now() + TIME;
-    let mut left: Vec<usize> = (0..scenario.steps.len()).collect();
+    let mut left: Vec<usize> = (0..steps).collect();
     let mut fault = fault;
     let mut part = left.len();
     while part > 1 && Instant::now() < until {
@@ -22,9 +24,9 @@ pub(crate) fn shrink(seed: u64, scenario: &Scenario, fault: Fault) -> (Fault, Ve
         while from < left.len() && Instant::now() < until {
             let to = (from + part).min(left.len());
             let fewer = [&left[..from], &left[to..]].concat();
-            match execute(seed, scenario, &fewer, None) {
+            match run(&fewer) {
                 Err(again) => (fault, left) = (again, fewer),
-                Ok(_) => from = to,
+                Ok(()) => from = to,
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The configuration of an engine. Every default is safe for a laptop: in memory, two shards, no
 //! remote access, limits on.
 
+use crate::process::SimulatedProcess;
 use somersault_continuous::DeltaMode;
 use somersault_model::Limits;
 use somersault_query::Remote;
@@ -49,6 +50,10 @@ pub struct EngineConfig {
     pub freshness: Duration,
     /// Whether continuous queries keep rows from one close to the next.
     pub delta: DeltaMode,
+    /// For simulations: the process without threads that the engine runs in. It decides which
+    /// fabric there is, and no limit on time holds in it.
+    #[doc(hidden)]
+    pub process: Option<SimulatedProcess>,
 }
 
 impl Default for EngineConfig {
@@ -68,6 +73,7 @@ impl Default for EngineConfig {
             clock: Clock::System,
             freshness: Duration::from_millis(100),
             delta: DeltaMode::Auto,
+            process: None,
         }
     }
 }

@@ -27,18 +27,19 @@ pub use request::{FastPath, QueryRequest, UpdateRequest};
 
 use crate::config::{Clock, EngineConfig, FabricKind};
 use crate::error::EngineError;
+use crate::process::SimulatedProcess;
 use lanes::{Lane, Lanes};
 use parking_lot::MutexGuard;
 use places::Places;
-use somersault_continuous::{Registry, Settings};
+use somersault_continuous::{Registry, Settings, Stopwatch};
 use somersault_lang::Parser;
-use somersault_log::{Disk, Log, LogOptions, OpenProgress, RealDisk, Recovered};
+use somersault_log::{CommitMode, Disk, Log, LogOptions, OpenProgress, RealDisk, Recovered};
 use somersault_model::{Millis, Sn};
 use somersault_pool::QueryPool;
 use somersault_query::{Environment, PlanCache};
 use somersault_results::Answer;
 use somersault_runtime::{
-    Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied,
+    Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied, Process,
     RuntimeError, SimFabric, SystemClock, TimelyFabric,
 };
 use somersault_store::Store;
@@ -191,6 +192,10 @@ impl Engine {
         } else {
             let options = LogOptions {
                 progress,
+                commits: match config.process {
+                    None => CommitMode::Thread,
+                    Some(_) => CommitMode::Callers,
+                },
                 ..LogOptions::default()
             };
             Log::open(disk, options)?
@@ -206,18 +211,23 @@ impl Engine {
         log: Log,
         recovered: Option<Recovered>,
     ) -> Result<Engine, EngineError> {
+        let config = match config.process {
+            None => config,
+            Some(_) => SimulatedProcess::untimed(config),
+        };
         let log = Arc::new(log);
         let epoch = log.end().0;
         let store = Store::new(config.workers.max(1));
         let injectors = Injectors::new(&store)
             .map(Arc::new)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
-        let threads = config.query_threads;
-        let pool = QueryPool::start(threads).map(Arc::new);
-        let pool = pool.map_err(|source| EngineError::Io {
-            context: "the threads that execute queries cannot be started".to_owned(),
-            source,
-        })?;
+        let pool = pool(&config)?;
+        if let Some(process) = &config.process
+            && !process.attach(&log, &pool)
+        {
+            let message = "a simulated process is for one engine, and this one has had one";
+            return Err(EngineError::Internal(message.to_owned()));
+        }
         let environment = Arc::new(environment(&config, &pool));
         let continuous = Arc::new(Registry::new(
             Arc::clone(&environment),
@@ -226,35 +236,29 @@ impl Engine {
             settings(&config),
         ));
         let parts = DriverParts {
-            config: DriverConfig {
-                read_only: config.read_only,
-                freshness: config.freshness,
-                kept_firings: config.kept_firings,
-                pin_time: config.limits.pin_time,
-                inbox: INBOX,
-                limits: stream_limits(&config),
-                closes_patience: match config.fabric {
-                    FabricKind::Timely => CLOSES_PATIENCE,
-                    // One seed is one run: no clock decides which input comes first.
-                    FabricKind::Simulated { .. } => Duration::from_secs(86_400),
-                },
-            },
+            config: driver_config(&config),
             store: Arc::clone(&store),
             log: Arc::clone(&log),
             recovered,
             host: Arc::clone(&continuous) as Arc<dyn Host>,
-            clock: match config.clock {
-                Clock::System => Arc::new(SystemClock),
-                Clock::Manual => Arc::new(ManualClock),
-            },
-            process: None,
+            clock: clock(&config),
+            process: config
+                .process
+                .clone()
+                .map(|process| Arc::new(process) as Arc<dyn Process>),
         };
         let apply = Arc::clone(&injectors);
         let driver = Driver::start(parts, |on_applied| fabric(&config, apply, on_applied))?;
+        if let Some(process) = &config.process {
+            process.attach_driver(&driver);
+        }
         Ok(Engine {
             inner: Arc::new(Inner {
                 places: Places::new(config.limits.concurrent_queries),
-                counters: Counters::new(&store),
+                counters: Counters::new(
+                    &store,
+                    config.process.as_ref().map(SimulatedProcess::seed),
+                ),
                 config,
                 store,
                 log,
@@ -333,7 +337,56 @@ fn settings(config: &EngineConfig) -> Settings {
         kept_firings: config.kept_firings,
         delta: config.delta,
         threads: config.query_threads,
+        stopwatch: match &config.process {
+            None => Stopwatch::Machine,
+            Some(process) => Stopwatch::Process(process.clock(config.clock)),
+        },
     }
+}
+
+fn driver_config(config: &EngineConfig) -> DriverConfig {
+    DriverConfig {
+        read_only: config.read_only,
+        freshness: config.freshness,
+        kept_firings: config.kept_firings,
+        pin_time: config.limits.pin_time,
+        inbox: INBOX,
+        limits: stream_limits(config),
+        closes_patience: match simulated_seed(config) {
+            None => CLOSES_PATIENCE,
+            // One seed is one run: no clock decides which input comes first.
+            Some(_) => Duration::from_secs(86_400),
+        },
+    }
+}
+
+/// Returns the seed of the fabric, where that is the simulator.
+fn simulated_seed(config: &EngineConfig) -> Option<u64> {
+    match (&config.process, config.fabric) {
+        (Some(process), _) => Some(process.seed()),
+        (None, FabricKind::Simulated { seed }) => Some(seed),
+        (None, FabricKind::Timely) => None,
+    }
+}
+
+fn clock(config: &EngineConfig) -> Arc<dyn somersault_runtime::Clock> {
+    match (&config.process, config.clock) {
+        (Some(process), clock) => process.clock(clock),
+        (None, Clock::System) => Arc::new(SystemClock),
+        (None, Clock::Manual) => Arc::new(ManualClock),
+    }
+}
+
+fn pool(config: &EngineConfig) -> Result<Arc<QueryPool>, EngineError> {
+    let threads = config.query_threads;
+    if let Some(process) = &config.process {
+        return Ok(Arc::new(QueryPool::manual(threads, process.seed())));
+    }
+    let pool = QueryPool::start(threads).map(Arc::new);
+    pool.map_err(|source| EngineError::Io {
+        context: "the threads that execute queries cannot be started".to_owned(),
+        source,
+    })
 }
 
 /// Returns what all executions share.
@@ -354,11 +407,9 @@ fn fabric(
     on_applied: OnApplied,
 ) -> Result<Box<dyn Fabric>, RuntimeError> {
     let shards = config.workers.max(1);
-    Ok(match config.fabric {
-        FabricKind::Timely => Box::new(TimelyFabric::start(shards, Sn::ZERO, apply, on_applied)?),
-        FabricKind::Simulated { seed } => {
-            Box::new(SimFabric::start(shards, Sn::ZERO, seed, apply, on_applied))
-        }
+    Ok(match simulated_seed(config) {
+        None => Box::new(TimelyFabric::start(shards, Sn::ZERO, apply, on_applied)?),
+        Some(seed) => Box::new(SimFabric::start(shards, Sn::ZERO, seed, apply, on_applied)),
     })
 }
 
@@ -368,14 +419,14 @@ impl Counters {
         self.one_shot.lane()
     }
 
-    fn new(store: &Arc<Store>) -> Counters {
+    fn new(store: &Arc<Store>, seed: Option<u64>) -> Counters {
         Counters {
             pushes: AtomicU64::new(0),
             tuples: AtomicU64::new(0),
             repeats: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             updates: AtomicU64::new(0),
-            one_shot: Lanes::new(store),
+            one_shot: Lanes::new(store, seed),
         }
     }
 }

@@ -29,6 +29,7 @@ mod info;
 pub mod live;
 mod load;
 mod metrics;
+mod process;
 mod push;
 pub mod replay;
 pub mod syntax;
@@ -59,6 +60,12 @@ pub use somersault_results::{
     Answer, AnswerError, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples,
     answer_format,
 };
+
+/// A process without threads, for simulations.
+#[doc(hidden)]
+pub mod process_simulation {
+    pub use crate::process::{Part, SimulatedProcess, Turn};
+}
 
 /// The disk under an engine with a data directory, for tests that tear, fill and crash it.
 pub mod disk {

@@ -46,7 +46,7 @@ pub(super) fn compile(
     let dataset = continuous_dataset(&query, resources.store());
     let stages = Stages::of(&mut query, || Comparison::new(resources));
     let skips = query.overload == Overload::Skip;
-    let delta = Incremental::new(resources.settings().delta, &query);
+    let delta = Incremental::new(resources.settings(), &query);
     let single = match shape.is_shared() {
         true => with_parameters(shape, text, &query, &parser),
         false => Some(Prepared::compact(query.query)),

@@ -3,7 +3,7 @@
 //! order of closes. A firing that finds them taken, or ahead of it, evaluates the whole at once:
 //! arrival order affects latency, never the answer.
 
-use crate::resources::DeltaMode;
+use crate::resources::{DeltaMode, Settings, Stopwatch};
 use parking_lot::Mutex;
 use somersault_lang::{ContinuousQuery, Extent};
 use somersault_model::TermId;
@@ -117,6 +117,7 @@ impl Evaluable for GroupTarget<'_> {
 /// The incremental evaluation of one registered query, or of a group.
 pub(crate) struct Incremental {
     mode: DeltaMode,
+    stopwatch: Stopwatch,
     /// Why rows are not kept over its windows.
     obstacle: Option<&'static str>,
     state: Mutex<State>,
@@ -140,9 +141,11 @@ struct TakenApart {
 }
 
 impl Incremental {
-    pub(crate) fn new(mode: DeltaMode, query: &ContinuousQuery) -> Incremental {
+    pub(crate) fn new(settings: &Settings, query: &ContinuousQuery) -> Incremental {
+        let mode = settings.delta;
         Incremental {
             mode,
+            stopwatch: settings.stopwatch.clone(),
             obstacle: obstacle(mode, query),
             state: Mutex::default(),
             kept_bytes: AtomicU64::new(0),
@@ -221,7 +224,7 @@ impl Incremental {
         let Some(mut state) = state else {
             return evaluable.whole(view, execution);
         };
-        let answer = state.execute(evaluable, view, execution, self.mode);
+        let answer = state.execute(evaluable, view, execution, (self.mode, &self.stopwatch));
         let bytes = state.kept.as_ref().map_or(0, |kept| kept.bytes() as u64);
         self.kept_bytes.store(bytes, Ordering::Relaxed);
         drop(state);
@@ -236,14 +239,14 @@ impl State {
         evaluable: &E,
         view: &mut SnapshotView,
         execution: &Execution,
-        mode: DeltaMode,
+        (mode, stopwatch): (DeltaMode, &Stopwatch),
     ) -> Result<E::Answer, QueryError> {
         let keeps = mode == DeltaMode::Always || self.pace.keeps();
         if !keeps {
             self.kept = None;
-            let started = Instant::now();
+            let started = stopwatch.now();
             let answer = evaluable.whole(view, execution)?;
-            self.pace.took(None, started.elapsed());
+            self.pace.took(None, stopwatch.now() - started);
             return Ok(answer);
         }
         let ids = evaluable.ids();
@@ -260,14 +263,18 @@ impl State {
             self.pace.stop();
             return evaluable.whole(view, execution);
         };
-        let started = Instant::now();
         let mut limited = execution.clone();
         let time = execution.limits.query_time;
-        let patience = started + time.min(self.pace.patience(mode));
+        let patience = match stopwatch.stops_executions() {
+            true => time.min(self.pace.patience(mode)),
+            false => time,
+        };
+        let patience = Instant::now() + patience;
         limited.deadline = Some(execution.deadline.map_or(patience, |own| own.min(patience)));
+        let started = stopwatch.now();
         match evaluable.evaluate_kept(maintained, &mut self.kept, view, &limited) {
             Ok((answer, way)) => {
-                self.pace.took(Some(way), started.elapsed());
+                self.pace.took(Some(way), stopwatch.now() - started);
                 Ok(answer)
             }
             // An evaluation that keeps no rows may need less: it may not need all of them.

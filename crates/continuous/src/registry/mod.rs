@@ -47,12 +47,13 @@ impl Registry {
         pool: Arc<QueryPool>,
         settings: Settings,
     ) -> Registry {
+        let spare = SharedSlots::of_threads(settings.threads);
         Registry {
             resources: Resources::new(environment, store, settings),
             pool,
             answered: OnceLock::new(),
             cohorts: RwLock::new(HashMap::new()),
-            spare: SharedSlots::of_threads(settings.threads),
+            spare,
         }
     }
 
@@ -95,7 +96,7 @@ impl Registry {
         prepared: &Prepared,
         view: &SnapshotView,
     ) -> String {
-        let incremental = Incremental::new(self.resources.settings().delta, query);
+        let incremental = Incremental::new(self.resources.settings(), query);
         incremental.explain(&SingleTarget(prepared, &[]), view)
     }
 

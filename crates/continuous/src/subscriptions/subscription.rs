@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 pub struct Subscription {
     query: QueryUid,
     mailbox: Arc<Mailbox>,
+    /// In a process without threads: gives a part of it its turn, if one has something to do.
+    turn: Option<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 /// No event came in time; see [`Subscription::recv_timeout`].
@@ -46,7 +48,32 @@ impl std::error::Error for RecvTimeoutError {}
 
 impl Subscription {
     pub(crate) fn new(query: QueryUid, mailbox: Arc<Mailbox>) -> Subscription {
-        Subscription { query, mailbox }
+        Subscription {
+            query,
+            mailbox,
+            turn: None,
+        }
+    }
+
+    /// The same in a process without threads: a reader that waits calls `turn`, which says whether
+    /// anything was done.
+    #[doc(hidden)]
+    pub fn by_turns(self, turn: impl Fn() -> bool + Send + Sync + 'static) -> Subscription {
+        Subscription {
+            turn: Some(Box::new(turn)),
+            ..self
+        }
+    }
+
+    /// Waits for the next event in a process without threads; `None` if nothing is left to do there
+    /// before.
+    fn recv_by_turns(&self, turn: &dyn Fn() -> bool) -> Option<Option<SubscriptionEvent>> {
+        loop {
+            let next = self.mailbox.recv_until(Instant::now());
+            if next.is_some() || !turn() {
+                return next;
+            }
+        }
     }
 
     /// Returns the uid of the query that it reads: another query may later have its name.
@@ -83,7 +110,11 @@ impl Subscription {
     /// # }
     /// ```
     pub fn recv(&self) -> Option<SubscriptionEvent> {
-        self.mailbox.recv()
+        match &self.turn {
+            None => self.mailbox.recv(),
+            Some(turn) => (self.recv_by_turns(turn))
+                .expect("a process without threads has something to do while a reader waits"),
+        }
     }
 
     /// Waits at most `timeout`; returns `Ok(None)` when there will be no more events.
@@ -109,7 +140,10 @@ impl Subscription {
         &self,
         timeout: Duration,
     ) -> Result<Option<SubscriptionEvent>, RecvTimeoutError> {
-        let received = self.mailbox.recv_until(Instant::now() + timeout);
+        let received = match &self.turn {
+            None => self.mailbox.recv_until(Instant::now() + timeout),
+            Some(turn) => self.recv_by_turns(turn),
+        };
         received.ok_or(RecvTimeoutError)
     }
 

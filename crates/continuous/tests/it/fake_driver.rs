@@ -1,7 +1,7 @@
 //! A driver that says what happens to queries and which firings are due, and nothing else. All that
 //! queries find lies in the stored graph; their windows are empty.
 
-use somersault_continuous::{DeltaMode, Registry, Settings};
+use somersault_continuous::{DeltaMode, Registry, Settings, Stopwatch};
 use somersault_lang::Parser;
 use somersault_lang::lift::Shape;
 use somersault_model::{
@@ -43,6 +43,7 @@ impl FakeDriver {
             kept_firings: 2,
             delta: DeltaMode::Auto,
             threads: 2,
+            stopwatch: Stopwatch::Machine,
         };
         let registry = Registry::new(
             Arc::new(environment),

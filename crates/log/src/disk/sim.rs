@@ -39,6 +39,8 @@ pub struct SimDisk {
     generation: u64,
 }
 
+type WriteObserver = Box<dyn Fn(&[u8]) + Send>;
+
 #[derive(Default)]
 struct Machine {
     /// The names that the running process sees.
@@ -56,6 +58,8 @@ struct Machine {
     syncs: u64,
     syncs_until_failure: Option<u64>,
     syncs_until_crash: Option<(u64, CrashKeep)>,
+    /// Called with what is written.
+    observer: Option<WriteObserver>,
 }
 
 #[derive(Clone, Default)]
@@ -126,6 +130,12 @@ impl SimDisk {
     /// Crashes *at* the sync after `syncs` more: that sync and everything after it have no effect.
     pub fn crash_at_sync(&self, syncs: u64, keep: CrashKeep) {
         self.state.lock().syncs_until_crash = Some((syncs, keep));
+    }
+
+    /// Calls `observer` with all bytes that are written to files from now on, after crashes too. It
+    /// must not use the disk.
+    pub fn observe_writes(&self, observer: impl Fn(&[u8]) + Send + 'static) {
+        self.state.lock().observer = Some(Box::new(observer));
     }
 
     /// The number of syncs so far, of files and of the folder.
@@ -486,6 +496,9 @@ impl DiskFile for SimFile {
                 .capacity_bytes
                 .map_or(u64::MAX, |all| all.saturating_sub(used));
             let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+            if let Some(observer) = &state.observer {
+                observer(&bytes[..fits]);
+            }
             let content = state.files.entry(file).or_default();
             // A full disk takes what still fits, as a real one does.
             content.bytes.extend_from_slice(&bytes[..fits]);

@@ -3,6 +3,7 @@
 //! same order. Tests use it to show that answers depend on no interleaving of shards (CL-1).
 
 use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
+use crate::random::SeededRandom;
 use somersault_model::{ShardId, Sn};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ const STEPS_PER_DRIVE: usize = 8;
 pub struct SimFabric {
     apply: Arc<dyn Apply>,
     on_applied: OnApplied,
-    random: SplitMix64,
+    random: SeededRandom,
     /// Per shard: the items that are not applied yet. A sealed SN is an item without work.
     queues: Vec<VecDeque<(Sn, Option<ShardWork>)>>,
     /// Per shard: the SN up to which all are applied.
@@ -36,7 +37,7 @@ impl SimFabric {
         SimFabric {
             apply,
             on_applied,
-            random: SplitMix64(seed),
+            random: SeededRandom::new(seed),
             queues: (0..shards).map(|_| VecDeque::new()).collect(),
             applied: vec![from; shards],
             stopped: false,
@@ -58,7 +59,7 @@ impl SimFabric {
         if waiting.is_empty() {
             return false;
         }
-        let shard = waiting[self.random.below(waiting.len())];
+        let shard = waiting[self.random.below(waiting.len() as u64) as usize];
         match self.queues[shard].pop_front() {
             Some((sn, Some(work))) => self.apply.apply(ShardId(shard as u16), sn, work),
             Some((sn, None)) => {
@@ -128,23 +129,5 @@ impl Fabric for SimFabric {
     fn stop(&mut self, _deadline: Duration) -> Result<(), FabricError> {
         self.stopped = true;
         Ok(())
-    }
-}
-
-/// A small seeded generator (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-/// 2014).
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
     }
 }

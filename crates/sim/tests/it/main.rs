@@ -2,7 +2,8 @@
 
 use somersault::{Engine, EngineConfig, EventTime};
 use somersault_log::{CrashKeep, SimDisk};
-use somersault_sim::{Plant, run, run_planted};
+use somersault_sim::{Plant, run, run_planted, run_twice, trace_of};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 #[test]
@@ -12,6 +13,30 @@ fn seeds_hold() {
             panic!("{failure}");
         }
     }
+}
+
+/// One seed is one run: each turn, each byte on the disk and each answer is the same the second
+/// time.
+#[test]
+fn a_seed_does_the_same_twice() {
+    for seed in 1..=24 {
+        if let Err(failure) = run_twice(seed, 100) {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// The trace shows what a seed decides: other seeds have other traces.
+#[test]
+fn seeds_have_traces_of_their_own() {
+    let hashes: BTreeSet<u64> = (1..=12).map(|seed| trace_of(seed, 30).hash()).collect();
+    assert_eq!(hashes.len(), 12);
+    let [one, other] = [1, 2].map(|seed| trace_of(seed, 30));
+    let said = one.difference(&other).expect("two seeds differ");
+    assert!(
+        said.contains("after turn") || said.contains("after the beginning"),
+        "{said}"
+    );
 }
 
 /// Some seed of these must see a planted bug; most may miss it, as when nothing lies on a boundary.

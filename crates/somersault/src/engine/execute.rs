@@ -5,7 +5,7 @@
 
 use super::{CancelToken, Engine, FastPath, QueryOptions, QueryResults};
 use crate::error::{EngineError, LimitKind};
-use crossbeam_channel::bounded;
+use crossbeam_channel::{TryRecvError, bounded};
 use somersault_dictionary::Dictionary;
 use somersault_model::{QueryUid, Sn};
 use somersault_pool::Class;
@@ -69,11 +69,21 @@ impl DeferredQuery {
     /// # Errors
     /// It hits a limit, or the engine stops; see [`EngineError`].
     pub fn wait(self) -> Result<QueryResults, EngineError> {
+        let process = self.engine.inner.config.process.clone();
         let (reply, answer) = bounded(1);
         self.submit(move |result| {
             let _ = reply.send(result);
         });
-        answer.recv().map_err(|_| EngineError::Stopped)?
+        match process {
+            None => answer.recv().map_err(|_| EngineError::Stopped)?,
+            Some(process) => loop {
+                match answer.try_recv() {
+                    Ok(result) => return result,
+                    Err(TryRecvError::Empty) if process.take_turn() => {}
+                    Err(_) => return Err(EngineError::Stopped),
+                }
+            },
+        }
     }
 
     /// Has the pool answer the query. `done` is called with the answer on a thread of the pool, and

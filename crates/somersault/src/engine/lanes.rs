@@ -79,28 +79,36 @@ impl Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(store: &Arc<Store>) -> Lanes {
+    /// Lanes for all threads. With a seed, which a process without threads has, there is one lane,
+    /// and its keys follow from the seed.
+    pub(super) fn new(store: &Arc<Store>, seed: Option<u64>) -> Lanes {
+        let count = seed.map_or(LANES, |_| 1);
         let lanes = std::iter::repeat_with(|| Padded(Mutex::new(Lane::new())));
         let stored = std::iter::repeat_with(|| Arc::new(Dataset::stored()));
         let stores = std::iter::repeat_with(|| StoreHold::new(store));
         Lanes {
-            lanes: lanes.take(LANES).collect(),
-            stored: stored.take(LANES).collect(),
-            stores: stores.take(LANES).collect(),
-            first_key: RandomState::new().hash_one(LANES),
+            lanes: lanes.take(count).collect(),
+            stored: stored.take(count).collect(),
+            stores: stores.take(count).collect(),
+            first_key: seed.unwrap_or_else(|| RandomState::new().hash_one(LANES)),
         }
+    }
+
+    /// Returns the number of this thread's lane.
+    fn own(&self) -> usize {
+        own() % self.lanes.len()
     }
 
     /// Returns the lane of this thread.
     pub(super) fn lane(&self) -> MutexGuard<'_, Lane> {
-        self.lanes[own()].0.lock()
+        self.lanes[self.own()].0.lock()
     }
 
     /// Returns the key of the random functions of one execution; no other execution gets it. UUID()
     /// promises a new IRI each time, and no log replays a one-shot query, so the key need not be
     /// reproducible.
     pub(super) fn key(&self) -> EventTime {
-        let own = own();
+        let own = self.own();
         let mut lane = self.lanes[own].0.lock();
         lane.numbered += 1;
         let number = lane.numbered * LANES as u64 + own as u64;
@@ -109,12 +117,12 @@ impl Lanes {
 
     /// Returns the dataset of a query without a dataset clause.
     pub(super) fn stored(&self) -> &Arc<Dataset> {
-        &self.stored[own()]
+        &self.stored[self.own()]
     }
 
     /// Returns the hold on the store that the threads of this lane share.
     pub(super) fn store(&self) -> &Arc<StoreHold> {
-        &self.stores[own()]
+        &self.stores[self.own()]
     }
 
     /// Returns the sum of all lanes: answered, failed, execution times.
@@ -143,12 +151,15 @@ mod tests {
     #[test]
     fn keys_come_once() {
         let store = Store::new(1);
-        let lanes = Lanes::new(&store);
+        let lanes = Lanes::new(&store, None);
         let first = lanes.key();
         for bit in 0..u64::BITS - LANES.trailing_zeros() {
             lanes.lane().numbered = 1 << bit;
             assert_ne!(lanes.key(), first, "after 2^{bit} executions");
         }
-        assert_ne!(Lanes::new(&store).key(), Lanes::new(&store).key());
+        assert_ne!(
+            Lanes::new(&store, None).key(),
+            Lanes::new(&store, None).key()
+        );
     }
 }

@@ -23,7 +23,10 @@ impl Engine {
         loop {
             let status = self.query_status(name)?;
             if let Some(subscription) = self.inner.continuous.subscribe(&status, &options) {
-                return Ok(subscription);
+                return Ok(match self.inner.config.process.clone() {
+                    None => subscription,
+                    Some(process) => subscription.by_turns(move || process.take_turn()),
+                });
             }
             // It has been dropped or replaced since; the uid under the name says which.
             if unknown == Some(status.uid) {

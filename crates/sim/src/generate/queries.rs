@@ -1,8 +1,8 @@
 //! Draws what a query asks: patterns over its windows and graphs, joined, optional, united,
 //! subtracted, filtered and counted.
 
+use super::{GRAPHS, Generator, NODES, PREDICATES};
 use crate::draw::Draw;
-use crate::generate::{GRAPHS, Generator, NODES, PREDICATES};
 use crate::model::{
     Condition, Dialect, Element, Form, Group, Path, Pattern, Place, QueryModel, Slot, TemplateGraph,
 };

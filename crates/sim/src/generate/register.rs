@@ -2,13 +2,13 @@
 //! queries versions in other dialects or with other constants, and queries that derive streams for
 //! others.
 
+use super::queries::{draw_pattern_and_form, draw_template};
+use super::{GRAPHS, Generator, QUERIES};
 use crate::draw::Draw;
-use crate::generate::{GRAPHS, Generator, QUERIES};
 use crate::model::{
     Absorbs, Changes, DerivedModel, Dialect, Extent, FIRST_DERIVED, Form, LONG_MS, Late,
     QueryModel, Step, StreamModel, WindowModel,
 };
-use crate::queries::{draw_pattern_and_form, draw_template};
 
 impl Generator {
     /// A registration, often of one query in every dialect that can say it, or several times with
