@@ -49,6 +49,8 @@ const MOST_UNDER_WAY: usize = 65_536;
 /// They also wait when the firings became due with more than this many SNs, each of which is
 /// pinned.
 const SNS_UNDER_WAY: usize = 4;
+/// An empty ledger keeps room for this many firings.
+const KEPT_PLACES: usize = 4_096;
 /// Late statements wait for the next amendment while more amended firings than this are under way.
 const AMENDED_UNDER_WAY: usize = 64;
 
@@ -441,6 +443,9 @@ impl Delivery {
             if *count.get() == 0 {
                 count.remove();
             }
+        }
+        if self.firings.is_empty() {
+            self.firings.shrink_to(KEPT_PLACES);
         }
         Some(entered.sn)
     }

@@ -97,10 +97,13 @@ fn run(mut sequencer: Sequencer, mut mailbox: Mailbox, shared: &Shared) {
 }
 
 fn take_steps(sequencer: &mut Sequencer, mailbox: &mut Mailbox, clock: &dyn Clock) {
+    let mut now = Now::read(clock);
     while !sequencer.has_ended() {
-        let wait = sequencer.until_next(Now::read(clock));
+        // From the begin of the last step on: a clock read once a step is exact enough for timers.
+        let wait = sequencer.until_next(now);
         let event = mailbox.next(sequencer.takes_requests(), wait);
-        sequencer.step(event, Now::read(clock));
+        now = Now::read(clock);
+        sequencer.step(event, now);
     }
 }
 

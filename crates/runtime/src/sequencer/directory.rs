@@ -2,7 +2,6 @@
 //! streams up here without a lock; only the sequencer writes.
 
 use arc_swap::ArcSwap;
-use somersault_lang::TimeDomain;
 use somersault_model::{Millis, StreamUid};
 use somersault_stream::StreamClock;
 use std::collections::BTreeMap;
@@ -26,10 +25,7 @@ impl Directory {
     pub(crate) fn ahead_of_clock(&self, now_ms: i64, by: Millis) -> Vec<(String, Millis)> {
         let clocks = self.0.load();
         let ahead = clocks.iter().filter_map(|(iri, clock)| {
-            if clock.declaration().time != TimeDomain::Arrival {
-                return None;
-            }
-            let ahead = Millis(clock.watermark()?.minus(Millis(now_ms)).0);
+            let ahead = clock.ahead_of_clock(now_ms)?;
             (ahead > by).then(|| (iri.to_string(), ahead))
         });
         ahead.collect()

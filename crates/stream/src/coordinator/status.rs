@@ -7,27 +7,10 @@ use super::Coordinator;
 use crate::protocol::status::{NamePosition, QueryStatus, StreamProgress, StreamStatus};
 use crate::queries::{Cohort, QueryView};
 use crate::streams::stream::{STATEMENT_BYTES, Stream};
-use somersault_model::{EventTime, Millis, QueryUid};
+use somersault_model::{EventTime, QueryUid};
 use std::sync::Arc;
 
 impl Coordinator {
-    /// The ARRIVAL TIME streams whose time is more than `by` ahead of the clock, and by how much: a
-    /// clock has been set back.
-    pub fn ahead_of_clock(&self, now_ms: i64, by: Millis) -> Vec<(String, Millis)> {
-        let arrival = self
-            .home
-            .streams()
-            .values()
-            .filter(|it| it.is_arrival_time());
-        arrival
-            .filter_map(|stream| {
-                let ahead = stream.watermark()?.minus(Millis(now_ms));
-                let ahead = Millis(ahead.0);
-                (ahead > by).then(|| (stream.iri().to_owned(), ahead))
-            })
-            .collect()
-    }
-
     /// All streams, by IRI.
     pub fn streams(&self) -> Vec<StreamStatus> {
         let streams = self.home.streams().by_iri();

@@ -116,6 +116,13 @@ impl StreamClock {
         self.watermark.get()
     }
 
+    /// How far the time of an ARRIVAL TIME stream is ahead of the clock: it was set back then.
+    pub fn ahead_of_clock(&self, now_ms: i64) -> Option<Millis> {
+        let watermark = self.watermark().filter(|_| self.is_arrival_time())?;
+        let ahead = Millis(watermark.minus(Millis(now_ms)).0);
+        (ahead > Millis(0)).then_some(ahead)
+    }
+
     /// The number of statements in open batches and in slices that are not retired.
     pub fn held_statements(&self) -> u64 {
         self.budget.held.load(Ordering::Acquire)
