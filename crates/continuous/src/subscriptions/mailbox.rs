@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// The events that a [`Subscription`] delivers.
+/// The events that a [`Subscription`](crate::Subscription) delivers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SubscriptionEvent {

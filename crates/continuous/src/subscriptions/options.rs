@@ -35,11 +35,11 @@ pub struct SubscribeOptions {
 #[non_exhaustive]
 pub enum WhenSlow {
     /// The oldest waiting firings are dropped, and it is told how many
-    /// ([`SubscriptionEvent::Lagged`]).
+    /// ([`Lagged`](crate::SubscriptionEvent::Lagged)).
     #[default]
     SkipOldest,
-    /// All waiting firings are dropped, it is told so ([`SubscriptionEvent::Slow`]), and its
-    /// subscription ends.
+    /// All waiting firings are dropped, it is told so ([`Slow`](crate::SubscriptionEvent::Slow)),
+    /// and its subscription ends.
     End,
 }
 
