@@ -11,8 +11,8 @@ pub enum CommitMode {
     /// On a thread of its own.
     #[default]
     Thread,
-    /// On the threads of its callers, group by group: [`Log::commit`](crate::Log::commit). Calls that wait commit
-    /// instead. So a single thread can decide when each group becomes durable.
+    /// On the threads of its callers, group by group: [`Log::commit`](crate::Log::commit). Calls
+    /// that wait commit instead. So a single thread can decide when each group becomes durable.
     Callers,
 }
 
