@@ -5,62 +5,44 @@
 //! (registration headers, windows, bare names, `CREATE STREAM`) and the wording of every error is
 //! our own, on our own tokenizer. Queries for `spareval` leave as opaque values of the [`spareval`]
 //! module.
+//!
+//! Rooms, lowest first: algebra, token, text, grammar, lift, sparql, clauses, parser.
+//!
+//! The room `algebra` holds what a text means, and imports nothing; `token` and `text` hold what
+//! every reader needs; `grammar` finds the words for errors; `sparql` is the way through
+//! `spargebra`; `clauses` are what stands around SPARQL; `parser` has the entry points.
 #![warn(missing_docs)]
 
 pub mod algebra;
-mod blocks;
-mod columns;
-pub mod continuous;
-mod convert;
-mod cursor;
-mod declare;
-mod display;
-mod error;
-mod extent;
+mod clauses;
 mod grammar;
 pub mod lift;
-mod name_clause;
-mod names;
-mod nesting;
-mod options;
 mod parser;
-mod query;
-mod rewrite;
-mod script;
-pub mod spareval;
 mod sparql;
-pub mod star;
-mod statement;
-mod stream;
-mod substitute;
-mod surface;
-mod template;
-mod time_clause;
-mod timestamp;
+mod text;
 pub mod token;
-pub mod update;
-mod words;
 
-pub use algebra::expression;
+pub use algebra::continuous::{
+    ContinuousQuery, DerivedStream, Dialect, Extent, Overload, RegistrationKind, Report,
+    StreamOperator, WindowClause,
+};
+pub use algebra::expression::{
+    Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
+};
+pub use algebra::query::{DatasetClause, Query, QueryForm};
+pub use algebra::statement::Statement;
+pub use algebra::stream::{AheadLimit, Classification, CreateStream, LatePolicy, TimeDomain};
+pub use algebra::substitute::{Assigned, Substituted};
+pub use algebra::update::{DeleteInsert, Update, UpdateOperation};
 pub use algebra::{
     GraphTarget, NameOrVariable, PathExpression, Pattern, QuadTemplate, TemplateGraph,
     TemplateTerm, TermPattern, TriplePattern, TripleTemplate, VarId,
 };
-pub use continuous::{
-    ContinuousQuery, DerivedStream, Dialect, Extent, Overload, RegistrationKind, Report,
-    StreamOperator, WindowClause,
-};
-pub use error::{ParseError, ParseErrorKind};
-pub use expression::{
-    Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
-};
+pub use algebra::{continuous, expression, update};
 pub use parser::Parser;
-pub use query::{DatasetClause, Query, QueryForm};
-pub use script::ScriptStatement;
-pub use statement::Statement;
-pub use stream::{AheadLimit, Classification, CreateStream, LatePolicy, TimeDomain};
-pub use substitute::{Assigned, Substituted};
-pub use update::{DeleteInsert, Update, UpdateOperation};
+pub use parser::script::ScriptStatement;
+pub use sparql::{spareval, star};
+pub use text::error::{ParseError, ParseErrorKind};
 
 /// Runs the recogniser alone, which finds the words for errors. For tests, and for editors that
 /// check while typing.
@@ -70,7 +52,7 @@ pub use update::{DeleteInsert, Update, UpdateOperation};
 /// knows.
 pub fn check_grammar(text: &str, is_update: bool, has_base: bool) -> Result<(), ParseError> {
     let tokens = token::tokenize(text);
-    nesting::check(text, &tokens)?;
+    text::nesting::check(text, &tokens)?;
     let mut grammar = grammar::Grammar::new(text, &tokens, false, has_base);
     if is_update {
         grammar.update_unit()

@@ -8,8 +8,8 @@
 //! the shape, spacing between tokens included, and so do predicates and classes, since plans depend
 //! on them.
 
-use crate::cursor::Cursor;
-use crate::names::Names;
+use crate::text::cursor::Cursor;
+use crate::text::names::Names;
 use crate::token::{Token, TokenKind, tokenize};
 use oxiri::Iri;
 use oxrdf::vocab::xsd;

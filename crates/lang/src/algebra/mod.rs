@@ -6,7 +6,14 @@
 //! own, so that one [`VarId`] always means one variable of one scope.
 
 mod constants;
+pub mod continuous;
+mod display;
 pub mod expression;
+pub(crate) mod query;
+pub(crate) mod statement;
+pub(crate) mod stream;
+pub(crate) mod substitute;
+pub mod update;
 
 use expression::{Aggregate, Expression, OrderKey};
 use oxrdf::{NamedNode, Term};

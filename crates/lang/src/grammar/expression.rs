@@ -2,9 +2,9 @@
 //! other.
 
 use super::{Checked, Grammar, IN_PATTERN, Scope, TermRules};
-use crate::error::ParseError;
+use crate::text::error::ParseError;
+use crate::text::words;
 use crate::token::TokenKind;
-use crate::words;
 
 impl Grammar<'_> {
     /// Whether a constraint (of FILTER, HAVING, ORDER BY) starts here.

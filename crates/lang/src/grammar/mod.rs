@@ -10,8 +10,8 @@ mod pattern;
 mod terms;
 mod update;
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
 use crate::token::{Token, TokenKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;

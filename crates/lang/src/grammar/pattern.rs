@@ -1,7 +1,7 @@
 //! Graph patterns, triples and paths.
 
 use super::{Checked, Grammar, IN_PATTERN, Scope, TermRules};
-use crate::error::ParseError;
+use crate::text::error::ParseError;
 use crate::token::TokenKind;
 
 const GROUP_MEMBER: &str =

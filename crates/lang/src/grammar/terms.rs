@@ -1,9 +1,9 @@
 //! Terms: IRIs, names, variables, literals, and the rows of VALUES.
 
 use super::{Checked, Grammar, IN_INSERT_DATA, Scope, TermRules};
-use crate::error::ParseError;
+use crate::text::error::ParseError;
+use crate::text::words;
 use crate::token::{Token, TokenKind};
-use crate::words;
 
 impl<'t> Grammar<'t> {
     /// VALUES data: checks that every row is as wide as the variable list.

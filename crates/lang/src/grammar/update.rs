@@ -3,7 +3,7 @@
 use super::{
     Checked, Grammar, IN_DELETE, IN_DELETE_DATA, IN_INSERT_DATA, IN_TEMPLATE, Scope, TermRules,
 };
-use crate::error::ParseError;
+use crate::text::error::ParseError;
 
 impl Grammar<'_> {
     /// Checks a whole update request.

@@ -7,10 +7,10 @@
 //! version.
 
 use super::{Lifted, Lifter, Names, Template, is_odd, literal_of};
-use crate::cursor::Cursor;
-use crate::name_clause::name_text;
+use crate::text::cursor::Cursor;
+use crate::text::name_clause::name_text;
+use crate::text::words;
 use crate::token::{TokenKind, tokenize};
-use crate::words;
 use oxrdf::Term;
 
 /// The class of the place where the name of the query stands, which no shape holds.

@@ -8,15 +8,15 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "data: one line a statement of the generated person",
     ),
     (
-        "crates/lang/src/convert.rs::pattern",
+        "crates/lang/src/sparql/convert.rs::pattern",
         "one match over the algebra",
     ),
     (
-        "crates/lang/src/display.rs::pattern",
+        "crates/lang/src/algebra/display.rs::pattern",
         "one match over the algebra",
     ),
     (
-        "crates/lang/src/substitute.rs::pattern",
+        "crates/lang/src/algebra/substitute.rs::pattern",
         "one match over the algebra",
     ),
     (

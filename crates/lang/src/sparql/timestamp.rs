@@ -1,8 +1,8 @@
 //! `f:timestamp(?s, ?p, ?o)` of C-SPARQL: finds its calls, and refuses those that are not allowed.
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::names::Names;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
+use crate::text::names::Names;
 use crate::token::{Token, TokenKind};
 
 /// The function's IRI.

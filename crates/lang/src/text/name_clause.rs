@@ -1,10 +1,10 @@
 //! Names in clauses: of queries, streams, windows and graphs.
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::names::{Names, string_value};
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
+use crate::text::names::{Names, string_value};
+use crate::text::words;
 use crate::token::{Token, TokenKind};
-use crate::words;
 
 /// A name: an IRI, a prefixed name, a string or a word.
 pub(crate) fn name_token(cursor: &mut Cursor<'_>, expected: &str) -> Result<Token, ParseError> {

@@ -4,7 +4,7 @@
 //! Its parser and everything behind it recurse over the nesting of a text, and it reads the
 //! arguments of some functions twice, so that nesting these costs a power of two.
 
-use crate::error::ParseError;
+use crate::text::error::ParseError;
 use crate::token::{Token, TokenKind};
 use std::collections::HashSet;
 

@@ -1,11 +1,11 @@
 //! The clauses between the brackets of a window. Each dialect has its own forms. A form of another
 //! dialect is refused with the words that say the same in this one, if there are any.
 
-use crate::continuous::{Dialect, Extent};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::options::refuse_in_window;
-use crate::time_clause::{any_duration, at_starting, positive_duration};
+use crate::algebra::continuous::{Dialect, Extent};
+use crate::clauses::options::refuse_in_window;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
+use crate::text::time_clause::{any_duration, at_starting, positive_duration};
 use crate::token::{TokenKind, duration};
 use somersault_model::Millis;
 use std::fmt;

@@ -1,13 +1,13 @@
 //! `CREATE STREAM`, `DROP`, `PAUSE` and `RESUME`.
 
-use crate::continuous::DerivedStream;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::name_clause::{name_text, name_token, source_token};
-use crate::names::Names;
-use crate::statement::Statement;
-use crate::stream::{AheadLimit, Classification, CreateStream, LatePolicy, TimeDomain};
-use crate::time_clause::{any_duration, positive_duration};
+use crate::algebra::continuous::DerivedStream;
+use crate::algebra::statement::Statement;
+use crate::algebra::stream::{AheadLimit, Classification, CreateStream, LatePolicy, TimeDomain};
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
+use crate::text::name_clause::{name_text, name_token, source_token};
+use crate::text::names::Names;
+use crate::text::time_clause::{any_duration, positive_duration};
 use crate::token::TokenKind;
 use somersault_model::Millis;
 

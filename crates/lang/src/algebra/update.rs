@@ -1,7 +1,7 @@
 //! SPARQL Update: the operations in order. ADD, MOVE and COPY are already rewritten to the others.
 
+use crate::algebra::query::Query;
 use crate::algebra::{GraphTarget, QuadTemplate};
-use crate::query::Query;
 use oxrdf::{GraphName, NamedNode, Quad};
 
 /// An update request: its operations run in order, each sees the effects of those before it.

@@ -4,12 +4,12 @@
 //! end of the text, as in SPARQL 1.1 Update. Each statement is given as a text that stands alone:
 //! the declarations before it that it needs are written in front of it.
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::algebra::statement::Statement;
 use crate::grammar::Grammar;
-use crate::names::Names;
 use crate::parser::Parser;
-use crate::statement::Statement;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
+use crate::text::names::Names;
 use crate::token::{Place, Token, TokenKind, tokenize};
 use std::collections::BTreeSet;
 use std::fmt::Write;

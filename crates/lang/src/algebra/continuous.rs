@@ -1,7 +1,7 @@
 //! Continuous queries: a query, its windows, and when it fires.
 
-use crate::query::Query;
-use crate::stream::Classification;
+use crate::algebra::query::Query;
+use crate::algebra::stream::Classification;
 use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 

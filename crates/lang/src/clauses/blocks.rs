@@ -4,12 +4,12 @@
 //! them. In these two dialects a window is no graph: GRAPH with a variable is kept from ranging
 //! over windows.
 
-use crate::continuous::{Dialect, WindowClause};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::extent::read_extent;
-use crate::name_clause::source_token;
-use crate::surface::Surface;
+use crate::algebra::continuous::{Dialect, WindowClause};
+use crate::clauses::extent::read_extent;
+use crate::clauses::surface::Surface;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
+use crate::text::name_clause::source_token;
 use crate::token::{Place, Token, TokenKind};
 use oxrdf::NamedNode;
 use std::collections::HashSet;

@@ -1,10 +1,10 @@
 //! Templates, data and targets of CONSTRUCT and of updates, from `spargebra`'s types to ours.
 
+use crate::algebra::query::DatasetClause;
 use crate::algebra::{
     GraphTarget, NameOrVariable, QuadTemplate, TemplateGraph, TemplateTerm, TripleTemplate,
 };
-use crate::convert::Converter;
-use crate::query::DatasetClause;
+use crate::sparql::convert::Converter;
 use oxrdf::{NamedNode, Quad, Term};
 use spargebra::algebra as al;
 use spargebra::term as at;

@@ -1,7 +1,7 @@
 //! The IRIs of a text: its prefixes, its base and the default namespace resolve tokens.
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
 use crate::token::{Token, TokenKind};
 use oxiri::{Iri, IriRef};
 use oxrdf::NamedNode;

@@ -3,11 +3,11 @@
 use crate::algebra::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function,
 };
+use crate::algebra::query::{Query, QueryForm};
 use crate::algebra::{
     NameOrVariable, PathExpression, Pattern, TemplateGraph, TemplateTerm, TermPattern,
     TripleTemplate, VarId,
 };
-use crate::query::{Query, QueryForm};
 use std::fmt::Write;
 
 impl Query {

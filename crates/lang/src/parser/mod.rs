@@ -1,30 +1,34 @@
 //! The entry points: text to queries, updates and statements.
 
+pub(crate) mod script;
+
 use crate::algebra::VarId;
-use crate::blocks;
-use crate::columns::let_having_read_columns;
-use crate::continuous::{ContinuousQuery, DerivedStream, Dialect, Overload, RegistrationKind};
-use crate::convert::Converter;
-use crate::cursor::Cursor;
-use crate::declare;
-use crate::error::{ParseError, ParseErrorKind};
-use crate::name_clause::name_text;
-use crate::names::Names;
-use crate::nesting;
-use crate::options;
-use crate::query::{Query, QueryForm};
-use crate::rewrite;
-use crate::spareval::pattern_mut;
-use crate::sparql::{ParsedQuery, Sparql};
-use crate::star::order_columns;
-use crate::statement::Statement;
-use crate::surface::{self, Surface};
-use crate::template::{
+use crate::algebra::continuous::{
+    ContinuousQuery, DerivedStream, Dialect, Overload, RegistrationKind,
+};
+use crate::algebra::query::{Query, QueryForm};
+use crate::algebra::statement::Statement;
+use crate::algebra::update::{DeleteInsert, Update, UpdateOperation};
+use crate::clauses::blocks;
+use crate::clauses::declare;
+use crate::clauses::options;
+use crate::clauses::surface::{self, Surface};
+use crate::sparql::columns::let_having_read_columns;
+use crate::sparql::convert::Converter;
+use crate::sparql::rewrite;
+use crate::sparql::spareval::pattern_mut;
+use crate::sparql::star::order_columns;
+use crate::sparql::template::{
     convert_dataset, convert_graph_name, convert_ground_quad, convert_quad, convert_target,
 };
-use crate::timestamp;
+use crate::sparql::timestamp;
+use crate::sparql::{ParsedQuery, Sparql};
+use crate::text::cursor::Cursor;
+use crate::text::error::{ParseError, ParseErrorKind};
+use crate::text::name_clause::name_text;
+use crate::text::names::Names;
+use crate::text::nesting;
 use crate::token::{Token, TokenKind, tokenize};
-use crate::update::{DeleteInsert, Update, UpdateOperation};
 use oxiri::Iri;
 use oxrdf::NamedNode;
 use somersault_model::EventTime;

@@ -1,7 +1,7 @@
 //! Durations and instants in clauses, with the messages that name the clause.
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
 use crate::token::TokenKind;
 use crate::token::duration::{DurationFault, parse};
 use oxrdf::Literal;

@@ -4,15 +4,15 @@
 //! They are read from our tokens, and removed or replaced by SPARQL. Every other token keeps its
 //! place.
 
-use crate::continuous::{Dialect, RegistrationKind, StreamOperator, WindowClause};
-use crate::cursor::Cursor;
-use crate::declare::Clauses;
-use crate::error::ParseError;
-use crate::extent::read_extent;
-use crate::name_clause::{name_token, source_token};
-use crate::names::Names;
-use crate::options::Options;
-use crate::time_clause::{at_starting, positive_duration, read_starting_at};
+use crate::algebra::continuous::{Dialect, RegistrationKind, StreamOperator, WindowClause};
+use crate::clauses::declare::Clauses;
+use crate::clauses::extent::read_extent;
+use crate::clauses::options::Options;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
+use crate::text::name_clause::{name_token, source_token};
+use crate::text::names::Names;
+use crate::text::time_clause::{at_starting, positive_duration, read_starting_at};
 use crate::token::{Place, Token, TokenKind};
 use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};

@@ -5,11 +5,11 @@
 //! clauses of a derived stream, which are some of those of CREATE STREAM, in the header.
 
 use crate::algebra::Pattern;
+use crate::algebra::continuous::{Overload, Report, StreamOperator};
 use crate::algebra::expression::{Aggregate, AggregateFunction};
-use crate::continuous::{Overload, Report, StreamOperator};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::query::{Query, QueryForm};
+use crate::algebra::query::{Query, QueryForm};
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
 
 /// The options that were given.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 //! `spargebra` reads the text, and turned back into the variable in the algebra. HAVING sees no
 //! column in the specification (§18.2.4.2); here it does, as in Jena and RDF4J (ADR 25).
 
-use crate::rewrite::{Rewrite, rewrite};
+use crate::sparql::rewrite::{Rewrite, rewrite};
 use crate::token::Token;
 use oxrdf::Variable;
 use spargebra::algebra::{Expression, GraphPattern};

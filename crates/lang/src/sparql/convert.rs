@@ -8,7 +8,7 @@ use crate::algebra::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
 };
 use crate::algebra::{NameOrVariable, PathExpression, Pattern, TermPattern, TriplePattern, VarId};
-use crate::timestamp::F_TIMESTAMP;
+use crate::sparql::timestamp::F_TIMESTAMP;
 use oxrdf::{NamedOrBlankNode, Term, Triple};
 use spargebra::algebra as al;
 use spargebra::term as at;

@@ -6,18 +6,18 @@
 //! [`KEYED_FUNCTIONS`], which the caller registers with `QueryEvaluator::with_custom_function` and
 //! keys by (query, close, row).
 
-use crate::query::Query;
-use crate::rewrite;
+use crate::algebra::query::Query;
+use crate::sparql::rewrite;
 use oxrdf::{Literal, vocab::xsd};
 use somersault_model::EventTime;
 use spargebra::algebra as al;
 use std::ops::Deref;
 use std::sync::Arc;
 
-pub use crate::rewrite::KEYED_FUNCTIONS;
+pub use crate::sparql::rewrite::KEYED_FUNCTIONS;
 
 /// The IRI of `f:timestamp`, which the caller registers with the event times that it knows.
-pub const TIMESTAMP_FUNCTION: &str = crate::timestamp::F_TIMESTAMP;
+pub const TIMESTAMP_FUNCTION: &str = crate::sparql::timestamp::F_TIMESTAMP;
 
 /// A query for `QueryEvaluator::prepare(&query)`, without a dataset clause.
 #[derive(Debug, Clone)]

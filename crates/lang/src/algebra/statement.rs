@@ -1,7 +1,7 @@
 //! Statements that declare and manage streams and continuous queries.
 
-use crate::continuous::ContinuousQuery;
-use crate::stream::CreateStream;
+use crate::algebra::continuous::ContinuousQuery;
+use crate::algebra::stream::CreateStream;
 use oxrdf::NamedNode;
 
 /// A statement of the declaration language.

@@ -1,13 +1,20 @@
 //! From tokens to `spargebra` and back: bare names are written out, and refusals are put in our own
 //! words.
 
-use crate::columns::ColumnIris;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+pub(crate) mod columns;
+pub(crate) mod convert;
+pub(crate) mod rewrite;
+pub mod spareval;
+pub mod star;
+pub(crate) mod template;
+pub(crate) mod timestamp;
+
 use crate::grammar::{Grammar, template_with_graph};
-use crate::names::Names;
-use crate::spareval::pattern_mut;
-use crate::timestamp;
+use crate::sparql::columns::ColumnIris;
+use crate::sparql::spareval::pattern_mut;
+use crate::text::cursor::Cursor;
+use crate::text::error::ParseError;
+use crate::text::names::Names;
 use crate::token::{Token, TokenKind};
 use spargebra::term::QuadPattern;
 use std::collections::HashSet;

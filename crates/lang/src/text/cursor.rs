@@ -1,9 +1,9 @@
 //! A walk over the tokens of a text: it shows the next token, takes it, or says what was expected
 //! instead.
 
-use crate::error::ParseError;
+use crate::text::error::ParseError;
+use crate::text::words;
 use crate::token::{Fault, Token, TokenKind};
-use crate::words;
 
 /// A position in a token list.
 #[derive(Debug, Clone, Copy)]
