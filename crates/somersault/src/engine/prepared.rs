@@ -69,7 +69,8 @@ impl Engine {
 
 impl PreparedQuery {
     /// Executes it on the stable snapshot, with a value for each parameter. As with
-    /// [`QueryRequest::run`](super::QueryRequest::run), a light query runs on the calling thread and any other on the query pool.
+    /// [`QueryRequest::run`](super::QueryRequest::run), a light query runs on the calling thread
+    /// and any other on the query pool.
     ///
     /// # Errors
     /// The values do not fit the parameters, or a limit is hit; see [`EngineError`].
