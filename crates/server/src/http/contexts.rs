@@ -1,17 +1,20 @@
-//! Limits how far the terms of a JSON-LD context depend on each other. The parser defines a term
-//! after the terms that it is made of, and recurses for that. Without this check a context of a few
-//! hundred kilobytes, each term of which is made of the next one, overflows a thread's stack, which
-//! ends the process.
+//! Limits how far the terms of a JSON-LD context depend on each other, and how often a document
+//! makes the parser copy its terms. The parser defines a term after the terms that it is made of,
+//! and recurses for that. Without this check a context of a few hundred kilobytes, each term of
+//! which is made of the next one, overflows a thread's stack, which ends the process. The parser
+//! copies all terms at each further context, so its time is quadratic in the size of the document.
 //!
 //! The tokenizer is the one that the JSON-LD parser uses, so both see the same contexts. Where the
 //! text is not JSON the check ends, because the parser ends there as well.
 
 use crate::http::error::{ApiError, ApiResult};
 use json_event_parser::{JsonEvent, LowLevelJsonParser};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Terms of a context that may depend on each other in a row.
 const TERMS_IN_A_ROW: usize = 64;
+/// Terms that the parser may copy for one document: some seconds of its time.
+const COPIED_TERMS: usize = 100_000_000;
 
 /// The definitions of one context.
 #[derive(Debug, Default)]
@@ -26,8 +29,8 @@ struct Context {
 
 #[derive(Debug)]
 enum Frame {
-    /// An object or array outside of contexts.
-    Other,
+    /// An object or array outside of contexts, with the number of terms that its contexts define.
+    Other(usize),
     /// A list of contexts.
     List,
     Context(Context),
@@ -35,10 +38,22 @@ enum Frame {
     Definition,
 }
 
+/// The state of a check.
+struct Check<'a> {
+    bytes: &'a [u8],
+    frames: Vec<Frame>,
+    /// Terms that the contexts of the open objects define.
+    active: usize,
+    /// Terms with contexts of their own, which are entered at each use of the term.
+    scoped: HashSet<String>,
+    copied: usize,
+}
+
 /// Checks the contexts of a document.
 ///
 /// # Errors
-/// 400 with the position of a context whose terms depend on each other too far.
+/// 400 with the position of a context whose terms depend on each other too far, or at which the
+/// parser would have copied too many terms.
 pub(crate) fn check(bytes: &[u8]) -> ApiResult<()> {
     let is_there = |text: &[u8]| memchr::memmem::find(bytes, text).is_some();
     // A key may also be written with escapes.
@@ -46,7 +61,14 @@ pub(crate) fn check(bytes: &[u8]) -> ApiResult<()> {
         return Ok(());
     }
     let mut parser = LowLevelJsonParser::new();
-    let (mut at, mut frames, mut is_context_next) = (0, Vec::new(), false);
+    let (mut at, mut is_context_next) = (0, false);
+    let mut check = Check {
+        bytes,
+        frames: Vec::new(),
+        active: 0,
+        scoped: HashSet::new(),
+        copied: 0,
+    };
     loop {
         let next = parser.parse_next(&bytes[at..], true);
         at += next.consumed_bytes;
@@ -59,29 +81,109 @@ pub(crate) fn check(bytes: &[u8]) -> ApiResult<()> {
         match event {
             JsonEvent::ObjectKey(key) => {
                 is_context_next = key == "@context";
-                if let Some(Frame::Context(context)) = frames.last_mut() {
-                    context.term = key.into_owned();
-                    context.definitions.entry(context.term.clone()).or_default();
-                }
+                check.key(&key, at)?;
             }
-            JsonEvent::StartObject => frames.push(opened(frames.last(), follows_key, at, true)),
-            JsonEvent::StartArray => frames.push(opened(frames.last(), follows_key, at, false)),
-            JsonEvent::EndArray => drop(frames.pop()),
-            JsonEvent::EndObject => {
-                if let Some(Frame::Context(context)) = frames.pop() {
-                    context.check(bytes)?;
-                }
-            }
-            JsonEvent::String(text) => {
-                let innermost =
-                    (frames.iter_mut().rev()).find(|frame| !matches!(frame, Frame::Definition));
-                if let Some(Frame::Context(context)) = innermost {
-                    context.add(text.into_owned());
-                }
-            }
+            JsonEvent::StartObject => check.open(follows_key, at, true),
+            JsonEvent::StartArray => check.open(follows_key, at, false),
+            JsonEvent::EndArray => drop(check.frames.pop()),
+            JsonEvent::EndObject => check.close()?,
+            JsonEvent::String(text) => check.text(&text, at)?,
             _ => {}
         }
     }
+}
+
+impl Check<'_> {
+    fn open(&mut self, follows_key: bool, at: usize, is_object: bool) {
+        let frame = opened(self.frames.last(), follows_key, at, is_object);
+        if let (Frame::Context(_), Some(term)) = (&frame, self.term()) {
+            self.scoped.insert(term);
+        }
+        self.frames.push(frame);
+    }
+
+    /// The term that is being defined, inside of a definition.
+    fn term(&self) -> Option<String> {
+        let frames = self.frames.iter().rev();
+        let mut around =
+            frames.skip_while(|frame| matches!(frame, Frame::Definition | Frame::List));
+        match around.next() {
+            Some(Frame::Context(context)) => Some(context.term.clone()),
+            _ => None,
+        }
+    }
+
+    fn key(&mut self, key: &str, at: usize) -> ApiResult<()> {
+        match self.frames.last_mut() {
+            Some(Frame::Context(context)) => {
+                context.term = key.to_owned();
+                context.definitions.entry(key.to_owned()).or_default();
+                Ok(())
+            }
+            Some(Frame::Other(_)) => self.used(key, at),
+            _ => Ok(()),
+        }
+    }
+
+    fn text(&mut self, text: &str, at: usize) -> ApiResult<()> {
+        let innermost =
+            (self.frames.iter_mut().rev()).find(|frame| !matches!(frame, Frame::Definition));
+        match innermost {
+            Some(Frame::Context(context)) => {
+                context.add(text.to_owned());
+                Ok(())
+            }
+            // The name of a type may be a term.
+            _ => self.used(text, at),
+        }
+    }
+
+    fn close(&mut self) -> ApiResult<()> {
+        match self.frames.pop() {
+            Some(Frame::Context(context)) => {
+                context.check(self.bytes)?;
+                let owner = self.frames.iter_mut().rev().find_map(|frame| match frame {
+                    Frame::Other(terms) => Some(terms),
+                    _ => None,
+                });
+                let terms = context.definitions.len();
+                if let Some(owner) = owner {
+                    *owner += terms;
+                    self.active += terms;
+                }
+                self.copy(context.start)
+            }
+            Some(Frame::Other(terms)) => {
+                self.active -= terms;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes the use of a name, which may be a term with a context of its own.
+    fn used(&mut self, name: &str, at: usize) -> ApiResult<()> {
+        if self.scoped.contains(name) {
+            self.copy(at)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, at: usize) -> ApiResult<()> {
+        self.copied = self.copied.saturating_add(self.active);
+        if self.copied <= COPIED_TERMS {
+            return Ok(());
+        }
+        let what = "the contexts of the document, taken with the terms around them, have too many terms up to here; define the terms once, at the top";
+        Err(refused(self.bytes, at, what))
+    }
+}
+
+fn refused(bytes: &[u8], at: usize, what: &str) -> ApiError {
+    let (line, column) = crate::http::text::place(&bytes[..at]);
+    let message =
+        format!("line {line}, column {column} of the data: {what}. Nothing of the body was taken.");
+    ApiError::bad_request("nested_too_deeply", message).at(line, column)
 }
 
 fn opened(parent: Option<&Frame>, follows_key: bool, at: usize, is_object: bool) -> Frame {
@@ -93,7 +195,7 @@ fn opened(parent: Option<&Frame>, follows_key: bool, at: usize, is_object: bool)
         }),
         _ if is_context => Frame::List,
         Some(Frame::Context(_) | Frame::Definition) => Frame::Definition,
-        _ => Frame::Other,
+        _ => Frame::Other(0),
     }
 }
 
@@ -151,12 +253,10 @@ impl Context {
         if waiting.len() <= TERMS_IN_A_ROW {
             return Ok(());
         }
-        let (line, column) = crate::http::text::place(&bytes[..self.start]);
-        Err(ApiError::bad_request(
-            "nested_too_deeply",
-            format!("line {line}, column {column} of the data: more than {TERMS_IN_A_ROW} terms of this context depend on each other in a row. Nothing of the body was taken."),
-        )
-        .at(line, column))
+        let what = format!(
+            "more than {TERMS_IN_A_ROW} terms of this context depend on each other in a row"
+        );
+        Err(refused(bytes, self.start, &what))
     }
 }
 
@@ -215,6 +315,47 @@ mod tests {
         // All of these have one prefix.
         let flat = format!("{{\"@context\":{{{}}}}}", keys.join(","));
         assert!(check(flat.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn contexts_that_are_copied_too_often_are_refused() {
+        let defined = |terms: usize| {
+            let terms: Vec<String> = (0..terms)
+                .map(|term| format!("\"t{term}\":\"http://e/{term}\""))
+                .collect();
+            terms.join(",")
+        };
+        let document = |terms: usize, nodes: &str, count: usize| {
+            let nodes = vec![nodes; count].join(",");
+            format!(
+                "{{\"@context\":{{{},\"p\":{{\"@id\":\"http://e/p\",\"@context\":{{}}}}}},\"@graph\":[{nodes}]}}",
+                defined(terms)
+            )
+        };
+        for node in [
+            "{\"@context\":{\"z\":\"http://e/z\"},\"z\":1}",
+            "{\"@context\":[{}],\"z\":1}",
+            "{\"p\":1}",
+            "{\"@type\":\"p\"}",
+        ] {
+            assert!(
+                check(document(10_000, node, 11_000).as_bytes()).is_err(),
+                "{node}"
+            );
+            // Many terms and few contexts, or few terms and many contexts.
+            assert!(
+                check(document(10_000, node, 100).as_bytes()).is_ok(),
+                "{node}"
+            );
+            assert!(
+                check(document(100, node, 5_000).as_bytes()).is_ok(),
+                "{node}"
+            );
+        }
+        // The terms of one node are not those of the next.
+        let own = format!("{{\"@context\":{{{}}}}}", defined(10));
+        let beside = format!("[{}]", vec![own; 5_000].join(","));
+        assert!(check(beside.as_bytes()).is_ok());
     }
 
     #[test]

@@ -15,6 +15,8 @@ const TRIPLE_TERMS: usize = 64;
 const JSON_LEVELS: usize = 256;
 /// Bounds the parser's time, which is quadratic in the depth.
 const XML_LEVELS: usize = 256;
+/// Bounds the parser's time, which is quadratic in the namespaces that are declared at one place.
+const NAMESPACES: usize = 4096;
 
 /// Checks a body before it is parsed.
 ///
@@ -63,9 +65,11 @@ fn json(bytes: &[u8]) -> ApiResult<()> {
     Ok(())
 }
 
-/// Counts start tags against end tags outside comments, CDATA, declarations and instructions.
+/// Counts start tags against end tags outside comments, CDATA, declarations and instructions, and
+/// the namespaces that the open elements declare.
 fn xml(bytes: &[u8]) -> ApiResult<()> {
-    let mut depth = 0_usize;
+    // For each open element, the namespaces that are declared.
+    let mut open_elements: Vec<usize> = Vec::new();
     let mut at = 0;
     while let Some(open) = memchr::memchr(b'<', &bytes[at..]).map(|found| at + found) {
         let rest = &bytes[open..];
@@ -79,16 +83,27 @@ fn xml(bytes: &[u8]) -> ApiResult<()> {
             continue;
         }
         let close = tag_end(bytes, open + 1);
-        match rest.get(1) {
-            Some(b'/') => depth = depth.saturating_sub(1),
-            Some(b'!') => {}
-            _ if bytes.get(close.wrapping_sub(1)) == Some(&b'/') => {}
-            _ if depth == XML_LEVELS => {
-                return Err(too_deep(bytes, open, "elements", XML_LEVELS));
-            }
-            _ => depth += 1,
-        }
         at = (close + 1).min(bytes.len());
+        match rest.get(1) {
+            Some(b'/') => {
+                open_elements.pop();
+                continue;
+            }
+            Some(b'!') => continue,
+            _ => {}
+        }
+        let declared = memchr::memmem::find_iter(&bytes[open..close], b"xmlns").count()
+            + open_elements.last().copied().unwrap_or_default();
+        if declared > NAMESPACES {
+            return Err(too_many_namespaces(bytes, open));
+        }
+        if bytes.get(close.wrapping_sub(1)) == Some(&b'/') {
+            continue;
+        }
+        if open_elements.len() == XML_LEVELS {
+            return Err(too_deep(bytes, open, "elements", XML_LEVELS));
+        }
+        open_elements.push(declared);
     }
     Ok(())
 }
@@ -179,6 +194,15 @@ fn too_deep(bytes: &[u8], at: usize, what: &str, limit: usize) -> ApiError {
     .at(line, column)
 }
 
+fn too_many_namespaces(bytes: &[u8], at: usize) -> ApiError {
+    let (line, column) = crate::http::text::place(&bytes[..at]);
+    ApiError::bad_request(
+        "nested_too_deeply",
+        format!("line {line}, column {column} of the data: more than {NAMESPACES} namespaces are declared here. Nothing of the body was taken."),
+    )
+    .at(line, column)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,6 +282,30 @@ mod tests {
         for torn in ["<", "<a", "<a b='", "<!--", "<a><b", "</"] {
             assert!(check(torn.as_bytes(), RdfFormat::RdfXml).is_ok(), "{torn}");
         }
+    }
+
+    #[test]
+    fn namespaces_of_open_elements_are_counted_together() {
+        let declared = |n: usize| {
+            let all: Vec<String> = (0..n)
+                .map(|i| format!("xmlns:n{i}='http://e/{i}'"))
+                .collect();
+            all.join(" ")
+        };
+        let half = declared(NAMESPACES / 2);
+        let nested = |more: &str| format!("<a {half}><b {half}><c {more}/></b></a>");
+        assert!(check(nested("").as_bytes(), RdfFormat::RdfXml).is_ok());
+        let error = check(nested("xmlns='x'").as_bytes(), RdfFormat::RdfXml);
+        assert!(
+            error
+                .expect_err("too many")
+                .message()
+                .contains("namespaces")
+        );
+        let many = declared(NAMESPACES + 1);
+        assert!(check(format!("<a {many}/>").as_bytes(), RdfFormat::RdfXml).is_err());
+        let beside = format!("<a>{}</a>", format!("<b {half}></b>").repeat(5));
+        assert!(check(beside.as_bytes(), RdfFormat::RdfXml).is_ok());
     }
 
     #[test]
