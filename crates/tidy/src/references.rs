@@ -157,6 +157,15 @@ fn paths() -> Citation {
     )
 }
 
+/// Links to files of this repository, in documents alone.
+fn links() -> Citation {
+    citation(
+        r"\]\((?:\.\./)*((?:crates|docs|fuzz|bench)/[\w/.-]+\.(?:rs|md|toml))(?:#[\w-]*)?\)",
+        |documents, found| documents.files.contains(&found[1]),
+        "there is no such file",
+    )
+}
+
 fn has_heading(text: &str, section: &str) -> bool {
     let mut headings = text.lines().filter(|line| line.starts_with('#'));
     headings.any(|line| line.trim_start_matches('#').trim() == section)
@@ -189,7 +198,7 @@ pub fn dangling_references(documents: &Documents, crates: &[SourceCrate]) -> Vec
             }
         }
     }
-    let in_documents: Vec<Citation> = everywhere.into_iter().chain([paths()]).collect();
+    let in_documents: Vec<Citation> = everywhere.into_iter().chain([paths(), links()]).collect();
     for (path, text) in &documents.pages {
         let is_at_the_front = path.starts_with("docs/") || !path.contains('/');
         if path == "CHANGELOG.md" || !is_at_the_front {
@@ -258,6 +267,14 @@ mod tests {
         let page = [(
             "docs/tour.md",
             "see `stream/src/cuts.rs` and `docs/tour.md`",
+        )];
+        assert_eq!(
+            dangling_references(&Documents::planted(&page), &[]).len(),
+            1
+        );
+        let page = [(
+            "docs/tour.md",
+            "see [there](../crates/stream/src/cuts.rs) and [here](../docs/tour.md#here)",
         )];
         assert_eq!(
             dangling_references(&Documents::planted(&page), &[]).len(),
