@@ -71,75 +71,93 @@ pub enum Arithmetic {
     Divide,
 }
 
-/// A function of SPARQL, or a custom one by its IRI (casts such as `xsd:integer(…)` are custom
-/// functions).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[allow(
-    missing_docs,
-    reason = "each variant is the function of that name in SPARQL 1.1, section 17.4, or SPARQL 1.2"
-)]
-pub enum Function {
-    Str,
-    Lang,
-    LangMatches,
-    Datatype,
-    Iri,
-    BNode,
-    Rand,
-    Abs,
-    Ceil,
-    Floor,
-    Round,
-    Concat,
-    SubStr,
-    StrLen,
-    Replace,
-    UCase,
-    LCase,
-    EncodeForUri,
-    Contains,
-    StrStarts,
-    StrEnds,
-    StrBefore,
-    StrAfter,
-    Year,
-    Month,
-    Day,
-    Hours,
-    Minutes,
-    Seconds,
-    Timezone,
-    Tz,
-    Now,
-    Uuid,
-    StrUuid,
-    Md5,
-    Sha1,
-    Sha256,
-    Sha384,
-    Sha512,
-    StrLang,
-    StrDt,
-    IsIri,
-    IsBlank,
-    IsLiteral,
-    IsNumeric,
-    Regex,
-    Triple,
-    Subject,
-    Predicate,
-    Object,
-    IsTriple,
-    LangDir,
-    HasLang,
-    HasLangDir,
-    StrLangDir,
-    Adjust,
-    /// `f:timestamp(?s, ?p, ?o)` of C-SPARQL: the event time of the newest such statement in the
-    /// query's windows.
-    Timestamp,
-    Custom(NamedNode),
+/// Hands the names of the built-in functions to a macro. They are those of SPARQL 1.1, section
+/// 17.4, and of SPARQL 1.2, and `spargebra` calls them the same.
+macro_rules! with_functions {
+    ($then:ident) => {
+        $then! {
+            Str,
+            Lang,
+            LangMatches,
+            Datatype,
+            Iri,
+            BNode,
+            Rand,
+            Abs,
+            Ceil,
+            Floor,
+            Round,
+            Concat,
+            SubStr,
+            StrLen,
+            Replace,
+            UCase,
+            LCase,
+            EncodeForUri,
+            Contains,
+            StrStarts,
+            StrEnds,
+            StrBefore,
+            StrAfter,
+            Year,
+            Month,
+            Day,
+            Hours,
+            Minutes,
+            Seconds,
+            Timezone,
+            Tz,
+            Now,
+            Uuid,
+            StrUuid,
+            Md5,
+            Sha1,
+            Sha256,
+            Sha384,
+            Sha512,
+            StrLang,
+            StrDt,
+            IsIri,
+            IsBlank,
+            IsLiteral,
+            IsNumeric,
+            Regex,
+            Triple,
+            Subject,
+            Predicate,
+            Object,
+            IsTriple,
+            LangDir,
+            HasLang,
+            HasLangDir,
+            StrLangDir,
+            Adjust,
+        }
+    };
 }
+
+pub(crate) use with_functions;
+
+macro_rules! define_function {
+    ($($name:ident,)*) => {
+        /// A function of SPARQL, or a custom one by its IRI (casts such as `xsd:integer(…)` are
+        /// custom functions).
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        #[allow(
+            missing_docs,
+            reason = "each variant is the function of that name in SPARQL 1.1, section 17.4, or SPARQL 1.2"
+        )]
+        pub enum Function {
+            $($name,)*
+            /// `f:timestamp(?s, ?p, ?o)` of C-SPARQL: the event time of the newest such statement
+            /// in the query's windows.
+            Timestamp,
+            Custom(NamedNode),
+        }
+    };
+}
+
+with_functions!(define_function);
 
 /// An aggregate over the solutions of one group.
 #[derive(Debug, Clone, PartialEq)]

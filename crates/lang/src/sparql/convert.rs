@@ -6,6 +6,7 @@
 
 use crate::algebra::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
+    with_functions,
 };
 use crate::algebra::{NameOrVariable, PathExpression, Pattern, TermPattern, TriplePattern, VarId};
 use crate::sparql::timestamp::F_TIMESTAMP;
@@ -483,9 +484,8 @@ fn convert_aggregate(function: &al::AggregateFunction) -> AggregateFunction {
     }
 }
 
-/// The functions, which are called the same on both sides.
-macro_rules! functions {
-    ($($name:ident),* $(,)?) => {
+macro_rules! define_conversion {
+    ($($name:ident,)*) => {
         fn convert_function(function: &al::Function) -> Function {
             match function {
                 $(al::Function::$name => Function::$name,)*
@@ -496,61 +496,4 @@ macro_rules! functions {
     };
 }
 
-functions!(
-    Str,
-    Lang,
-    LangMatches,
-    Datatype,
-    Iri,
-    BNode,
-    Rand,
-    Abs,
-    Ceil,
-    Floor,
-    Round,
-    Concat,
-    SubStr,
-    StrLen,
-    Replace,
-    UCase,
-    LCase,
-    EncodeForUri,
-    Contains,
-    StrStarts,
-    StrEnds,
-    StrBefore,
-    StrAfter,
-    Year,
-    Month,
-    Day,
-    Hours,
-    Minutes,
-    Seconds,
-    Timezone,
-    Tz,
-    Now,
-    Uuid,
-    StrUuid,
-    Md5,
-    Sha1,
-    Sha256,
-    Sha384,
-    Sha512,
-    StrLang,
-    Adjust,
-    StrDt,
-    IsIri,
-    IsBlank,
-    IsLiteral,
-    IsNumeric,
-    Regex,
-    Triple,
-    Subject,
-    Predicate,
-    Object,
-    IsTriple,
-    LangDir,
-    HasLang,
-    HasLangDir,
-    StrLangDir,
-);
+with_functions!(define_conversion);
