@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
 }
 
-/// Where a client subcommand finds the data.
+/// The place in which a client subcommand finds the data.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
     /// URL of a running server [env: SOMERSAULT_SERVER] [default: http://127.0.0.1:7878]
@@ -121,7 +121,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
 }
 
-/// How a query's text is given.
+/// The text of a query, or the file that holds it.
 #[derive(Debug, Args)]
 pub(crate) struct Text {
     /// The text itself; `-` reads it from standard input
@@ -318,7 +318,7 @@ pub(crate) struct SubscribeArgs {
     pub(crate) format: Stream,
 }
 
-/// What is declared under a name.
+/// The kinds of declared things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Declared {
     /// A continuous query
@@ -480,10 +480,10 @@ pub(crate) struct DemoArgs {
 
 /// The variable that names the server where the command line does not.
 pub(crate) const SERVER_VARIABLE: &str = "SOMERSAULT_SERVER";
-/// Where the client subcommands look for a server when neither names one.
+/// The server that client subcommands use when neither the option nor the environment names one.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
 
-/// How an answer is printed.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A table for people
@@ -506,7 +506,7 @@ pub(crate) enum Format {
     Trig,
 }
 
-/// How graphs are written.
+/// The format of graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GraphFormat {
     /// N-Quads
@@ -519,7 +519,7 @@ pub(crate) enum GraphFormat {
     Ttl,
 }
 
-/// How the answers of a subscription are printed.
+/// The format of a subscription's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stream {
     /// A table for people
@@ -528,7 +528,7 @@ pub(crate) enum Stream {
     Json,
 }
 
-/// How fast a replay goes.
+/// The speed of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Speed {
     /// Real time

@@ -22,7 +22,7 @@ pub(crate) enum CliError {
     ReaderGone,
 }
 
-/// What a server says where it refuses.
+/// The server's reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence} ({status})")]
 pub(crate) struct Refusal {

@@ -1,4 +1,4 @@
-//! Where a client subcommand works: on a server, on a data folder, or on files in process.
+//! The target of a client subcommand: a server, a data folder, or files in process.
 
 use crate::args::{DEFAULT_SERVER, SERVER_VARIABLE, Target};
 use crate::client::Client;

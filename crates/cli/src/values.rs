@@ -29,7 +29,7 @@ pub(crate) fn origin(text: &str) -> Result<String, String> {
     Err("expected an origin such as https://console.example.org, without a path, or *".to_owned())
 }
 
-/// What follows the scheme, where that is one of the web and a host follows.
+/// The text behind the scheme, if the scheme is one of the web and a host follows.
 fn web_address(text: &str) -> Option<&str> {
     let rest = text
         .strip_prefix("http://")

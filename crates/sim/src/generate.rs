@@ -22,7 +22,7 @@ pub const GRAPHS: u8 = 2;
 pub(crate) const QUERIES: u8 = FIRST_DERIVED;
 /// A planned crash comes after fewer turns than this.
 const MOST_TURNS: u64 = 300;
-/// Where event time begins.
+/// The first event time.
 const START_MS: i64 = 10_000;
 
 pub(crate) struct Generator {

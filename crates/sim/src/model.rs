@@ -117,7 +117,7 @@ pub enum Dialect {
     CqelsQl,
 }
 
-/// Where a block of patterns looks.
+/// The source of a block of patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The window with this number.

@@ -74,7 +74,7 @@ impl std::ops::AddAssign for Summary {
     }
 }
 
-/// Where and how a run failed.
+/// The place and the cause of a failed run.
 pub(crate) struct Fault {
     pub(crate) step: usize,
     pub(crate) what: String,

@@ -59,7 +59,7 @@ fn names_graphs(format: RdfFormat) -> bool {
     matches!(format, RdfFormat::NQuads | RdfFormat::TriG)
 }
 
-/// What a server's answer says was loaded.
+/// The counts in a server's answer to a load.
 fn counts(body: &str) -> String {
     let json: Value = serde_json::from_str(body).unwrap_or_default();
     match (json["statements"].as_u64(), json["inserted"].as_u64()) {

@@ -62,7 +62,7 @@ struct Sender<'a> {
     counts: Counts,
 }
 
-/// What the server said of the pushes so far.
+/// The server's counts of the pushes so far.
 #[derive(Debug, Default)]
 struct Counts {
     accepted: u64,
@@ -142,7 +142,7 @@ impl Sender<'_> {
         self.acknowledge(sent)
     }
 
-    /// Where the next push goes, with its source and number.
+    /// The address of the next push, with its source and number.
     fn address(&mut self) -> String {
         let mut address = self.address.to_owned();
         if let Some(source) = &self.args.source {

@@ -112,7 +112,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What a format is called on the wire; a table is made from JSON, and graphs come as N-Triples.
+/// The media type of a format; a table is made from JSON, and graphs come as N-Triples.
 fn accept(format: Format) -> &'static str {
     match format {
         Format::Table => "application/sparql-results+json, application/n-triples;q=0.9",

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Batch interval of a stream that no declaration names.
 const DEFAULT_BATCH_MS: i64 = 100;
-/// How long the engine may take to answer everything that is due at the end.
+/// The time that the engine may take to answer everything that is due at the end.
 const DRAIN: Duration = Duration::from_secs(600);
 
 /// Loads, declares, registers, plays, and writes the answers.

@@ -9,7 +9,7 @@ use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the bar of an engine that is being opened moves.
+/// The interval between moves of the progress bar while an engine is opened.
 const BAR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Opens the engine, serves, and stops in order: no more requests, then the log is flushed.
@@ -198,7 +198,7 @@ fn signal(kind: tokio::signal::unix::SignalKind, name: &str) -> impl Future<Outp
 /// Whether the program was started to outlive its terminal, as `nohup` does it.
 #[cfg(unix)]
 fn is_hangup_ignored() -> bool {
-    // Where there is no such file, no program can tell without `unsafe`, and the signal counts.
+    // Without such a file, a program cannot tell without `unsafe`, and the signal counts.
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
         return false;
     };

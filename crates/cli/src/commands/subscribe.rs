@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::io::{self, BufReader, Write};
 use std::time::Duration;
 
-/// How long apart attempts to reach a server are.
+/// The interval between attempts to reach a server.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Prints events until the count is reached or the query is dropped.
@@ -59,7 +59,7 @@ fn is_passing(error: &CliError) -> bool {
     }
 }
 
-/// How a connection ended.
+/// The end of a connection.
 enum Outcome {
     /// Everything that was asked for has come, or there is nothing more to come.
     Finished,

@@ -69,7 +69,7 @@ impl SampledPattern {
 }
 
 impl JoinGraph<'_> {
-    /// How many vertices to sample for a query with this expected cost; `always`: whatever it
+    /// The number of vertices to sample for a query with this expected cost; `always`: whatever it
     /// costs.
     pub(crate) fn looks(&self, expected: f64, always: bool) -> usize {
         let affordable = if always {

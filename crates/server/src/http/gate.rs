@@ -27,7 +27,7 @@ pub(crate) enum Lane {
 const CONTROL_CALLS: usize = 32;
 /// Tokio's pool has 512 threads; the lanes together must leave some of them free.
 const MOST_CALLS_PER_LANE: usize = 224;
-/// How long a call waits for its turn before it is refused.
+/// The time for which a call waits for its turn before it is refused.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Counts the calls in each lane.

@@ -104,7 +104,7 @@ pub(crate) struct WriterState {
     pub(crate) live_bytes: isize,
     pub(crate) edges: Vec<HalfEdge>,
     pub(crate) effective: Changes,
-    /// What a block is made of.
+    /// The ids and dates of a block.
     pub(crate) dated: (Vec<TermId>, Vec<Date>),
 }
 

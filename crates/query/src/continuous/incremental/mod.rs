@@ -304,7 +304,7 @@ impl IncrementalQuery {
             }
             None => {
                 view.set_fresh(None);
-                (self.anew(of, view, &execution)?, Mode::Rebuilt)
+                (self.rebuild(of, view, &execution)?, Mode::Rebuilt)
             }
         };
         view.set_fresh(None);
@@ -357,8 +357,8 @@ impl IncrementalQuery {
         Some((kept, fresh?))
     }
 
-    /// All rows of all cores.
-    fn anew(
+    /// Evaluates the cores from nothing: all rows of all cores.
+    fn rebuild(
         &self,
         (constants, arguments): (Vec<TermId>, Arguments<'_>),
         view: &SnapshotView,
