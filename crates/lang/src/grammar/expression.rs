@@ -159,7 +159,7 @@ impl Grammar<'_> {
         let reads = self.free_variables.len();
         let count = self.arguments()?;
         if word.eq_ignore_ascii_case("COALESCE") {
-            // COALESCE may read what is unbound.
+            // COALESCE may read an unbound variable.
             self.free_variables.truncate(reads);
         }
         if (least..=most).contains(&count) {

@@ -15,7 +15,7 @@ const PAIRS_PER_LOOK: usize = 1 << 12;
 
 /// The shared variables of two tables, split by whether all rows have values for them.
 struct SharedVariables {
-    /// Bound in every row of both: what is hashed.
+    /// Bound in every row of both: the hashed columns.
     exact: Vec<VarId>,
     /// The others: compared per pair.
     loose: Vec<VarId>,

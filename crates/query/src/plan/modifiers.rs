@@ -1,4 +1,4 @@
-//! Solution modifiers: what is made of all rows of a pattern together, grouping, order and slices.
+//! Solution modifiers, which need all rows of a pattern together: grouping, order and slices.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{Aggregate, Node};

@@ -424,7 +424,7 @@ impl Cell {
             return Owned::Nothing;
         }
         // SAFETY: the word held the one reference that `publish…` gave away; it has just been taken
-        // out of the cell by the only one who may, so it is taken back once. Readers may still look
+        // out of the cell by the one writer, so it is taken back once. Readers may still look
         // at it: the caller keeps what is returned until no pin from before is alive.
         unsafe {
             match bits & KIND_MASK {

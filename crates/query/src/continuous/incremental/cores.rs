@@ -81,7 +81,7 @@ impl Core {
         })
     }
 
-    /// A pattern, over what is new in the windows that it reads.
+    /// A pattern, over the statements that are new in the windows that it reads.
     pub(super) fn fresh(&self, at: usize) -> QuadPattern {
         let pattern = self.group.patterns[at];
         let graph = match pattern.graph {

@@ -77,7 +77,7 @@ impl Measured {
         self.change(group, |state| state.add(measure.function, value, e));
     }
 
-    /// Changes the state of a group, and what is counted of its memory.
+    /// Changes the state of a group, and the count of its memory.
     #[inline]
     fn change(&mut self, group: u32, change: impl FnOnce(&mut RunningAggregate)) {
         let state = &mut self.states[group as usize];

@@ -2,7 +2,7 @@
 //! how it runs. The one thing to know before changing them: what an operator says of itself here
 //! steers how its plan is cut into parts and pruned, so it must hold for any data.
 //!
-//! To add an operator, write its file, and name it in [`StepKind`] and the two matches below it.
+//! To add an operator, write its file, and name it in [`StepKind`] and in `operator_of`.
 //! All that depends on the kind of a step is asked through [`PhysicalOperator`], once a step and
 //! not once a row.
 
@@ -92,10 +92,10 @@ pub(crate) enum StepKind {
     Slice(Slice),
 }
 
-impl StepKind {
-    /// The operator of this kind.
-    pub(crate) fn operator(&self) -> &dyn PhysicalOperator {
-        match self {
+/// The operator of a kind, as it is borrowed.
+macro_rules! operator_of {
+    ($kind:expr) => {
+        match $kind {
             StepKind::Scan(operator) => operator,
             StepKind::Intersect(operator) => operator,
             StepKind::Reduce(operator) => operator,
@@ -121,36 +121,18 @@ impl StepKind {
             StepKind::InTermOrder(operator) => operator,
             StepKind::Slice(operator) => operator,
         }
+    };
+}
+
+impl StepKind {
+    /// The operator of this kind.
+    pub(crate) fn operator(&self) -> &dyn PhysicalOperator {
+        operator_of!(self)
     }
 
     /// The same, to be pruned.
     pub(crate) fn operator_mut(&mut self) -> &mut dyn PhysicalOperator {
-        match self {
-            StepKind::Scan(operator) => operator,
-            StepKind::Intersect(operator) => operator,
-            StepKind::Reduce(operator) => operator,
-            StepKind::FollowPath(operator) => operator,
-            StepKind::GraphName(operator) => operator,
-            StepKind::FilterRows(operator) => operator,
-            StepKind::Bind(operator) => operator,
-            StepKind::Union(operator) => operator,
-            StepKind::Join(operator) => operator,
-            StepKind::JoinValues(operator) => operator,
-            StepKind::JoinCells(operator) => operator,
-            StepKind::JoinRetained(operator) => operator,
-            StepKind::CallService(operator) => operator,
-            StepKind::Optional(operator) => operator,
-            StepKind::OptionalJoin(operator) => operator,
-            StepKind::EachGraph(operator) => operator,
-            StepKind::AntiSemi(operator) => operator,
-            StepKind::Minus(operator) => operator,
-            StepKind::GroupBy(operator) => operator,
-            StepKind::Degrees(operator) => operator,
-            StepKind::OrderBy(operator) => operator,
-            StepKind::Distinct(operator) => operator,
-            StepKind::InTermOrder(operator) => operator,
-            StepKind::Slice(operator) => operator,
-        }
+        operator_of!(self)
     }
 }
 
