@@ -19,7 +19,7 @@ use std::panic::resume_unwind;
 use std::time::Duration;
 
 /// After this many in a hundred steps the invariants of the engine are checked.
-const CHECKED: u64 = 10;
+const CHECKED: u64 = 3;
 /// This many in a hundred subscribers do not read after a step.
 const NOT_NOW: u64 = 30;
 

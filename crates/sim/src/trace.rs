@@ -89,8 +89,10 @@ impl Trace {
     pub fn hash(&self) -> u64 {
         self.with(|events| {
             let mut hash = START;
-            for word in events.iter().flat_map(|event| event.words()) {
-                hash = mix(hash, word);
+            for event in events {
+                for word in event.words() {
+                    hash = mix(hash, word);
+                }
             }
             hash
         })

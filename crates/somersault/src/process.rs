@@ -44,6 +44,9 @@ struct Parts {
     pool: Weak<QueryPool>,
 }
 
+/// An idle log writes the next of its marks in one turn out of this many.
+const MARKS: u64 = 8;
+
 /// A part of the process that takes turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -79,8 +82,9 @@ struct Turns {
 }
 
 impl Turns {
-    /// Draws the parts in the order in which they are asked, and a job for the pool.
-    fn draw(&mut self) -> [Part; 3] {
+    /// Draws the parts in the order in which they are asked, with a job for the pool, and whether
+    /// an idle log writes a mark.
+    fn draw(&mut self) -> ([Part; 3], bool) {
         if self.left == 0 {
             self.left = 1 + self.random.below(LONGEST_MOOD);
             for weight in &mut self.weights {
@@ -102,7 +106,8 @@ impl Turns {
             first += 1;
         }
         parts.rotate_left(first);
-        parts.map(|(_, part)| part)
+        let marks = self.random.below(MARKS) == 0;
+        (parts.map(|(_, part)| part), marks)
     }
 }
 
@@ -255,10 +260,11 @@ impl Process for SimulatedProcess {
         let Some((log, pool)) = parts else {
             return false;
         };
-        let drawn = self.0.turns.lock().draw();
+        let (drawn, marks) = self.0.turns.lock().draw();
+        let may_commit = || marks || log.durable() < log.end();
         let done = drawn.into_iter().find(|part| match part {
             Part::Driver => driver(),
-            Part::Log => log.commit(),
+            Part::Log => may_commit() && log.commit(),
             Part::Pool(choice) => pool.run_one(*choice),
         });
         if let Some(part) = done {
