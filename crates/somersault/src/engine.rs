@@ -13,6 +13,7 @@ mod options;
 mod places;
 mod prepared;
 mod query;
+mod registered;
 mod request;
 mod streams;
 mod subscribing;
@@ -141,6 +142,15 @@ pub struct QueryResults {
 impl Engine {
     /// Opens an engine; with a data directory, everything acknowledged earlier is restored.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// let engine = Engine::open(EngineConfig::default())?;
+    /// assert_eq!(engine.health().stored_statements, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`EngineError::Damaged`] if the folder is not understood, [`EngineError::Io`] if it cannot
     /// be read.
@@ -149,6 +159,17 @@ impl Engine {
     }
 
     /// Opens an engine, and reports to `progress` meanwhile how far that is.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, OpenProgress};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// let progress = std::sync::Arc::new(OpenProgress::default());
+    /// // Another thread may read `progress` meanwhile.
+    /// let engine = Engine::open_reporting(EngineConfig::default(), &progress)?;
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -174,6 +195,21 @@ impl Engine {
     }
 
     /// Opens an engine whose log is on `disk`, whatever `config.data` says.
+    ///
+    /// ```
+    /// use somersault::disk::{Disk, SimDisk};
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// let disk: std::sync::Arc<dyn Disk> = std::sync::Arc::new(SimDisk::new());
+    /// let engine = Engine::open_on(EngineConfig::default(), std::sync::Arc::clone(&disk))?;
+    /// engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// engine.shutdown()?;
+    /// drop(engine);
+    /// let again = Engine::open_on(EngineConfig::default(), disk)?;
+    /// assert_eq!(again.health().stored_statements, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -276,12 +312,32 @@ impl Engine {
     }
 
     /// Returns the configuration that it was opened with.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// assert!(engine.config().data.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn config(&self) -> &EngineConfig {
         &self.inner.config
     }
 
     /// Stops the engine: it takes no more input, finishes what is due and flushes the log. Other
     /// handles get [`EngineError::Stopped`].
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EngineError};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// engine.shutdown()?;
+    /// let refused = engine.query("ASK {}").run();
+    /// assert!(matches!(refused, Err(EngineError::Stopped)));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The log cannot be flushed.

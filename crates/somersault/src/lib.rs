@@ -5,21 +5,12 @@
 //! well as continuous C-SPARQL queries over the same data. The server and the command line use only
 //! the public API of this crate.
 //!
-//! ```no_run
-//! use somersault::{Engine, EngineConfig, Push, SubscribeOptions};
+//! Rooms, lowest first: blank, config, error, info, load, metrics, push, syntax, engine, live,
+//! replay.
 //!
-//! # fn main() -> Result<(), somersault::EngineError> {
-//! let engine = Engine::open(EngineConfig::default())?;
-//! engine.create_stream(None, "CREATE STREAM <http://example.org/s> BATCH 1s IDLE NEVER")?;
-//! engine.register(
-//!     Some("seen"),
-//!     "SELECT ?x FROM STREAM <http://example.org/s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }",
-//! )?;
-//! let answers = engine.subscribe("seen", SubscribeOptions::default())?;
-//! # let _ = answers;
-//! # Ok(())
-//! # }
-//! ```
+//! ---
+//!
+#![doc = include_str!("../../../README.md")]
 
 mod blank;
 mod config;

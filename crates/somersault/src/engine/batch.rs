@@ -8,7 +8,7 @@
 //! order given, as if [`Engine::register`] had been called with each.
 
 use super::Engine;
-use super::streams::one_name;
+use super::registered::one_name;
 use crate::error::EngineError;
 use somersault_lang::ContinuousQuery;
 use somersault_lang::lift::Shape;
@@ -86,10 +86,31 @@ struct Batch<'e> {
     outcomes: Vec<Result<Registered, EngineError>>,
 }
 
+/// # Continuous queries
+///
+/// Many at once.
 impl Engine {
     /// Registers queries; returns the outcome of each, in their order. Queries that differ only in
     /// names and constants form one group and are evaluated together. A refused query does not keep
     /// others from being registered.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, NewQuery, Registered};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// let queries = ["ann", "bob"].map(|who| NewQuery {
+    ///     name: Some(format!("friends of {who}")),
+    ///     text: format!(
+    ///         "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE {{ <urn:{who}> ?p ?x }}"
+    ///     ),
+    /// });
+    /// for outcome in engine.register_many(queries)? {
+    ///     assert_eq!(outcome?, Registered::New);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The log has failed, or the engine is stopping. Earlier queries are registered then.

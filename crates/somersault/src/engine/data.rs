@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// Triple terms nested deeper than this are refused: reading and dropping them recurses.
 pub(crate) const NESTING_LIMIT: usize = 64;
 
+/// # Store
+///
+/// The stored graphs, read and written as a whole.
 impl Engine {
     /// Returns the number of statements in the stable snapshot, over all graphs.
     pub(super) fn stored_statements(&self) -> u64 {
@@ -29,6 +32,18 @@ impl Engine {
     }
 
     /// Returns the triples of a graph (Graph Store Protocol GET).
+    ///
+    /// ```
+    /// use somersault::oxrdf::{GraphName, NamedNode};
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # let graph = GraphName::from(NamedNode::new_unchecked("urn:g"));
+    /// engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }").run()?;
+    /// assert_eq!(engine.graph(&graph)?.answer.triples().count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
@@ -46,6 +61,18 @@ impl Engine {
     /// Whether a graph exists, without reading it. The default graph always does, a named graph
     /// while it holds something.
     ///
+    /// ```
+    /// use somersault::oxrdf::{GraphName, NamedNode};
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # let graph = GraphName::from(NamedNode::new_unchecked("urn:g"));
+    /// assert!(!engine.contains_graph(&graph)?);
+    /// assert!(engine.contains_graph(&GraphName::DefaultGraph)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The engine is stopping.
     pub fn contains_graph(&self, graph: &GraphName) -> Result<bool, EngineError> {
@@ -58,6 +85,17 @@ impl Engine {
 
     /// Returns the snapshot number at which a graph exists, without reading it (Graph Store
     /// Protocol HEAD).
+    ///
+    /// ```
+    /// use somersault::oxrdf::GraphName;
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let sn = engine.graph_sn(&GraphName::DefaultGraph)?;
+    /// assert!(sn <= engine.stable());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
@@ -77,6 +115,20 @@ impl Engine {
 
     /// Replaces a graph (Graph Store Protocol PUT).
     ///
+    /// ```
+    /// use somersault::oxrdf::{GraphName, NamedNode};
+    /// use somersault::{Engine, EngineConfig, RdfFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # let graph = GraphName::from(NamedNode::new_unchecked("urn:g"));
+    /// let text = "<urn:a> <urn:p> 1, 2 .";
+    /// let written = engine.replace_graph(&graph, text.as_bytes(), RdfFormat::Turtle, None)?;
+    /// assert!(written.created);
+    /// assert_eq!((written.inserted, written.deleted), (2, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`EngineError::Data`] with the place where the document does not parse; the graph is
     /// unchanged then.
@@ -92,6 +144,20 @@ impl Engine {
 
     /// Adds a document to a graph (Graph Store Protocol POST).
     ///
+    /// ```
+    /// use somersault::oxrdf::{GraphName, NamedNode};
+    /// use somersault::{Engine, EngineConfig, RdfFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # let graph = GraphName::from(NamedNode::new_unchecked("urn:g"));
+    /// let text = "<urn:a> <urn:p> 1 .";
+    /// engine.add_to_graph(&graph, text.as_bytes(), RdfFormat::Turtle, None)?;
+    /// let again = engine.add_to_graph(&graph, text.as_bytes(), RdfFormat::Turtle, None)?;
+    /// assert_eq!(again.inserted, 0, "it has the statement");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`EngineError::Data`] with the place where the document does not parse; the graph is
     /// unchanged then.
@@ -106,6 +172,19 @@ impl Engine {
     }
 
     /// Empties a graph (Graph Store Protocol DELETE).
+    ///
+    /// ```
+    /// use somersault::oxrdf::{GraphName, NamedNode};
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # let graph = GraphName::from(NamedNode::new_unchecked("urn:g"));
+    /// engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }").run()?;
+    /// assert_eq!(engine.clear_graph(&graph)?.deleted, 1);
+    /// assert!(!engine.contains_graph(&graph)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
@@ -127,6 +206,22 @@ impl Engine {
     }
 
     /// Deletes statements, then inserts others, in one snapshot.
+    ///
+    /// ```
+    /// use somersault::oxrdf::{GraphName, NamedNode, Quad};
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let node = |name: &str| NamedNode::new_unchecked(name);
+    /// let [old, new] = ["urn:b", "urn:c"].map(|object| {
+    ///     Quad::new(node("urn:a"), node("urn:p"), node(object), GraphName::DefaultGraph)
+    /// });
+    /// engine.apply_effects(Vec::new(), vec![old.clone()])?;
+    /// let done = engine.apply_effects(vec![old], vec![new])?;
+    /// assert_eq!((done.inserted, done.deleted), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The log or a shard has failed.

@@ -15,9 +15,25 @@ pub struct QueryPage {
     pub more: bool,
 }
 
+/// # Continuous queries
+///
+/// A page at a time.
 impl Engine {
     /// Returns up to `most` continuous queries whose names come after this one, in the order of
     /// their names. Queries that are registered or dropped meanwhile may be among them or not.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// let page = engine.queries_after(None, 100);
+    /// assert_eq!((page.total, page.more), (1, false));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn queries_after(&self, after: Option<&str>, most: usize) -> QueryPage {
         let driver = &self.inner.driver;
         let mut names = driver.query_names(after, most.saturating_add(1));

@@ -28,6 +28,9 @@ const BLOCK: usize = 1 << 20;
 
 type OnProgress = Arc<dyn Fn(LoadProgress) + Send + Sync>;
 
+/// # Store
+///
+/// Bulk loads.
 impl Engine {
     /// Loads a document into the store; returns when it is stable. Its blank nodes are its own.
     ///
@@ -77,6 +80,21 @@ impl Engine {
 
     /// Loads statements that are in memory already, or are generated, on the same path as
     /// [`Engine::load`].
+    ///
+    /// ```
+    /// use somersault::oxrdf::{GraphName, NamedNode, Quad};
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let node = |name: String| NamedNode::new_unchecked(name);
+    /// let quads = (0..100).map(|n| {
+    ///     let subject = node(format!("urn:{n}"));
+    ///     Quad::new(subject, node("urn:p".into()), node("urn:o".into()), GraphName::DefaultGraph)
+    /// });
+    /// assert_eq!(engine.load_quads(quads)?.stored, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The log or a shard has failed.

@@ -8,13 +8,35 @@ use somersault_model::Sn;
 use somersault_runtime::RuntimeError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// # Observe
+///
+/// What the engine reports about itself.
 impl Engine {
     /// Returns the stable snapshot number.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let done = engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// assert_eq!(engine.stable(), done.sn);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stable(&self) -> Sn {
         self.inner.store.snapshots().stable()
     }
 
     /// Returns the state of the engine.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, HealthStatus};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// assert_eq!(engine.health().status, HealthStatus::Ok);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn health(&self) -> Health {
         let (status, message) = if self.inner.stopping.load(Ordering::SeqCst) {
             (HealthStatus::Stopping, "the engine is stopping".to_owned())
@@ -58,6 +80,16 @@ impl Engine {
     }
 
     /// Returns all counters.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// engine.query("ASK {}").run()?;
+    /// assert_eq!(engine.metrics().one_shot, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn metrics(&self) -> MetricsSnapshot {
         let inner = &self.inner;
         let counters = &inner.counters;
@@ -124,6 +156,15 @@ impl Engine {
 
     /// Checks the invariants of the store and of the firings under way (ST-1, ST-2, DI-1, DL-1);
     /// slow on large data.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// engine.check()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`EngineError::Internal`] with the invariant that does not hold, and where.

@@ -72,6 +72,16 @@ impl PreparedQuery {
     /// [`QueryRequest::run`](super::QueryRequest::run), a light query runs on the calling thread
     /// and any other on the query pool.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let ages = engine.prepare("SELECT ?age { ?who <urn:age> ?age }", &[])?;
+    /// assert!(ages.execute(&[])?.answer.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The values do not fit the parameters, or a limit is hit; see [`EngineError`].
     pub fn execute(&self, values: &[Term]) -> Result<QueryResults, EngineError> {
@@ -80,6 +90,18 @@ impl PreparedQuery {
 
     /// As [`PreparedQuery::execute`], into the memory of results that are no longer needed.
     /// Repeated executions of a selective query then allocate nothing.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let ages = engine.prepare("SELECT ?age { ?who <urn:age> ?age }", &[])?;
+    /// let mut results = ages.execute(&[])?;
+    /// ages.execute_into(&[], &mut results)?;
+    /// assert!(results.answer.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`PreparedQuery::execute`]; the content of `results` is then unspecified.
@@ -98,6 +120,20 @@ impl PreparedQuery {
 
     /// Executes it at once if that takes well under a millisecond, and otherwise returns it for
     /// the query pool, as [`QueryRequest::begin`](super::QueryRequest::begin) does.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, FastPath};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let ages = engine.prepare("SELECT ?age { ?who <urn:age> ?age }", &[])?;
+    /// let results = match ages.begin(&[])? {
+    ///     FastPath::Answered(results) => results,
+    ///     FastPath::Deferred(query) => query.wait()?,
+    /// };
+    /// assert!(results.answer.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`PreparedQuery::execute`].

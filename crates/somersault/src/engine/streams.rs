@@ -1,27 +1,36 @@
-//! Streams and continuous queries: declarations, pushes, time, subscriptions.
+//! Streams: declarations, pushes, time.
 
 use super::Engine;
-use super::batch::Replacement;
 use super::data::check_nesting;
 use crate::config::Clock;
 use crate::error::{EngineError, LimitKind};
-use crate::info::{GroupInfo, QueryInfo, StreamInfo, StreamProgress, WindowInfo};
+use crate::info::StreamInfo;
 use crate::push::{Push, PushLines, PushReceipt, lines};
 use oxrdf::QuadRef;
-use somersault_lang::{CreateStream, Extent, Statement};
+use somersault_lang::{CreateStream, Statement};
 use somersault_lines::TimedLines;
-use somersault_log::{Replaced, Resolved};
 use somersault_model::{EventTime, Sn};
-use somersault_runtime::{InputReceipt, Outcome, RuntimeError};
-use somersault_stream::{
-    Input, PushHead, QueryDeclaration, QueryStatus, StreamStatus, WindowDeclaration,
-};
+use somersault_runtime::{Outcome, RuntimeError};
+use somersault_stream::{Input, PushHead, StreamStatus};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// # Streams
+///
+/// Declarations of streams, pushes into them, and the advance of their times.
 impl Engine {
     /// Declares a stream by a CREATE STREAM text. If `name` is given (an IRI), the text must not
     /// say another one. The same text again changes nothing.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let stream = engine.create_stream(None, "CREATE STREAM <urn:s> TIMELESS BATCH 1s")?;
+    /// assert_eq!((stream.iri.as_str(), stream.batch_ms), ("urn:s", 1000));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The text does not parse, or the stream exists with another text.
@@ -55,6 +64,17 @@ impl Engine {
 
     /// Drops a stream that no query windows.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// engine.drop_stream("urn:s")?;
+    /// assert!(engine.streams().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// There is no such stream, or a query windows it.
     pub fn drop_stream(&self, iri: &str) -> Result<(), EngineError> {
@@ -74,6 +94,18 @@ impl Engine {
     /// may window the stream, because such queries have fired for closes that would come a second
     /// time. Drop them first, and register them again.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EventTime};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// engine.advance([("urn:s", EventTime(5_000))])?;
+    /// engine.reset_stream("urn:s")?;
+    /// assert_eq!(engine.stream("urn:s")?.complete_through_ms, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// There is no such stream, a query windows it, or it is derived.
     pub fn reset_stream(&self, iri: &str) -> Result<u64, EngineError> {
@@ -89,6 +121,18 @@ impl Engine {
     }
 
     /// Returns all streams, by IRI.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// for stream in engine.streams() {
+    ///     println!("{}: {} statements", stream.iri, stream.tuples);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn streams(&self) -> Vec<StreamInfo> {
         let streams = self.inner.driver.streams();
         streams
@@ -98,6 +142,17 @@ impl Engine {
     }
 
     /// Returns one stream.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EngineError};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// assert_eq!(engine.stream("urn:s")?.tuples, 0);
+    /// assert!(matches!(engine.stream("urn:t"), Err(EngineError::NotFound(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// There is no such stream.
@@ -146,6 +201,23 @@ impl Engine {
 
     /// Pushes statements into a stream; returns when they are durable.
     ///
+    /// ```
+    /// use somersault::oxrdf::{GraphName, NamedNode, Quad};
+    /// use somersault::{Engine, EngineConfig, Push, StreamStatement};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// let node = |name: &str| NamedNode::new_unchecked(name);
+    /// let quad = Quad::new(node("urn:a"), node("urn:p"), node("urn:b"), GraphName::DefaultGraph);
+    /// let at_ms = Some(1_000);
+    /// let statements = vec![StreamStatement { at_ms, quad }];
+    /// let push = Push { seq: Some(1), statements, ..Push::default() };
+    /// assert_eq!(engine.push("urn:s", push.clone())?.accepted, 1);
+    /// assert!(engine.push("urn:s", push)?.repeated, "its number was taken before");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// There is no such stream, an event time is missing or goes back, the stream's budget is used
     /// up, or the disk is full; nothing of the push is taken then.
@@ -170,6 +242,18 @@ impl Engine {
     /// As [`Engine::push`]. A malformed line, or a statement that does not parse, is refused with
     /// its place ([`EngineError::Data`]), and so are more statements than one push may have.
     /// Nothing of the push is taken then.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, PushLines};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// let lines = b"1000\t<urn:a> <urn:p> <urn:b> .\n1500\t<urn:a> <urn:p> <urn:c> .\n";
+    /// let push = PushLines { lines, ..PushLines::default() };
+    /// assert_eq!(engine.push_lines("urn:s", push)?.accepted, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn push_lines(
         &self,
         stream: &str,
@@ -195,6 +279,18 @@ impl Engine {
 
     /// Pushes lines that have been read; returns when they are durable. `source` and `seq` are as
     /// in [`Push`].
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, TimedLines};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// let text = b"1000\t<urn:a> <urn:p> <urn:b> .\n";
+    /// let lines = TimedLines::read(text, 1_000).expect("the lines are plain N-Triples");
+    /// assert_eq!(engine.push_timed("urn:s", None, None, &lines)?.accepted, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Engine::push`].
@@ -239,6 +335,16 @@ impl Engine {
     /// Whether a push of this many statements to a stream is within its BUDGET now, and within the
     /// budgets of the streams derived from it. Returns `true` for an unknown stream, since a push
     /// explains better what is wrong.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// assert!(engine.budget_allows("urn:s", 1_000));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn budget_allows(&self, stream: &str, statements: usize) -> bool {
         self.inner.driver.has_room(stream, statements)
     }
@@ -289,6 +395,17 @@ impl Engine {
     /// Advances the watermarks of streams, all in one record (S4). Returns the snapshot number once
     /// everything that became due is stable.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EventTime};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// engine.advance([("urn:s", EventTime(2_000))])?;
+    /// assert_eq!(engine.stream("urn:s")?.complete_through_ms, Some(2_000));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// There is no such stream, or the log has failed.
     pub fn advance(
@@ -307,232 +424,22 @@ impl Engine {
         Ok(done.sn)
     }
 
-    /// Registers a continuous query. If `name` is given, the text must not say another one.
-    /// The same text again changes nothing; another text under a taken name is a conflict.
-    ///
-    /// # Errors
-    /// The text does not parse, a window is over an unknown stream, BATCH does not divide it, or
-    /// the name is taken.
-    pub fn register(&self, name: Option<&str>, text: &str) -> Result<QueryInfo, EngineError> {
-        self.check_running()?;
-        self.check_text(text)?;
-        let (name, _) = self.declare_query(name.map(str::to_owned), text, false)?;
-        self.query_info(&name)
-    }
-
-    /// Registers a continuous query in place of the one of its name, if there is one, in one step:
-    /// each close is answered by one of the two. The old query answers what is due by then, and its
-    /// subscriptions end; the new one begins with the next close. The same text again changes
-    /// nothing.
-    ///
-    /// # Errors
-    /// As [`Engine::register`], or the old query derives a stream that others window. The old query
-    /// is unchanged then.
-    pub fn replace(
-        &self,
-        name: Option<&str>,
-        text: &str,
-    ) -> Result<(QueryInfo, Replacement), EngineError> {
-        self.check_running()?;
-        self.check_text(text)?;
-        let (name, resolved) = self.declare_query(name.map(str::to_owned), text, true)?;
-        let replacement = match resolved {
-            None => Replacement::Unchanged,
-            Some(resolved) => match resolved.replaced {
-                None => Replacement::Created,
-                Some(Replaced { query, after }) => Replacement::Replaced {
-                    uid: query.0,
-                    after_ms: (after > EventTime::MIN).then_some(after.0),
-                },
-            },
-        };
-        Ok((self.query_info(&name)?, replacement))
-    }
-
-    /// The name that a query is registered under now, and what that came to unless it was before.
-    fn declare_query(
-        &self,
-        name: Option<String>,
-        text: &str,
-        replaces: bool,
-    ) -> Result<(String, Option<Resolved>), EngineError> {
-        let (name, input) = self.registration(name, text, replaces)?;
-        let is_new = self.inner.driver.query(&name).is_none();
-        if is_new && self.room_for_queries() == 0 {
-            return Err(self.too_many_queries());
-        }
-        let done = self.inner.driver.log_input(input)?;
-        let resolved = match done.outcome {
-            Outcome::Command(resolved) => Some(resolved),
-            _ => None,
-        };
-        Ok((name, resolved))
-    }
-
-    /// Returns the name of a query that is to be registered, and the input that registers it.
-    pub(super) fn registration(
-        &self,
-        name: Option<String>,
-        text: &str,
-        replaces: bool,
-    ) -> Result<(String, Input), EngineError> {
-        let query = self.parser(None).parse_continuous(text)?;
-        let name = one_name(name, query.name.clone())?;
-        let input = Input::RegisterQuery {
-            received_ms: self.now_ms(),
-            name: name.clone(),
-            text: text.to_owned(),
-            namespace: self.inner.config.default_namespace.clone(),
-            declaration: QueryDeclaration::from(&query),
-            replaces,
-        };
-        Ok((name, input))
-    }
-
-    /// Returns how many more queries may be registered.
-    pub(super) fn room_for_queries(&self) -> usize {
-        let limit = self.inner.config.limits.registered_queries;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        limit.saturating_sub(self.inner.driver.query_count())
-    }
-
-    pub(super) fn too_many_queries(&self) -> EngineError {
-        let limit = self.inner.config.limits.registered_queries;
-        EngineError::Limit {
-            which: LimitKind::RegisteredQueries,
-            message: format!(
-                "{limit} continuous queries are registered, as many as there may be; drop some, or raise the limit (registered_queries)"
-            ),
-        }
-    }
-
-    /// Drops a continuous query; its subscriptions end.
-    ///
-    /// # Errors
-    /// There is no such query.
-    pub fn drop_query(&self, name: &str) -> Result<(), EngineError> {
-        self.command(
-            |received_ms, name| Input::DropQuery { received_ms, name },
-            name,
-        )
-    }
-
-    /// Stops a query from firing until it is resumed.
-    ///
-    /// # Errors
-    /// There is no such query.
-    pub fn pause_query(&self, name: &str) -> Result<(), EngineError> {
-        self.command(
-            |received_ms, name| Input::PauseQuery { received_ms, name },
-            name,
-        )
-    }
-
-    /// Lets a paused query fire again.
-    ///
-    /// # Errors
-    /// There is no such query.
-    pub fn resume_query(&self, name: &str) -> Result<(), EngineError> {
-        self.command(
-            |received_ms, name| Input::ResumeQuery { received_ms, name },
-            name,
-        )
-    }
-
-    fn command(
-        &self,
-        input: impl FnOnce(i64, String) -> Input,
-        name: &str,
-    ) -> Result<(), EngineError> {
-        self.check_running()?;
-        let input = input(self.now_ms(), name.to_owned());
-        let _: InputReceipt = self.inner.driver.log_input(input)?;
-        Ok(())
-    }
-
-    /// Returns all continuous queries, by name.
-    pub fn queries(&self) -> Vec<QueryInfo> {
-        let queries = self.inner.driver.queries();
-        queries
-            .into_iter()
-            .map(|status| self.describe(status))
-            .collect()
-    }
-
-    /// Returns one continuous query.
-    ///
-    /// # Errors
-    /// There is no such query.
-    pub fn query_info(&self, name: &str) -> Result<QueryInfo, EngineError> {
-        Ok(self.describe(self.query_status(name)?))
-    }
-
-    pub(super) fn query_status(&self, name: &str) -> Result<QueryStatus, EngineError> {
-        self.inner.driver.query(name).ok_or_else(|| {
-            EngineError::NotFound(format!(
-                "there is no continuous query {name}; register it first, or look at the list of queries"
-            ))
-        })
-    }
-
-    pub(super) fn describe(&self, status: QueryStatus) -> QueryInfo {
-        let summary = self.inner.continuous.summary(status.member);
-        let group = summary.as_ref().zip(status.group);
-        let group = group.map(|((_, size), queries)| GroupInfo {
-            queries,
-            combinations: size.cells,
-            together: size.together,
-        });
-        let declaration = &status.declaration;
-        let mut info = QueryInfo {
-            name: status.name,
-            uid: status.uid.0,
-            text: status.text,
-            windows: declaration.windows.iter().map(window_info).collect(),
-            firings: 0,
-            rows: 0,
-            last_close_ms: None,
-            next_close_ms: status.next_close.map(|close| close.0),
-            streams: status
-                .streams
-                .into_iter()
-                .map(StreamProgress::from)
-                .collect(),
-            waiting_for: status.waiting_for.map(StreamProgress::from),
-            amended: status.amended,
-            skipped: 0,
-            derives: declaration
-                .derives
-                .as_ref()
-                .map(|it| it.iri.as_str().to_owned()),
-            skipped_empty: status.skipped_empty,
-            passed_while_paused: status.passed_while_paused,
-            paused: status.paused,
-            group,
-            last_error: None,
-            execution_p50: Duration::ZERO,
-            execution_p99: Duration::ZERO,
-            delay_p50: Duration::ZERO,
-            delay_p99: Duration::ZERO,
-            waiting_p50: Duration::ZERO,
-            waiting_p99: Duration::ZERO,
-            subscribers: 0,
-        };
-        if let Some((summary, _)) = summary {
-            info.firings = summary.firings;
-            info.rows = summary.rows;
-            info.skipped = summary.skipped;
-            info.last_close_ms = summary.last_close_ms;
-            info.last_error = summary.last_error;
-            [info.execution_p50, info.execution_p99] = summary.execution;
-            [info.delay_p50, info.delay_p99] = summary.delay;
-            [info.waiting_p50, info.waiting_p99] = summary.waiting;
-            info.subscribers = summary.subscribers;
-        }
-        info
-    }
-
     /// Waits until everything that is due has been answered.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EventTime};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// # engine.advance([("urn:s", EventTime(0))])?;
+    /// engine.advance([("urn:s", EventTime(2_000))])?;
+    /// engine.quiesce(std::time::Duration::from_secs(10))?;
+    /// assert_eq!(engine.query_info("seen")?.last_close_ms, Some(2_000));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`EngineError::Limit`] if that takes longer than `timeout`.
@@ -551,41 +458,5 @@ fn head_of(stream: &str, source: Option<String>, seq: Option<u64>) -> PushHead {
         stream: stream.to_owned(),
         source: source.unwrap_or_default(),
         seq,
-    }
-}
-
-impl From<somersault_stream::StreamProgress> for StreamProgress {
-    fn from(progress: somersault_stream::StreamProgress) -> StreamProgress {
-        StreamProgress {
-            stream: progress.stream,
-            complete_through_ms: progress.watermark.map(|time| time.0),
-            since_ms: progress.since_ms,
-        }
-    }
-}
-
-fn window_info(window: &WindowDeclaration) -> WindowInfo {
-    let (range, step) = match window.extent {
-        Extent::Time { range, step, .. } => (Some(range), step),
-        _ => (None, None),
-    };
-    WindowInfo {
-        stream: window.stream.as_str().to_owned(),
-        extent: window.extent.to_string(),
-        range_ms: range.map(|span| span.0),
-        step_ms: step.map(|span| span.0),
-    }
-}
-
-/// Returns the one name that a caller and a text give to a query.
-pub(super) fn one_name(given: Option<String>, own: Option<String>) -> Result<String, EngineError> {
-    match (given, own) {
-        (Some(given), Some(own)) if given != own => Err(EngineError::Invalid(format!(
-            "the text registers the query {own}, but the name given is {given}; use one of the two in both places"
-        ))),
-        (Some(name), _) | (None, Some(name)) => Ok(name),
-        (None, None) => Err(EngineError::Invalid(
-            "the query has no name; write REGISTER QUERY name AS before it, or give one".to_owned(),
-        )),
     }
 }

@@ -8,8 +8,28 @@ use super::Engine;
 use crate::error::EngineError;
 use somersault_continuous::{SubscribeOptions, Subscription};
 
+/// # Continuous queries
+///
+/// Reading their answers.
 impl Engine {
     /// Reads the firings of a query: the kept ones, then the live ones.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EventTime, SubscribeOptions, SubscriptionEvent};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// # engine.advance([("urn:s", EventTime(0))])?;
+    /// let subscription = engine.subscribe("seen", SubscribeOptions::default())?;
+    /// engine.advance([("urn:s", EventTime(1_000))])?;
+    /// if let Some(SubscriptionEvent::Firing(firing)) = subscription.recv() {
+    ///     assert_eq!(firing.close_ms, 1_000);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// There is no such query.

@@ -1,0 +1,370 @@
+//! Continuous queries: registering, replacing, pausing and dropping them, and what is known of each.
+
+use super::Engine;
+use super::batch::Replacement;
+use crate::error::{EngineError, LimitKind};
+use crate::info::{GroupInfo, QueryInfo, StreamProgress, WindowInfo};
+use somersault_lang::Extent;
+use somersault_log::{Replaced, Resolved};
+use somersault_model::EventTime;
+use somersault_runtime::{InputReceipt, Outcome};
+use somersault_stream::{Input, QueryDeclaration, QueryStatus, WindowDeclaration};
+use std::time::Duration;
+
+/// # Continuous queries
+///
+/// Queries over windows of streams, which fire by themselves whenever a window closes.
+impl Engine {
+    /// Registers a continuous query. If `name` is given, the text must not say another one.
+    /// The same text again changes nothing; another text under a taken name is a conflict.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// let query = engine.register(Some("seen"), text)?;
+    /// assert_eq!(query.windows[0].range_ms, Some(2_000));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The text does not parse, a window is over an unknown stream, BATCH does not divide it, or
+    /// the name is taken.
+    pub fn register(&self, name: Option<&str>, text: &str) -> Result<QueryInfo, EngineError> {
+        self.check_running()?;
+        self.check_text(text)?;
+        let (name, _) = self.declare_query(name.map(str::to_owned), text, false)?;
+        self.query_info(&name)
+    }
+
+    /// Registers a continuous query in place of the one of its name, if there is one, in one step:
+    /// each close is answered by one of the two. The old query answers what is due by then, and its
+    /// subscriptions end; the new one begins with the next close. The same text again changes
+    /// nothing.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, Replacement};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// let text = "SELECT ?p FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// let (_, replacement) = engine.replace(Some("seen"), text)?;
+    /// assert!(matches!(replacement, Replacement::Replaced { .. }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Engine::register`], or the old query derives a stream that others window. The old query
+    /// is unchanged then.
+    pub fn replace(
+        &self,
+        name: Option<&str>,
+        text: &str,
+    ) -> Result<(QueryInfo, Replacement), EngineError> {
+        self.check_running()?;
+        self.check_text(text)?;
+        let (name, resolved) = self.declare_query(name.map(str::to_owned), text, true)?;
+        let replacement = match resolved {
+            None => Replacement::Unchanged,
+            Some(resolved) => match resolved.replaced {
+                None => Replacement::Created,
+                Some(Replaced { query, after }) => Replacement::Replaced {
+                    uid: query.0,
+                    after_ms: (after > EventTime::MIN).then_some(after.0),
+                },
+            },
+        };
+        Ok((self.query_info(&name)?, replacement))
+    }
+
+    /// The name that a query is registered under now, and what that came to unless it was before.
+    fn declare_query(
+        &self,
+        name: Option<String>,
+        text: &str,
+        replaces: bool,
+    ) -> Result<(String, Option<Resolved>), EngineError> {
+        let (name, input) = self.registration(name, text, replaces)?;
+        let is_new = self.inner.driver.query(&name).is_none();
+        if is_new && self.room_for_queries() == 0 {
+            return Err(self.too_many_queries());
+        }
+        let done = self.inner.driver.log_input(input)?;
+        let resolved = match done.outcome {
+            Outcome::Command(resolved) => Some(resolved),
+            _ => None,
+        };
+        Ok((name, resolved))
+    }
+
+    /// Returns the name of a query that is to be registered, and the input that registers it.
+    pub(super) fn registration(
+        &self,
+        name: Option<String>,
+        text: &str,
+        replaces: bool,
+    ) -> Result<(String, Input), EngineError> {
+        let query = self.parser(None).parse_continuous(text)?;
+        let name = one_name(name, query.name.clone())?;
+        let input = Input::RegisterQuery {
+            received_ms: self.now_ms(),
+            name: name.clone(),
+            text: text.to_owned(),
+            namespace: self.inner.config.default_namespace.clone(),
+            declaration: QueryDeclaration::from(&query),
+            replaces,
+        };
+        Ok((name, input))
+    }
+
+    /// Returns how many more queries may be registered.
+    pub(super) fn room_for_queries(&self) -> usize {
+        let limit = self.inner.config.limits.registered_queries;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        limit.saturating_sub(self.inner.driver.query_count())
+    }
+
+    pub(super) fn too_many_queries(&self) -> EngineError {
+        let limit = self.inner.config.limits.registered_queries;
+        EngineError::Limit {
+            which: LimitKind::RegisteredQueries,
+            message: format!(
+                "{limit} continuous queries are registered, as many as there may be; drop some, or raise the limit (registered_queries)"
+            ),
+        }
+    }
+
+    /// Drops a continuous query; its subscriptions end.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// engine.drop_query("seen")?;
+    /// assert!(engine.queries().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn drop_query(&self, name: &str) -> Result<(), EngineError> {
+        self.command(
+            |received_ms, name| Input::DropQuery { received_ms, name },
+            name,
+        )
+    }
+
+    /// Stops a query from firing until it is resumed.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// engine.pause_query("seen")?;
+    /// assert!(engine.query_info("seen")?.paused);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn pause_query(&self, name: &str) -> Result<(), EngineError> {
+        self.command(
+            |received_ms, name| Input::PauseQuery { received_ms, name },
+            name,
+        )
+    }
+
+    /// Lets a paused query fire again.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// # engine.pause_query("seen")?;
+    /// engine.resume_query("seen")?;
+    /// assert!(!engine.query_info("seen")?.paused);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn resume_query(&self, name: &str) -> Result<(), EngineError> {
+        self.command(
+            |received_ms, name| Input::ResumeQuery { received_ms, name },
+            name,
+        )
+    }
+
+    fn command(
+        &self,
+        input: impl FnOnce(i64, String) -> Input,
+        name: &str,
+    ) -> Result<(), EngineError> {
+        self.check_running()?;
+        let input = input(self.now_ms(), name.to_owned());
+        let _: InputReceipt = self.inner.driver.log_input(input)?;
+        Ok(())
+    }
+
+    /// Returns all continuous queries, by name.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// let names: Vec<String> = engine.queries().into_iter().map(|query| query.name).collect();
+    /// assert_eq!(names, ["seen"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn queries(&self) -> Vec<QueryInfo> {
+        let queries = self.inner.driver.queries();
+        queries
+            .into_iter()
+            .map(|status| self.describe(status))
+            .collect()
+    }
+
+    /// Returns one continuous query.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// let query = engine.query_info("seen")?;
+    /// assert_eq!((query.firings, query.paused), (0, false));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn query_info(&self, name: &str) -> Result<QueryInfo, EngineError> {
+        Ok(self.describe(self.query_status(name)?))
+    }
+
+    pub(super) fn query_status(&self, name: &str) -> Result<QueryStatus, EngineError> {
+        self.inner.driver.query(name).ok_or_else(|| {
+            EngineError::NotFound(format!(
+                "there is no continuous query {name}; register it first, or look at the list of queries"
+            ))
+        })
+    }
+
+    pub(super) fn describe(&self, status: QueryStatus) -> QueryInfo {
+        let summary = self.inner.continuous.summary(status.member);
+        let group = summary.as_ref().zip(status.group);
+        let group = group.map(|((_, size), queries)| GroupInfo {
+            queries,
+            combinations: size.cells,
+            together: size.together,
+        });
+        let declaration = &status.declaration;
+        let mut info = QueryInfo {
+            name: status.name,
+            uid: status.uid.0,
+            text: status.text,
+            windows: declaration.windows.iter().map(window_info).collect(),
+            firings: 0,
+            rows: 0,
+            last_close_ms: None,
+            next_close_ms: status.next_close.map(|close| close.0),
+            streams: status
+                .streams
+                .into_iter()
+                .map(StreamProgress::from)
+                .collect(),
+            waiting_for: status.waiting_for.map(StreamProgress::from),
+            amended: status.amended,
+            skipped: 0,
+            derives: declaration
+                .derives
+                .as_ref()
+                .map(|it| it.iri.as_str().to_owned()),
+            skipped_empty: status.skipped_empty,
+            passed_while_paused: status.passed_while_paused,
+            paused: status.paused,
+            group,
+            last_error: None,
+            execution_p50: Duration::ZERO,
+            execution_p99: Duration::ZERO,
+            delay_p50: Duration::ZERO,
+            delay_p99: Duration::ZERO,
+            waiting_p50: Duration::ZERO,
+            waiting_p99: Duration::ZERO,
+            subscribers: 0,
+        };
+        if let Some((summary, _)) = summary {
+            info.firings = summary.firings;
+            info.rows = summary.rows;
+            info.skipped = summary.skipped;
+            info.last_close_ms = summary.last_close_ms;
+            info.last_error = summary.last_error;
+            [info.execution_p50, info.execution_p99] = summary.execution;
+            [info.delay_p50, info.delay_p99] = summary.delay;
+            [info.waiting_p50, info.waiting_p99] = summary.waiting;
+            info.subscribers = summary.subscribers;
+        }
+        info
+    }
+}
+
+impl From<somersault_stream::StreamProgress> for StreamProgress {
+    fn from(progress: somersault_stream::StreamProgress) -> StreamProgress {
+        StreamProgress {
+            stream: progress.stream,
+            complete_through_ms: progress.watermark.map(|time| time.0),
+            since_ms: progress.since_ms,
+        }
+    }
+}
+
+fn window_info(window: &WindowDeclaration) -> WindowInfo {
+    let (range, step) = match window.extent {
+        Extent::Time { range, step, .. } => (Some(range), step),
+        _ => (None, None),
+    };
+    WindowInfo {
+        stream: window.stream.as_str().to_owned(),
+        extent: window.extent.to_string(),
+        range_ms: range.map(|span| span.0),
+        step_ms: step.map(|span| span.0),
+    }
+}
+
+/// Returns the one name that a caller and a text give to a query.
+pub(super) fn one_name(given: Option<String>, own: Option<String>) -> Result<String, EngineError> {
+    match (given, own) {
+        (Some(given), Some(own)) if given != own => Err(EngineError::Invalid(format!(
+            "the text registers the query {own}, but the name given is {given}; use one of the two in both places"
+        ))),
+        (Some(name), _) | (None, Some(name)) => Ok(name),
+        (None, None) => Err(EngineError::Invalid(
+            "the query has no name; write REGISTER QUERY name AS before it, or give one".to_owned(),
+        )),
+    }
+}
