@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Limits on time never hold in a simulated process.
+const NEVER: Duration = Duration::from_secs(86_400);
+
 /// The configuration of an [`Engine`](crate::Engine).
 ///
 /// ```
@@ -54,6 +57,24 @@ pub struct EngineConfig {
     /// fabric there is, and no limit on time holds in it.
     #[doc(hidden)]
     pub process: Option<SimulatedProcess>,
+}
+
+impl EngineConfig {
+    /// Takes out the limits that hold by the machine's time.
+    pub(crate) fn untimed(self) -> EngineConfig {
+        let mut limits = self.limits.clone();
+        limits.query_time = NEVER;
+        limits.firing_time = NEVER;
+        let in_place_time = match self.in_place_time.is_zero() {
+            true => Duration::ZERO,
+            false => NEVER,
+        };
+        EngineConfig {
+            limits,
+            in_place_time,
+            ..self
+        }
+    }
 }
 
 impl Default for EngineConfig {

@@ -19,7 +19,6 @@ mod streams;
 mod subscribing;
 
 pub use batch::{NewQuery, Registered, Replacement};
-pub(crate) use data::NESTING_LIMIT;
 pub use execute::DeferredQuery;
 pub use listing::QueryPage;
 pub use options::{CancelToken, QueryOptions, UpdateOptions};
@@ -249,7 +248,7 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let config = match config.process {
             None => config,
-            Some(_) => SimulatedProcess::untimed(config),
+            Some(_) => config.untimed(),
         };
         let log = Arc::new(log);
         let epoch = log.end().0;
@@ -395,7 +394,7 @@ fn settings(config: &EngineConfig) -> Settings {
         threads: config.query_threads,
         stopwatch: match &config.process {
             None => Stopwatch::Machine,
-            Some(process) => Stopwatch::Process(process.clock(config.clock)),
+            Some(process) => Stopwatch::Process(process.clock(config.clock == Clock::System)),
         },
     }
 }
@@ -427,7 +426,7 @@ fn simulated_seed(config: &EngineConfig) -> Option<u64> {
 
 fn clock(config: &EngineConfig) -> Arc<dyn somersault_runtime::Clock> {
     match (&config.process, config.clock) {
-        (Some(process), clock) => process.clock(clock),
+        (Some(process), clock) => process.clock(clock == Clock::System),
         (None, Clock::System) => Arc::new(SystemClock),
         (None, Clock::Manual) => Arc::new(ManualClock),
     }

@@ -5,8 +5,8 @@
 //! well as continuous C-SPARQL queries over the same data. The server and the command line use only
 //! the public API of this crate.
 //!
-//! Rooms, lowest first: blank, config, error, info, load, metrics, push, syntax, engine, live,
-//! replay.
+//! Rooms, lowest first: process, config, blank, error, info, load, metrics, push, syntax, engine,
+//! live, replay.
 //!
 //! ---
 //!

@@ -6,7 +6,6 @@
 //! comes from the seed and each time from the process's own clock, never from the machine
 //! (ADR 33).
 
-use crate::config::{Clock, EngineConfig};
 use parking_lot::Mutex;
 use somersault_log::Log;
 use somersault_pool::QueryPool;
@@ -14,8 +13,6 @@ use somersault_runtime::{Driver, Process, SeededRandom};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// Limits on time never hold in a simulated process.
-const NEVER: Duration = Duration::from_secs(86_400);
 /// Reading the clock advances it by less than this.
 const MOST_MICROS: u64 = 1 << 9;
 /// The weights from which a part's share of the turns is drawn. A part of weight 0 has a turn only
@@ -197,28 +194,12 @@ impl SimulatedProcess {
         self.0.seed
     }
 
-    /// The process's clock. It drives streams where the engine's does.
-    pub(crate) fn clock(&self, clock: Clock) -> Arc<dyn somersault_runtime::Clock> {
+    /// The process's clock, which drives streams if it `ticks`.
+    pub(crate) fn clock(&self, ticks: bool) -> Arc<dyn somersault_runtime::Clock> {
         Arc::new(ProcessClock {
             time: Arc::clone(&self.0.clock),
-            ticks: clock == Clock::System,
+            ticks,
         })
-    }
-
-    /// Takes the limits out of a configuration that hold by the machine's time.
-    pub(crate) fn untimed(config: EngineConfig) -> EngineConfig {
-        let mut limits = config.limits.clone();
-        limits.query_time = NEVER;
-        limits.firing_time = NEVER;
-        let in_place_time = match config.in_place_time.is_zero() {
-            true => Duration::ZERO,
-            false => NEVER,
-        };
-        EngineConfig {
-            limits,
-            in_place_time,
-            ..config
-        }
     }
 
     /// Says which log and which pool take turns; `false` if there were others before.

@@ -4,6 +4,9 @@ pub(crate) mod lines;
 
 use oxrdf::Quad;
 
+/// Triple terms nested deeper than this are refused: reading and dropping them recurses.
+pub(crate) const NESTING_LIMIT: usize = 64;
+
 /// One statement of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamStatement {

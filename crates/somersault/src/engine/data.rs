@@ -4,6 +4,7 @@
 use super::{Engine, QueryOptions, QueryResults, UpdateSummary};
 use crate::error::EngineError;
 use crate::load::GraphWrite;
+use crate::push::NESTING_LIMIT;
 use oxrdf::{GraphName, GraphNameRef, Quad, QuadRef, TermRef};
 use oxrdfio::{RdfFormat, RdfParser};
 use somersault_dictionary::Dictionary;
@@ -13,9 +14,6 @@ use somersault_store::Snapshot;
 use std::collections::HashSet;
 use std::io::Read;
 use std::sync::Arc;
-
-/// Triple terms nested deeper than this are refused: reading and dropping them recurses.
-pub(crate) const NESTING_LIMIT: usize = 64;
 
 /// # Store
 ///

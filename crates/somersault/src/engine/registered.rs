@@ -1,4 +1,4 @@
-//! Continuous queries: registering, replacing, pausing and dropping them, and what is known of each.
+//! Continuous queries: registered, replaced, paused and dropped, and the report on each.
 
 use super::Engine;
 use super::batch::Replacement;

@@ -1,8 +1,8 @@
 //! Lines of a stream, `t_ms<TAB>statement .`, read one by one with the library alone: for lines
 //! that are unusual or wrong.
 
+use super::NESTING_LIMIT;
 use super::StreamStatement;
-use crate::engine::NESTING_LIMIT;
 use crate::error::{EngineError, LimitKind};
 use oxttl::NQuadsParser;
 
