@@ -22,7 +22,7 @@ const TYPICAL_TEXT: usize = 64;
 ///
 /// ```
 /// # use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
-/// # fn main() -> Result<(), somersault::AnswerError> {
+/// # fn main() -> Result<(), somersault::EngineError> {
 /// # let engine = Engine::open(EngineConfig::default())?;
 /// # engine.update("INSERT DATA { <urn:a> <urn:age> 41 }").run()?;
 /// let found = engine.query("SELECT ?who ?age { ?who <urn:age> ?age }").run()?;
