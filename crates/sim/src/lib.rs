@@ -9,7 +9,7 @@
 //! seed have one [`trace`](trace::Trace), to the byte.
 //!
 //! Rooms, lowest first: draw, model, algebra, trace, twin, render, report, engine, expect,
-//! generate, shrink, run, many.
+//! generate, shrink, simulation, run, many.
 
 pub mod algebra;
 pub mod draw;
@@ -22,6 +22,7 @@ pub mod render;
 mod report;
 mod run;
 mod shrink;
+mod simulation;
 pub mod trace;
 pub mod twin;
 

@@ -1,0 +1,571 @@
+//! A simulation: the engine under test, its twin, and the queries that both know. Each step is done
+//! to the engine and to the twin, and their answers are compared.
+
+use crate::algebra::{Stored, Value};
+use crate::draw::Draw;
+use crate::engine::{Asked, Subject};
+use crate::expect::{Registered, name_of};
+use crate::model::{PushModel, QueryModel, Scenario, Statement, Step};
+use crate::render::{iri, statement, stream_iri, stream_text, triple_text};
+use crate::report::{Summary, update_text};
+use crate::trace::Trace;
+use crate::twin::{Plant, Twin, Verdict};
+use somersault::oxrdf::Term;
+use somersault::{Engine, EngineError, EventTime, Push, PushReceipt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// After this many in a hundred steps the invariants of the engine are checked.
+const CHECKED: u64 = 3;
+/// This many in a hundred subscribers do not read after a step.
+const NOT_NOW: u64 = 30;
+
+/// The time limit for everything that is due, once the scenario has healed.
+const SETTLE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Simulation {
+    subject: Subject,
+    twin: Twin,
+    queries: BTreeMap<u8, Registered>,
+    /// The next push of each source of each stream.
+    next_seq: BTreeMap<(usize, u8), u64>,
+    plant: Option<Plant>,
+    summary: Summary,
+}
+
+impl Simulation {
+    pub(crate) fn open(
+        seed: u64,
+        scenario: &Scenario,
+        plant: Option<Plant>,
+        trace: &Trace,
+    ) -> Result<Self, String> {
+        let mut simulation = Self {
+            subject: Subject::open(seed, trace)?,
+            twin: Twin::new(&scenario.streams, plant),
+            queries: BTreeMap::new(),
+            next_seq: BTreeMap::new(),
+            plant,
+            summary: Summary::default(),
+        };
+        for (number, stream) in scenario.streams.iter().enumerate() {
+            let text = stream_text(number, stream);
+            simulation.insist(|engine| engine.create_stream(None, &text).map(|_| ()))?;
+        }
+        Ok(simulation)
+    }
+
+    pub(crate) fn step(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Push(push) => self.pushes(push),
+            Step::Advance(to) => self.advance(to),
+            Step::Register(number, query) => self.register(*number, query),
+            Step::Replace(number, query) => self.replace(*number, query),
+            Step::Drop(number) => self.drop_query(*number),
+            Step::Pause(number) => {
+                let name = name_of(*number);
+                self.command(self.queries.contains_key(number), |engine| {
+                    engine.pause_query(&name)
+                })?;
+                self.twin.pause(*number);
+                Ok(())
+            }
+            Step::Resume(number) => {
+                let name = name_of(*number);
+                self.command(self.queries.contains_key(number), |engine| {
+                    engine.resume_query(&name)
+                })?;
+                self.twin.resume(*number);
+                Ok(())
+            }
+            Step::Update {
+                insert,
+                graph,
+                triple,
+            } => {
+                let text = update_text(*insert, *graph, *triple);
+                if self.plant != Some(Plant::LostUpdate) {
+                    self.insist(|engine| engine.update(&text).run().map(|_| ()))?;
+                }
+                self.summary.updates += 1;
+                self.twin.update(*insert, *graph, *triple);
+                Ok(())
+            }
+            Step::Look => self.look(),
+            Step::Crash(keep) => {
+                self.subject.crash(*keep)?;
+                self.twin.restarted();
+                self.subscribe_all()
+            }
+            Step::PlanCrash(syncs, keep) => {
+                self.subject.plan_crash(*syncs, *keep);
+                Ok(())
+            }
+            Step::CrashAtTurn(turns, keep) => {
+                self.subject.plan_crash_at_turn(*turns, *keep);
+                Ok(())
+            }
+        }
+    }
+
+    /// Drops a query, unless others window what it derives.
+    fn drop_query(&mut self, number: u8) -> Result<(), String> {
+        let name = name_of(number);
+        if self.twin.is_windowed(number) {
+            return self.command(false, |engine| engine.drop_query(&name));
+        }
+        // Taken out first: after a crash that the drop survives there is nothing to subscribe to.
+        let old = self.queries.remove(&number);
+        let crashes = self.subject.crashes;
+        self.command(old.is_some(), |engine| engine.drop_query(&name))?;
+        if let Some(mut old) = old.filter(|_| !self.may_have_crashed_since(crashes)) {
+            old.await_end(SETTLE)?;
+        }
+        self.twin.drop(number);
+        Ok(())
+    }
+
+    /// Where streams are derived, waits until they have caught up: the order of derived statements
+    /// between two pushes is undefined.
+    pub(crate) fn derive(&mut self) -> Result<(), String> {
+        match self.twin.derives() {
+            true => self.insist(|engine| engine.quiesce(SETTLE)),
+            false => Ok(()),
+        }
+    }
+
+    /// Asks until there is an answer or a refusal.
+    fn ask<T>(
+        &mut self,
+        request: impl Fn(&Engine) -> Result<T, EngineError>,
+    ) -> Result<Asked<T>, String> {
+        self.ask_and_look(request, |_| ())
+    }
+
+    /// The same, with a look at the engine after each restart that it took.
+    fn ask_and_look<T>(
+        &mut self,
+        request: impl Fn(&Engine) -> Result<T, EngineError>,
+        mut look: impl FnMut(&Engine),
+    ) -> Result<Asked<T>, String> {
+        let (twin, queries) = (&mut self.twin, &mut self.queries);
+        let asked = self.subject.ask(request, |engine| {
+            look(engine);
+            twin.restarted();
+            queries
+                .values_mut()
+                .try_for_each(|query| query.subscribe(engine))
+        })?;
+        self.subject.trace().note_answer(match &asked {
+            Asked::Done(_) => "done",
+            Asked::Refused(why) => why,
+        });
+        Ok(asked)
+    }
+
+    /// Asks for what must not be refused.
+    fn insist<T>(
+        &mut self,
+        request: impl Fn(&Engine) -> Result<T, EngineError>,
+    ) -> Result<T, String> {
+        match self.ask(request)? {
+            Asked::Done(given) => Ok(given),
+            Asked::Refused(why) => Err(format!("refused: {why}")),
+        }
+    }
+
+    /// Asks for something about a query, which is refused exactly if there is none.
+    fn command(
+        &mut self,
+        is_known: bool,
+        request: impl Fn(&Engine) -> Result<(), EngineError>,
+    ) -> Result<(), String> {
+        let crashes = self.subject.crashes;
+        match self.ask(request)? {
+            Asked::Done(()) if !is_known => {
+                Err("there is no such query, but nothing was said of that".to_owned())
+            }
+            // It may have been done before a crash that kept the acknowledgement from coming.
+            Asked::Refused(why) if is_known && crashes == self.subject.crashes => {
+                Err(format!("refused: {why}"))
+            }
+            Asked::Done(()) | Asked::Refused(_) => Ok(()),
+        }
+    }
+
+    fn pushes(&mut self, push: &PushModel) -> Result<(), String> {
+        self.push(push.stream, push.source, &push.statements)?;
+        if push.again {
+            self.push_again(push.stream, push.source, &push.statements)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, stream: usize, source: u8, statements: &[Statement]) -> Result<(), String> {
+        let crashes = self.subject.crashes;
+        let verdict = self.twin.verdict(stream, source, statements);
+        let push = self.push_of(stream, source, statements);
+        let before = self.before_a_crash();
+        let asked = self.ask(|engine| engine.push(&stream_iri(stream), push.clone()))?;
+        let (receipt, expected) = match (asked, verdict) {
+            (Asked::Refused(_), Verdict::Refused) => {
+                self.summary.late += 1;
+                return Ok(());
+            }
+            (Asked::Refused(why), _) => return Err(format!("a push was refused: {why}")),
+            (Asked::Done(receipt), Verdict::Refused) => {
+                return Err(format!(
+                    "a push with a statement that is too late was taken: {receipt:?}"
+                ));
+            }
+            (Asked::Done(receipt), Verdict::Taken { accepted, dropped }) => {
+                self.summary.late += dropped;
+                (
+                    receipt,
+                    PushReceipt {
+                        accepted,
+                        dropped,
+                        repeated: false,
+                    },
+                )
+            }
+        };
+        let survived = receipt.repeated && crashes < self.subject.crashes;
+        if receipt != expected && !survived {
+            return Err(format!(
+                "a push was acknowledged with {receipt:?}, not {expected:?}"
+            ));
+        }
+        *self.next_seq.entry((stream, source)).or_insert(0) += 1;
+        self.summary.statements += statements.len() as u64;
+        self.effect(before.filter(|_| survived), |twin| {
+            twin.push(stream, source, statements)
+        });
+        Ok(())
+    }
+
+    /// A copy of the twin, if a crash may interrupt the next request.
+    fn before_a_crash(&self) -> Option<Twin> {
+        self.subject.has_crash_planned().then(|| self.twin.clone())
+    }
+
+    /// Does something to the twin. Where the log held it through the crash that interrupted it, it
+    /// came before the restart, which stored what was closed.
+    fn effect(&mut self, survived: Option<Twin>, does: impl FnOnce(&mut Twin)) {
+        match survived {
+            None => does(&mut self.twin),
+            Some(before) => {
+                self.twin = before;
+                does(&mut self.twin);
+                self.twin.restarted();
+            }
+        }
+    }
+
+    fn push_of(&self, stream: usize, source: u8, statements: &[Statement]) -> Push {
+        let seq = self.next_seq.get(&(stream, source)).copied().unwrap_or(0);
+        Push {
+            source: (source > 0).then(|| format!("source {source}")),
+            seq: Some(seq),
+            statements: statements.iter().map(statement).collect(),
+        }
+    }
+
+    /// Sends the newest push of a source again: a repeat, unless it was refused.
+    fn push_again(
+        &mut self,
+        stream: usize,
+        source: u8,
+        statements: &[Statement],
+    ) -> Result<(), String> {
+        let Some(seq) = self
+            .next_seq
+            .get(&(stream, source))
+            .and_then(|next| next.checked_sub(1))
+        else {
+            return Ok(());
+        };
+        let push = Push {
+            seq: Some(seq),
+            ..self.push_of(stream, source, statements)
+        };
+        let receipt = self.insist(|engine| engine.push(&stream_iri(stream), push.clone()))?;
+        match receipt.repeated {
+            true => Ok(()),
+            false => Err(format!("a push was taken twice: {receipt:?}")),
+        }
+    }
+
+    fn advance(&mut self, to: &[(usize, i64)]) -> Result<(), String> {
+        let named: Vec<(String, i64)> = to
+            .iter()
+            .map(|(stream, to_ms)| (stream_iri(*stream), *to_ms))
+            .collect();
+        let before = self.before_a_crash();
+        let mut survived = false;
+        let is_there = |engine: &Engine| {
+            (named.iter()).all(|(stream, to_ms)| {
+                engine
+                    .stream(stream)
+                    .is_ok_and(|info| info.complete_through_ms >= Some(*to_ms))
+            })
+        };
+        let asked = self.ask_and_look(
+            |engine| {
+                let to = named.iter().map(|(stream, ms)| (stream, EventTime(*ms)));
+                engine.advance(to).map(|_| ())
+            },
+            |engine| survived = is_there(engine),
+        )?;
+        if let Asked::Refused(why) = asked {
+            return Err(format!("a heartbeat was refused: {why}"));
+        }
+        self.effect(before.filter(|_| survived), |twin| twin.advance(to));
+        Ok(())
+    }
+
+    /// Registers a query; where the name is taken by another text, that is refused.
+    fn register(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
+        self.register_by(number, model, |engine, text| {
+            engine.register(None, text).map(|_| ())
+        })
+    }
+
+    fn register_by(
+        &mut self,
+        number: u8,
+        model: &QueryModel,
+        request: impl Fn(&Engine, &str) -> Result<(), EngineError>,
+    ) -> Result<(), String> {
+        let mut registered = Registered::new(number, model);
+        let is_possible = self.is_possible(model);
+        let text = registered.text.clone();
+        let asked = self.ask(|engine| request(engine, &text))?;
+        let before = self.queries.get(&number);
+        match (asked, before) {
+            (Asked::Done(()), None) if !is_possible => Err(format!(
+                "{text}\nwas registered over a stream that there is not"
+            )),
+            (Asked::Done(()), None) => {
+                self.twin.register(number, model);
+                registered.subscribe(self.subject.engine())?;
+                self.queries.insert(number, registered);
+                Ok(())
+            }
+            (Asked::Done(()), Some(before)) if before.text == text => Ok(()),
+            (Asked::Done(()), Some(before)) => {
+                Err(format!("{text}\nwas registered over\n{}", before.text))
+            }
+            (Asked::Refused(_), Some(before)) if before.text != text => Ok(()),
+            (Asked::Refused(_), None) if !is_possible => Ok(()),
+            (Asked::Refused(why), _) => Err(format!("a registration was refused: {why}\n{text}")),
+        }
+    }
+
+    /// Registers a query in the place of the one of its number, if there is another.
+    fn replace(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
+        let mut registered = Registered::new(number, model);
+        let text = registered.text.clone();
+        let is_other = |old: &Registered| old.text != text;
+        // After a crash that the replacement survives there is nothing to subscribe to.
+        let mut old = match self.queries.remove(&number) {
+            Some(old) if is_other(&old) => old,
+            before => {
+                self.queries.extend(before.map(|same| (number, same)));
+                return self.register_by(number, model, |engine, text| {
+                    engine.replace(None, text).map(|_| ())
+                });
+            }
+        };
+        let is_possible = self.is_possible(model) && !self.twin.is_behind(number, model);
+        let crashes = self.subject.crashes;
+        let asked = self.ask(|engine| engine.replace(None, &text).map(|_| ()))?;
+        match asked {
+            Asked::Done(()) if !is_possible => Err(format!(
+                "{text}\nreplaced\n{}\nalthough it could not",
+                old.text
+            )),
+            Asked::Refused(why) if is_possible => {
+                Err(format!("a replacement was refused: {why}\n{text}"))
+            }
+            Asked::Refused(_) => {
+                if crashes < self.subject.crashes {
+                    old.subscribe(self.subject.engine())?;
+                }
+                self.queries.insert(number, old);
+                Ok(())
+            }
+            Asked::Done(()) => {
+                if !self.may_have_crashed_since(crashes) {
+                    self.see_off(old)?;
+                }
+                self.twin.replace(number, model);
+                registered.subscribe(self.subject.engine())?;
+                self.queries.insert(number, registered);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the engine that had crashed so often is another one by now, or will be at any time.
+    fn may_have_crashed_since(&self, crashes: u64) -> bool {
+        crashes < self.subject.crashes || self.subject.has_crash_planned()
+    }
+
+    /// Whether there are the streams that a query windows.
+    fn is_possible(&self, model: &QueryModel) -> bool {
+        (model.windows.iter()).all(|window| self.twin.has_stream(window.stream))
+    }
+
+    /// All that was due of a query when it was replaced comes, and then no more.
+    fn see_off(&mut self, mut old: Registered) -> Result<(), String> {
+        old.await_end(SETTLE)?;
+        let read = old.read(&mut self.twin, self.plant, self.subject.trace())?;
+        read.add_to(&mut self.summary);
+        old.owes_nothing(&mut self.twin)
+    }
+
+    fn subscribe_all(&mut self) -> Result<(), String> {
+        let engine = self.subject.engine();
+        self.queries
+            .values_mut()
+            .try_for_each(|query| query.subscribe(engine))
+    }
+
+    /// The stored graphs are the twin's, and the engine says of each query what it waits for. An
+    /// update without effect makes sure that everything closed has been absorbed.
+    fn look(&mut self) -> Result<(), String> {
+        self.insist(|engine| engine.update("INSERT DATA { }").run().map(|_| ()))?;
+        self.twin.restarted();
+        let all = "SELECT ?s ?p ?o ?g WHERE { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }";
+        let results = self.insist(|engine| engine.query(all).run())?;
+        let found: BTreeSet<String> = (results.answer.rows())
+            .map(|row| {
+                row.iter()
+                    .flatten()
+                    .map(Term::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
+            .collect();
+        let trace = self.subject.trace();
+        found.iter().for_each(|line| trace.note_answer(line));
+        let expected = lines_of(self.twin.stored());
+        if found != expected {
+            let missing: Vec<&String> = expected.difference(&found).collect();
+            let extra: Vec<&String> = found.difference(&expected).collect();
+            return Err(format!(
+                "the stored graphs differ: missing {missing:?}, extra {extra:?}"
+            ));
+        }
+        for (number, query) in &self.queries {
+            let info = self
+                .subject
+                .engine()
+                .query_info(&query.name)
+                .map_err(|error| error.to_string())?;
+            let is_paused = self.twin.queries[number].paused;
+            let Some((next_ms, behind)) = self.twin.waits_for(*number) else {
+                continue;
+            };
+            let behind: Vec<String> = behind.into_iter().map(stream_iri).collect();
+            let waits_rightly = match &info.waiting_for {
+                None => behind.is_empty(),
+                Some(held) => behind.contains(&held.stream),
+            };
+            if !waits_rightly || info.next_close_ms != next_ms || info.paused != is_paused {
+                return Err(format!(
+                    "{}: paused: {}, fires next for {:?} and waits for {:?}; it should be {is_paused}, {next_ms:?}, {behind:?}\n{}",
+                    query.name, info.paused, info.next_close_ms, info.waiting_for, query.text
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that everything that was due was executed, passed in bulk, or skipped and counted.
+    fn count(&self, query: &Registered) -> Result<(), String> {
+        if !self.subject.keeps_all() && self.subject.crashes > 0 {
+            // Firings delivered before the last restart are neither executed again nor counted.
+            return Ok(());
+        }
+        let info = (self.subject.engine().query_info(&query.name)).map_err(|e| e.to_string())?;
+        let made = self.twin.queries[&query.number].made;
+        let (firings, passed, skipped) = (info.firings, info.skipped_empty, info.skipped);
+        match firings + passed + skipped == made {
+            true => Ok(()),
+            false => Err(format!(
+                "{}: {firings} executed, {passed} passed in bulk and {skipped} skipped are not the {made} that were due\n{}",
+                query.name, query.text
+            )),
+        }
+    }
+
+    /// The process goes on for a while without a request: not at all, for some turns, or until
+    /// nothing is left to do. Its invariants hold after any turn.
+    pub(crate) fn pass_time(&mut self, draw: &mut Draw) -> Result<(), String> {
+        let turns = match draw.below(4) {
+            0 => 0,
+            1 => draw.below(8),
+            2 => draw.below(64),
+            _ => u64::MAX,
+        };
+        self.subject.take_turns(turns);
+        // After a crash a check may find that the log has failed.
+        match draw.chance(CHECKED) && !self.subject.has_crash_planned() {
+            true => self.insist(Engine::check),
+            false => Ok(()),
+        }
+    }
+
+    /// Safety: each firing that has arrived is right, and none arrived twice or out of order. Some
+    /// subscribers do not read now, and find more the next time.
+    pub(crate) fn read(&mut self, draw: &mut Draw) -> Result<(), String> {
+        self.read_some(|| !draw.chance(NOT_NOW))
+    }
+
+    fn read_some(&mut self, mut reads: impl FnMut() -> bool) -> Result<(), String> {
+        let trace = self.subject.trace();
+        for query in self.queries.values_mut().filter(|_| reads()) {
+            let read = query.read(&mut self.twin, self.plant, trace)?;
+            read.add_to(&mut self.summary);
+        }
+        Ok(())
+    }
+
+    /// Liveness: with no more crashes, everything due is answered, the empty answers too. Then the
+    /// engine is shut down. Returns what the simulation did.
+    pub(crate) fn heal(&mut self) -> Result<Summary, String> {
+        if self.subject.has_crash_planned() {
+            self.subject.crash(somersault_log::CrashKeep::Synced)?;
+            self.twin.restarted();
+            self.subscribe_all()?;
+        }
+        self.insist(|engine| engine.quiesce(SETTLE))?;
+        self.read_some(|| true)?;
+        for query in self.queries.values() {
+            query.owes_nothing(&mut self.twin)?;
+            self.count(query)?;
+        }
+        self.look()?;
+        self.insist(Engine::check)?;
+        self.insist(Engine::shutdown)?;
+        self.summary.crashes = self.subject.crashes;
+        self.summary.turns = self.subject.turns();
+        self.summary.trace = self.subject.trace().hash();
+        Ok(self.summary)
+    }
+}
+
+/// The stored statements, a line each.
+fn lines_of(stored: &Stored) -> BTreeSet<String> {
+    let line = |graph: &Option<u8>, triple: &crate::model::Triple| {
+        let graph = graph.map_or(String::new(), |graph| {
+            format!(" {}", iri(Value::Graph(graph)))
+        });
+        triple_text(*triple) + &graph
+    };
+    (stored.iter())
+        .flat_map(|(graph, triples)| triples.iter().map(move |triple| line(graph, triple)))
+        .collect()
+}
