@@ -69,7 +69,7 @@ pub struct Recorder {
 
 /// The times of one firing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Took {
+pub(crate) struct FiringTimes {
     pub(crate) execution: Duration,
     pub(crate) delay: Duration,
     pub(crate) waiting: Duration,
@@ -179,7 +179,7 @@ impl Recorder {
 }
 
 impl Timings {
-    fn record(&mut self, took: Took) {
+    fn record(&mut self, took: FiringTimes) {
         self.execution.record(took.execution);
         self.delay.record(took.delay);
         self.waiting.record(took.waiting);
@@ -194,7 +194,7 @@ impl Timings {
 
 impl Tally {
     /// Counts a firing, except its rows.
-    pub(crate) fn fired(&mut self, close_ms: i64, took: Took, error: Option<String>) {
+    pub(crate) fn fired(&mut self, close_ms: i64, took: FiringTimes, error: Option<String>) {
         self.firings += 1;
         self.last_close_ms = self.last_close_ms.max(Some(close_ms));
         self.failed += u64::from(error.is_some());

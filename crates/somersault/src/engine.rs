@@ -10,7 +10,7 @@ mod listing;
 mod load;
 mod observe;
 mod options;
-mod places;
+mod permits;
 mod prepared;
 mod query;
 mod registered;
@@ -30,7 +30,7 @@ use crate::error::EngineError;
 use crate::process::SimulatedProcess;
 use lanes::{Lane, Lanes};
 use parking_lot::MutexGuard;
-use places::Places;
+use permits::Permits;
 use somersault_continuous::{Registry, Settings, Stopwatch};
 use somersault_lang::Parser;
 use somersault_log::{CommitMode, Disk, Log, LogOptions, OpenProgress, RealDisk, Recovered};
@@ -88,7 +88,7 @@ struct Inner {
     epoch: u64,
     documents: AtomicU64,
     /// The one-shot queries that run or wait.
-    places: Places,
+    permits: Permits,
     stopping: AtomicBool,
 }
 
@@ -289,7 +289,7 @@ impl Engine {
         }
         Ok(Engine {
             inner: Arc::new(Inner {
-                places: Places::new(config.limits.concurrent_queries),
+                permits: Permits::new(config.limits.concurrent_queries),
                 counters: Counters::new(
                     &store,
                     config.process.as_ref().map(SimulatedProcess::seed),

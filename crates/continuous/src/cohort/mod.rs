@@ -12,7 +12,7 @@
 
 mod compile;
 
-use crate::delivery::Standby;
+use crate::delivery::JoiningSlot;
 use crate::delivery::hub::{CohortHub, MemberSummary};
 use crate::evaluation::evaluator::{Evaluator, OwnQueries, own};
 use crate::evaluation::firing::{self, Due};
@@ -23,7 +23,7 @@ use crate::order::firing_slots::FiringSlots;
 use crate::order::resequencer::Resequencer;
 use crate::resources::Resources;
 use crate::stages::{Stages, Turn};
-use crate::subscriptions::{FiringId, Gone, SubscribeOptions, Subscription};
+use crate::subscriptions::{Evicted, FiringId, SubscribeOptions, Subscription};
 use compile::{CompiledText, compile};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustc_hash::FxHashMap;
@@ -56,7 +56,7 @@ pub(crate) struct Cohort {
 }
 
 /// A change of the members, or an event whose order among those changes matters.
-enum Change {
+enum MembershipChange {
     Joined {
         base: EventTime,
         members: Vec<(u32, Vec<TermId>)>,
@@ -74,13 +74,13 @@ enum Change {
     /// Closes up to this one were passed.
     Passed(EventTime),
     /// Firings that were answered before a restart.
-    Gone(Gone),
+    Evicted(Evicted),
 }
 
 /// Changes that are not in place yet.
 #[derive(Default)]
 struct Pending {
-    changes: Vec<Change>,
+    changes: Vec<MembershipChange>,
     /// For members that one of the changes resumes: the slot that they had before.
     resumed: FxHashMap<u32, u32>,
 }
@@ -161,7 +161,7 @@ impl Cohort {
         if let Some(before) = resumed {
             (pending.resumed).extend(members.iter().map(|(slot, _)| (*slot, before)));
         }
-        pending.changes.push(Change::Joined {
+        pending.changes.push(MembershipChange::Joined {
             base,
             members,
             texts,
@@ -170,7 +170,7 @@ impl Cohort {
     }
 
     pub(crate) fn paused(&self, slot: u32, pause: Pause) {
-        let paused = Change::Paused { slot, pause };
+        let paused = MembershipChange::Paused { slot, pause };
         self.pending.lock().changes.push(paused);
         if let Evaluator::Shared { delta, .. } = &self.evaluator {
             // It may have been the last running member, and the rows would be of no use by the time
@@ -180,18 +180,18 @@ impl Cohort {
     }
 
     /// Notes a firing that subscribers were given before a restart, or are not to be given.
-    pub(crate) fn note_gone(&self, id: FiringId) {
+    pub(crate) fn record_evicted(&self, id: FiringId) {
         let mut hub = self.hub.lock();
         let changes = &mut self.pending.lock().changes;
-        if let Some(Change::Gone(gone)) = changes.last_mut() {
+        if let Some(MembershipChange::Evicted(gone)) = changes.last_mut() {
             gone.note(id);
             return;
         }
-        let mut gone = Gone::default();
+        let mut gone = Evicted::default();
         gone.note(id);
         match changes.is_empty() {
-            true => hub.note_gone(gone),
-            false => changes.push(Change::Gone(gone)),
+            true => hub.record_evicted(gone),
+            false => changes.push(MembershipChange::Evicted(gone)),
         }
     }
 
@@ -204,7 +204,7 @@ impl Cohort {
     pub(crate) fn left(&self, slot: u32) {
         let mut hub = self.hub.lock();
         let mut pending = self.pending.lock();
-        pending.changes.push(Change::Left { slot });
+        pending.changes.push(MembershipChange::Left { slot });
         // Its subscribers are at the slot that it had when it was last put in place.
         let mut at = Some(slot);
         while let Some(slot) = at {
@@ -239,9 +239,9 @@ impl Cohort {
         }
     }
 
-    fn put(&self, change: Change, cells: &mut Arc<Cells>, hub: &mut CohortHub) {
+    fn put(&self, change: MembershipChange, cells: &mut Arc<Cells>, hub: &mut CohortHub) {
         match change {
-            Change::Joined {
+            MembershipChange::Joined {
                 base,
                 members,
                 texts,
@@ -259,14 +259,14 @@ impl Cohort {
                         let prepared = Arc::make_mut(&mut prepared);
                         prepared.entry(cell).or_insert_with(|| own(parser, &text));
                     }
-                    hub.ledger.join(Standby { slot, cell }, resumed);
+                    hub.ledger.join(JoiningSlot { slot, cell }, resumed);
                     if let Some(before) = resumed {
                         hub.resumed(before, slot);
                     }
                 }
             }
-            Change::Paused { slot, pause } => hub.ledger.pause(slot, pause),
-            Change::Left { slot } => {
+            MembershipChange::Paused { slot, pause } => hub.ledger.pause(slot, pause),
+            MembershipChange::Left { slot } => {
                 let cells = Arc::make_mut(cells);
                 for cell in hub.leave(slot) {
                     cells.leave(cell);
@@ -277,8 +277,8 @@ impl Cohort {
                     }
                 }
             }
-            Change::Passed(last) => hub.ledger.passed(last),
-            Change::Gone(gone) => hub.note_gone(gone),
+            MembershipChange::Passed(last) => hub.ledger.passed(last),
+            MembershipChange::Evicted(gone) => hub.record_evicted(gone),
         }
     }
 
@@ -295,7 +295,7 @@ impl Cohort {
         match changes.is_empty() {
             true => hub.ledger.passed(last),
             // Members that were paused earlier have not passed these closes.
-            false => changes.push(Change::Passed(last)),
+            false => changes.push(MembershipChange::Passed(last)),
         }
     }
 
@@ -440,7 +440,7 @@ impl Cohort {
         let (result, is_reported) = match self.stages.compare(result, decoder) {
             Ok(compared) => compared,
             Err(id) => {
-                self.note_gone(id);
+                self.record_evicted(id);
                 return None;
             }
         };

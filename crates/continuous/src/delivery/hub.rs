@@ -9,7 +9,9 @@
 use super::ledger::MemberLedger;
 use crate::evaluation::outcome::CohortResult;
 use crate::metrics::{QueryMetrics, Tally};
-use crate::subscriptions::{FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription};
+use crate::subscriptions::{
+    Evicted, FiringId, FiringResult, Mailbox, SubscribeOptions, Subscription,
+};
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
 use somersault_model::{EventTime, QueryUid, Sn};
@@ -60,9 +62,9 @@ pub(crate) struct Delivery {
 }
 
 /// The history of a paused member, kept once others have received more.
-struct Last {
+struct PausedHistory {
     /// All its firings, as if none were kept.
-    given: Gone,
+    given: Evicted,
     /// The error of its last firing.
     error: Option<String>,
 }
@@ -75,11 +77,11 @@ pub(crate) struct CohortHub {
     kept: VecDeque<Arc<CohortResult>>,
     /// Their memory, in bytes.
     kept_bytes: usize,
-    gone: Gone,
+    gone: Evicted,
     /// The last firing of the query that a member replaced, by the member's first slot.
     before: FxHashMap<u32, FiringId>,
     /// By slot.
-    last: FxHashMap<u32, Last>,
+    last: FxHashMap<u32, PausedHistory>,
     pub(crate) ledger: MemberLedger,
     /// By slot.
     listeners: FxHashMap<u32, Listener>,
@@ -94,7 +96,7 @@ impl CohortHub {
             is_shared,
             kept: VecDeque::new(),
             kept_bytes: 0,
-            gone: Gone::default(),
+            gone: Evicted::default(),
             before: FxHashMap::default(),
             last: FxHashMap::default(),
             ledger: MemberLedger::default(),
@@ -113,16 +115,16 @@ impl CohortHub {
 
     /// Notes firings that were answered before a restart and are not kept: a subscriber that has
     /// not seen them has missed them.
-    pub(crate) fn note_gone(&mut self, gone: Gone) {
+    pub(crate) fn record_evicted(&mut self, gone: Evicted) {
         if let Some(sn) = gone.newest().and_then(|newest| newest.sn) {
-            self.note_last(sn);
+            self.fix_paused_histories(sn);
         }
         self.gone.add(gone);
     }
 
     /// Call before a firing at `sn` is counted: members paused earlier receive nothing more, so
     /// their history is fixed.
-    fn note_last(&mut self, sn: Sn) {
+    fn fix_paused_histories(&mut self, sn: Sn) {
         let stopped = self.ledger.stopped_by(sn);
         let stopped: Vec<u32> = stopped.filter(|it| !self.last.contains_key(it)).collect();
         if stopped.is_empty() {
@@ -132,12 +134,12 @@ impl CohortHub {
         (self.kept.iter()).for_each(|result| given.note(result.id()));
         for slot in stopped {
             let error = self.last_error(slot);
-            self.last.insert(slot, Last { given, error });
+            self.last.insert(slot, PausedHistory { given, error });
         }
     }
 
     /// Returns the firings of the member in a slot that are no longer kept.
-    fn gone_of(&self, slot: u32) -> Gone {
+    fn gone_of(&self, slot: u32) -> Evicted {
         let of_slots = self.ledger.stays(slot).map(|slot| {
             let newest = self.gone.newest().and_then(|newest| newest.sn);
             let through = self.ledger.paused_at(slot);
@@ -186,7 +188,7 @@ impl CohortHub {
 
     /// Counts a result, and keeps it if it is reported; returns the subscribers that receive it.
     pub(crate) fn take(&mut self, result: &Arc<CohortResult>, is_reported: bool) -> Vec<Delivery> {
-        self.note_last(result.firing.sn);
+        self.fix_paused_histories(result.firing.sn);
         let counted = self.ledger.count(&result.firing, result.outcome.rows());
         let tally = &mut self.tally;
         let error = result.outcome.a_failure().cloned();
@@ -390,14 +392,14 @@ impl Delivery {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::Standby;
+    use super::super::ledger::JoiningSlot;
     use super::*;
     use somersault_stream::Pause;
 
     #[test]
     fn a_member_resumed_meanwhile_is_reported_at_its_new_slot() {
         let mut hub = CohortHub::new(1, true);
-        let member = |slot| Standby { slot, cell: 0 };
+        let member = |slot| JoiningSlot { slot, cell: 0 };
         hub.ledger.begin(1, EventTime(0));
         hub.ledger.join(member(0), None);
         hub.ledger.passed(EventTime(5));

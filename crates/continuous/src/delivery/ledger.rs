@@ -15,7 +15,7 @@ const GAPS: usize = 64;
 
 /// A member as it joins.
 #[derive(Clone, Copy)]
-pub(crate) struct Standby {
+pub(crate) struct JoiningSlot {
     pub(crate) slot: u32,
     pub(crate) cell: u32,
 }
@@ -37,10 +37,10 @@ struct CellCounts {
     firing: u32,
 }
 
-const NOBODY: u32 = u32::MAX;
+const VACANT: u32 = u32::MAX;
 
 /// Members that joined at the same time.
-struct Join {
+struct JoinWave {
     first: u32,
     base: EventTime,
     /// The number of the cohort's firings before the first of these members.
@@ -49,25 +49,25 @@ struct Join {
 
 /// The firings and rows that a member has seen.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct MemberCounts {
     pub(crate) firings: u64,
     pub(crate) rows: u64,
     pub(crate) last_close_ms: Option<i64>,
 }
 
 /// The pause of the member in a slot.
-struct Until {
+struct PausedSlot {
     pause: Pause,
     /// The last close before its pause that was passed. Firings of earlier closes may still be
     /// under way by then.
     passed_ms: Option<i64>,
     /// Set once no firing from before the pause is under way.
-    seen: Option<Seen>,
+    seen: Option<MemberCounts>,
 }
 
 /// The counts of one result, for all members together.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ResultCounts {
     /// Members that fired.
     pub(crate) executions: u64,
     /// Members that fired and had rows.
@@ -82,7 +82,7 @@ pub(crate) struct MemberLedger {
     /// Ascending by slot.
     entries: Vec<Entry>,
     gaps: usize,
-    joins: Vec<Join>,
+    joins: Vec<JoinWave>,
     /// Slots below this have fired.
     covered: u32,
     /// By the number of the cell.
@@ -90,7 +90,7 @@ pub(crate) struct MemberLedger {
     /// Covered slots that fire.
     firing: u64,
     /// Paused slots, including those of members that have been resumed since.
-    until: FxHashMap<u32, Until>,
+    until: FxHashMap<u32, PausedSlot>,
     /// Paused slots whose `seen` is not fixed yet.
     pausing: Vec<u32>,
     /// The previous slot of a resumed member, by its slot.
@@ -114,13 +114,13 @@ impl MemberLedger {
                 .reserve_exact(members.max(self.entries.len() / 8));
         }
         let first = self.entries.last().map_or(0, |entry| entry.slot + 1);
-        let goes_on = |last: &Join| last.base == base && last.before.is_none();
+        let goes_on = |last: &JoinWave| last.base == base && last.before.is_none();
         if !self.joins.last().is_some_and(goes_on) {
             if self.joins.is_empty() {
                 // Most cohorts of one query never have a second.
                 self.joins.reserve_exact(1);
             }
-            self.joins.push(Join {
+            self.joins.push(JoinWave {
                 first,
                 base,
                 before: None,
@@ -129,8 +129,8 @@ impl MemberLedger {
     }
 
     /// Adds a member; `resumed` is its previous slot if it was resumed.
-    pub(crate) fn join(&mut self, member: Standby, resumed: Option<u32>) {
-        let Standby { slot, cell } = member;
+    pub(crate) fn join(&mut self, member: JoiningSlot, resumed: Option<u32>) {
+        let JoiningSlot { slot, cell } = member;
         self.entries.push(Entry {
             slot,
             cell,
@@ -150,7 +150,7 @@ impl MemberLedger {
     }
 
     pub(crate) fn pause(&mut self, slot: u32, pause: Pause) {
-        let until = Until {
+        let until = PausedSlot {
             pause,
             passed_ms: self.passed_ms,
             seen: None,
@@ -183,13 +183,13 @@ impl MemberLedger {
         while let Some(slot) = next {
             if let Some(at) = self.at(slot) {
                 let cell = self.entries[at].cell;
-                let is_fixed = |until: &Until| until.seen.is_some();
+                let is_fixed = |until: &PausedSlot| until.seen.is_some();
                 if slot < self.covered && !self.until.get(&slot).is_some_and(is_fixed) {
                     self.cells[cell as usize].firing -= 1;
                     self.firing -= 1;
                 }
                 cells.push(cell);
-                self.entries[at].cell = NOBODY;
+                self.entries[at].cell = VACANT;
                 self.gaps += 1;
             }
             self.until.remove(&slot);
@@ -207,7 +207,7 @@ impl MemberLedger {
         // The last entry stays: the next slot is the one after it.
         let last = self.entries.last().map(|entry| entry.slot);
         self.entries
-            .retain(|entry| entry.cell != NOBODY || Some(entry.slot) == last);
+            .retain(|entry| entry.cell != VACANT || Some(entry.slot) == last);
         self.entries.shrink_to_fit();
         self.gaps = 0;
         // Removes joins with no member left, except the newest, which others may still extend.
@@ -224,7 +224,7 @@ impl MemberLedger {
 
     fn at(&self, slot: u32) -> Option<usize> {
         let at = self.entries.binary_search_by_key(&slot, |entry| entry.slot);
-        at.ok().filter(|at| self.entries[*at].cell != NOBODY)
+        at.ok().filter(|at| self.entries[*at].cell != VACANT)
     }
 
     /// Returns the cell of the member in a slot.
@@ -240,7 +240,7 @@ impl MemberLedger {
         slot
     }
 
-    fn join_of(&self, slot: u32) -> Option<&Join> {
+    fn join_of(&self, slot: u32) -> Option<&JoinWave> {
         let after = self.joins.partition_point(|join| join.first <= slot);
         self.joins.get(after.checked_sub(1)?)
     }
@@ -271,18 +271,18 @@ impl MemberLedger {
         &mut self,
         firing: &Firing,
         rows: impl Iterator<Item = (u32, u64)> + Clone,
-    ) -> Counted {
+    ) -> ResultCounts {
         self.cover(firing.members);
         self.note_paused(firing);
         let younger = match firing.members < self.covered {
             true => self.pass_over_younger(firing.members, rows.clone()),
-            false => Counted::default(),
+            false => ResultCounts::default(),
         };
         self.firings += 1;
         self.answered_ms = self.answered_ms.max(Some(firing.close.0));
-        let mut counted = Counted {
+        let mut counted = ResultCounts {
             executions: self.firing,
-            ..Counted::default()
+            ..ResultCounts::default()
         };
         for (cell, rows) in rows {
             if let Some(counts) = self.cells.get_mut(cell as usize) {
@@ -317,12 +317,12 @@ impl MemberLedger {
         &mut self,
         members: u32,
         rows: impl Iterator<Item = (u32, u64)>,
-    ) -> Counted {
+    ) -> ResultCounts {
         let rows: FxHashMap<u32, u64> = rows.collect();
-        let mut younger = Counted::default();
+        let mut younger = ResultCounts::default();
         let from = self.entries.partition_point(|entry| entry.slot < members);
         for entry in &mut self.entries[from..] {
-            if entry.slot >= self.covered || entry.cell == NOBODY {
+            if entry.slot >= self.covered || entry.cell == VACANT {
                 continue;
             }
             let rows = rows.get(&entry.cell).copied().unwrap_or(0);
@@ -356,7 +356,7 @@ impl MemberLedger {
             if entry.slot >= members {
                 break;
             }
-            if entry.cell != NOBODY {
+            if entry.cell != VACANT {
                 let counts = &mut self.cells[entry.cell as usize];
                 entry.rows -= counts.rows as i64;
                 counts.firing += 1;
@@ -405,8 +405,8 @@ impl MemberLedger {
     }
 
     /// Returns the counts of a member, over its slot and its earlier ones.
-    pub(crate) fn seen(&self, slot: u32) -> Seen {
-        let mut seen = Seen::default();
+    pub(crate) fn seen(&self, slot: u32) -> MemberCounts {
+        let mut seen = MemberCounts::default();
         for slot in self.stays(slot) {
             let there = self.seen_at(slot);
             seen.firings += there.firings;
@@ -417,25 +417,25 @@ impl MemberLedger {
     }
 
     /// Returns the counts of the member in a slot, there alone.
-    fn seen_at(&self, slot: u32) -> Seen {
+    fn seen_at(&self, slot: u32) -> MemberCounts {
         let until = self.until.get(&slot);
         if let Some(seen) = until.and_then(|until| until.seen) {
             return seen;
         }
         let (Some(at), Some(join)) = (self.at(slot), self.join_of(slot)) else {
-            return Seen::default();
+            return MemberCounts::default();
         };
         let is_own = |close: &i64| *close > join.base.0;
         let passed_ms = until.map_or(self.passed_ms, |until| until.passed_ms);
         if slot >= self.covered {
-            return Seen {
+            return MemberCounts {
                 last_close_ms: passed_ms.filter(is_own),
-                ..Seen::default()
+                ..MemberCounts::default()
             };
         }
         let entry = &self.entries[at];
         let rows = self.cells[entry.cell as usize].rows as i64 + entry.rows;
-        Seen {
+        MemberCounts {
             firings: join.before.map_or(0, |before| self.firings - before),
             rows: u64::try_from(rows).unwrap_or(0),
             last_close_ms: self.answered_ms.max(passed_ms).filter(is_own),
@@ -467,7 +467,7 @@ mod tests {
         let mut ledger = MemberLedger::default();
         ledger.begin(2, EventTime(0));
         for slot in 0..2 {
-            ledger.join(Standby { slot, cell: 0 }, None);
+            ledger.join(JoiningSlot { slot, cell: 0 }, None);
         }
         ledger.count(&firing(1000, 0, 4), std::iter::once((0, 3)));
         let next = Some(EventTime(2000));
@@ -487,11 +487,11 @@ mod tests {
     fn members_that_come_and_go_leave_nothing_behind() {
         let mut ledger = MemberLedger::default();
         ledger.begin(1, EventTime(0));
-        ledger.join(Standby { slot: 0, cell: 0 }, None);
+        ledger.join(JoiningSlot { slot: 0, cell: 0 }, None);
         for slot in 1..10_000 {
             let time = i64::from(slot) * 10;
             ledger.begin(1, EventTime(time));
-            ledger.join(Standby { slot, cell: 0 }, None);
+            ledger.join(JoiningSlot { slot, cell: 0 }, None);
             let due = Firing {
                 members: slot + 1,
                 ..firing(time + 1, 0, u64::from(slot))
@@ -511,7 +511,7 @@ mod tests {
         let mut ledger = MemberLedger::default();
         for (slot, base) in [(0, 0), (1, 4000), (2, 9000)] {
             ledger.begin(1, EventTime(base));
-            ledger.join(Standby { slot, cell: 0 }, None);
+            ledger.join(JoiningSlot { slot, cell: 0 }, None);
         }
         ledger.passed(EventTime(5000));
         let last = |slot| ledger.seen(slot).last_close_ms;
@@ -524,7 +524,7 @@ mod tests {
         let mut ledger = MemberLedger::default();
         ledger.begin(2, EventTime(0));
         for slot in 0..2 {
-            ledger.join(Standby { slot, cell: 0 }, None);
+            ledger.join(JoiningSlot { slot, cell: 0 }, None);
         }
         ledger.count(&firing(1000, 0, 4), std::iter::once((0, 3)));
         let next = Some(EventTime(3000));

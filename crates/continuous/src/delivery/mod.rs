@@ -3,4 +3,4 @@
 pub(crate) mod hub;
 mod ledger;
 
-pub(crate) use ledger::Standby;
+pub(crate) use ledger::JoiningSlot;

@@ -4,7 +4,7 @@
 //! there and no longer. The windows were made earlier, and the store itself keeps only the newest
 //! versions; the pin keeps everything since.
 
-use crate::metrics::Took;
+use crate::metrics::FiringTimes;
 use crate::resources::Resources;
 use somersault_query::{Dataset, Execution, QueryError, SnapshotView};
 use somersault_runtime::FiringJob;
@@ -22,14 +22,14 @@ pub(crate) struct Due {
 }
 
 /// A firing that is being executed.
-pub(crate) struct Work<'f> {
+pub(crate) struct FiringScope<'f> {
     resources: &'f Resources,
     firing: &'f Firing,
     snapshot: Snapshot,
     windows: Vec<Arc<WindowVersion>>,
 }
 
-impl Work<'_> {
+impl FiringScope<'_> {
     /// Returns the view of a query over this dataset, and the parameters of its execution, which
     /// stops once the query is dropped.
     pub(crate) fn over(
@@ -37,7 +37,7 @@ impl Work<'_> {
         dataset: &Arc<Dataset>,
         dropped: &Arc<AtomicBool>,
     ) -> (SnapshotView, Execution) {
-        let Work {
+        let FiringScope {
             resources,
             firing,
             snapshot,
@@ -68,14 +68,14 @@ pub(crate) fn sentence(error: QueryError) -> String {
 pub(crate) fn execute<T>(
     resources: &Resources,
     job: FiringJob,
-    evaluate: impl FnOnce(Work<'_>) -> Result<T, String>,
-) -> (Firing, Result<T, String>, Took) {
+    evaluate: impl FnOnce(FiringScope<'_>) -> Result<T, String>,
+) -> (Firing, Result<T, String>, FiringTimes) {
     let started = Instant::now();
     let firing = job.firing.clone();
     let (acknowledged, released) = (job.acknowledged, job.released);
     let execute = || {
         let windows = job.windows(resources.store());
-        evaluate(Work {
+        evaluate(FiringScope {
             resources,
             firing: &firing,
             snapshot: job.snapshot.begin(),
@@ -85,7 +85,7 @@ pub(crate) fn execute<T>(
     let answer = catch_unwind(AssertUnwindSafe(execute))
         .unwrap_or_else(|_| Err("internal fault: the evaluation panicked".to_owned()));
     let ready = Instant::now();
-    let took = Took {
+    let took = FiringTimes {
         execution: ready - started,
         delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
         waiting: started.saturating_duration_since(released),

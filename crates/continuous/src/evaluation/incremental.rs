@@ -128,13 +128,13 @@ pub(crate) struct Incremental {
 
 #[derive(Default)]
 struct State {
-    maintained: Option<TakenApart>,
+    maintained: Option<Decomposition>,
     kept: Option<RetainedRows>,
     pace: Pace,
 }
 
 /// The query or group, taken apart; or why that is not possible.
-struct TakenApart {
+struct Decomposition {
     /// The [`Evaluable::ids`] at the time.
     ids: Option<Vec<TermId>>,
     outcome: Result<IncrementalQuery, &'static str>,
@@ -250,10 +250,10 @@ impl State {
             return Ok(answer);
         }
         let ids = evaluable.ids();
-        let is_of_it = |taken: &TakenApart| taken.ids.as_deref() == ids;
+        let is_of_it = |taken: &Decomposition| taken.ids.as_deref() == ids;
         if !self.maintained.as_ref().is_some_and(is_of_it) {
             self.kept = None;
-            self.maintained = Some(TakenApart {
+            self.maintained = Some(Decomposition {
                 ids: ids.map(<[TermId]>::to_vec),
                 outcome: evaluable.maintained(view),
             });

@@ -1,7 +1,7 @@
 //! The outcome of a cohort's firing: the answers of all cells, kept in one piece where they were
 //! evaluated together.
 
-use crate::metrics::Took;
+use crate::metrics::FiringTimes;
 use crate::subscriptions::FiringId;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct CohortResult {
     pub(crate) firing: Firing,
     pub(crate) outcome: Outcome,
-    pub(crate) took: Took,
+    pub(crate) took: FiringTimes,
 }
 
 /// The answers of all cells for one firing.

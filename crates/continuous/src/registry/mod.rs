@@ -182,7 +182,7 @@ impl Host for Registry {
                 cohort.answered_before(slot, FiringId::at(close.0));
             }
             QueryChange::Passed { last, count, .. } => cohort.passed(last, count),
-            QueryChange::Delivered { key, sn } => cohort.note_gone(FiringId::of(&key, sn)),
+            QueryChange::Delivered { key, sn } => cohort.record_evicted(FiringId::of(&key, sn)),
             QueryChange::Left { slot } => cohort.left(slot),
             QueryChange::Ended => cohort.dropped(),
             // There are no other changes yet.

@@ -5,14 +5,14 @@ use super::options::SubscribeOptions;
 
 /// The firings of a query that are no longer kept.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Gone {
+pub(crate) struct Evicted {
     /// The newest firing that amended nothing.
     unamended: Option<FiringId>,
     /// The newest firing that amended a close and came after `unamended`.
     amended: Option<FiringId>,
 }
 
-impl Gone {
+impl Evicted {
     /// Notes one more firing that is no longer kept; firings leave in their order.
     pub(crate) fn note(&mut self, id: FiringId) {
         match id.revision {
@@ -25,7 +25,7 @@ impl Gone {
     }
 
     /// Adds firings that are no longer kept either, and come after all earlier ones.
-    pub(crate) fn add(&mut self, later: Gone) {
+    pub(crate) fn add(&mut self, later: Evicted) {
         for id in [later.unamended, later.amended].into_iter().flatten() {
             self.note(id);
         }
@@ -36,19 +36,19 @@ impl Gone {
     }
 
     /// Returns those of the firings that were for closes after this one.
-    pub(crate) fn after(self, close_ms: i64) -> Gone {
+    pub(crate) fn after(self, close_ms: i64) -> Evicted {
         let is_after = |id: &FiringId| id.close_ms > close_ms;
-        Gone {
+        Evicted {
             unamended: self.unamended.filter(is_after),
             amended: self.amended.filter(is_after),
         }
     }
 
     /// Returns the same, or the firing answered before if nothing is gone.
-    pub(crate) fn or(self, before: Option<FiringId>) -> Gone {
+    pub(crate) fn or(self, before: Option<FiringId>) -> Evicted {
         match self.newest() {
             Some(_) => self,
-            None => Gone {
+            None => Evicted {
                 unamended: before,
                 amended: None,
             },

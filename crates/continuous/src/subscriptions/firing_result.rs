@@ -1,7 +1,7 @@
 //! One firing with its answer, as a subscriber receives it.
 
 use super::firing_id::FiringId;
-use crate::metrics::Took;
+use crate::metrics::FiringTimes;
 use somersault_model::{QueryUid, Sn};
 use somersault_results::Answer;
 use somersault_stream::Firing;
@@ -41,7 +41,7 @@ impl FiringResult {
     /// name.
     pub(crate) fn new(
         firing: &Firing,
-        took: Took,
+        took: FiringTimes,
         (uid, name): (QueryUid, &str),
         answer: Result<Answer, String>,
     ) -> FiringResult {

@@ -2,7 +2,7 @@
 //! it lost; nothing is skipped silently.
 
 use super::backlog::Backlog;
-use super::evicted::Gone;
+use super::evicted::Evicted;
 use super::firing_id::FiringId;
 use super::firing_result::FiringResult;
 use super::options::{SubscribeOptions, WhenSlow};
@@ -60,7 +60,7 @@ struct Queue {
 impl Mailbox {
     /// Returns the mailbox of a subscriber that can no longer receive the firings in `gone`; it is
     /// told if it misses one.
-    pub(crate) fn new(options: &SubscribeOptions, capacity: usize, gone: Gone) -> Mailbox {
+    pub(crate) fn new(options: &SubscribeOptions, capacity: usize, gone: Evicted) -> Mailbox {
         let seen_ms = options.after.map(|after| after.close_ms);
         let waiting = Queue {
             passed: (gone.last_close_ms()).is_some_and(|gone| Some(gone) >= seen_ms),

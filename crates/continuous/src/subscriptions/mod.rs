@@ -12,7 +12,7 @@ mod options;
 mod subscription;
 
 pub use backlog::Backlog;
-pub(crate) use evicted::Gone;
+pub(crate) use evicted::Evicted;
 pub use firing_id::{FiringId, ParseFiringIdError};
 pub use firing_result::FiringResult;
 pub(crate) use mailbox::Mailbox;

@@ -18,11 +18,11 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// The most queries that are logged in one record.
-const TOGETHER: usize = 4096;
+const QUERIES_PER_RECORD: usize = 4096;
 /// The most shapes that a text is compared with before it is parsed as a new one.
 const SHAPES: usize = 16;
 /// The most inputs that are submitted but not awaited.
-const HANDED_IN: usize = 256;
+const MOST_SUBMITTED: usize = 256;
 
 /// A query to be registered.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub enum Replacement {
 }
 
 /// Texts of one shape, with those to be registered next.
-struct Known {
+struct KnownShape {
     shape: Arc<Shape>,
     declaration: QueryDeclaration,
     /// The position of each text, its name and its words.
@@ -68,7 +68,7 @@ struct Known {
 }
 
 /// Queries whose input has been submitted.
-struct HandedIn {
+struct SubmittedInput {
     /// The position of each query.
     places: Vec<usize>,
     done: PendingInput,
@@ -78,11 +78,11 @@ struct HandedIn {
 struct Batch<'e> {
     engine: &'e Engine,
     /// The known shapes, that of the last text first.
-    known: Vec<Known>,
+    known: Vec<KnownShape>,
     /// The names that wait to be registered.
     names: HashSet<String>,
     /// The submitted inputs, in order.
-    handed_in: VecDeque<HandedIn>,
+    submitted: VecDeque<SubmittedInput>,
     outcomes: Vec<Result<Registered, EngineError>>,
 }
 
@@ -123,7 +123,7 @@ impl Engine {
             engine: self,
             known: Vec::new(),
             names: HashSet::new(),
-            handed_in: VecDeque::new(),
+            submitted: VecDeque::new(),
             outcomes: Vec::new(),
         };
         for query in queries {
@@ -184,7 +184,7 @@ impl Batch<'_> {
         }
         let waiting = &mut self.known[0].waiting;
         waiting.push((at, (name, words)));
-        if waiting.len() >= TOGETHER {
+        if waiting.len() >= QUERIES_PER_RECORD {
             self.register(0)?;
         }
         Ok(())
@@ -214,23 +214,23 @@ impl Batch<'_> {
     }
 
     fn hand_in(&mut self, places: Vec<usize>, input: Input) -> Result<(), EngineError> {
-        while self.handed_in.len() >= HANDED_IN {
+        while self.submitted.len() >= MOST_SUBMITTED {
             self.wait_for_oldest()?;
         }
         let done = self.engine.inner.driver.hand_in(input)?;
-        self.handed_in.push_back(HandedIn { places, done });
+        self.submitted.push_back(SubmittedInput { places, done });
         Ok(())
     }
 
     fn wait_for_all(&mut self) -> Result<(), EngineError> {
-        while !self.handed_in.is_empty() {
+        while !self.submitted.is_empty() {
             self.wait_for_oldest()?;
         }
         Ok(())
     }
 
     fn wait_for_oldest(&mut self) -> Result<(), EngineError> {
-        let Some(HandedIn { places, done }) = self.handed_in.pop_front() else {
+        let Some(SubmittedInput { places, done }) = self.submitted.pop_front() else {
             return Ok(());
         };
         match done.wait() {
@@ -262,9 +262,9 @@ impl Batch<'_> {
 
     /// Returns how many of these new queries may be registered after the submitted ones.
     fn room_for(&mut self, new: usize) -> Result<usize, EngineError> {
-        let handed_in = self.handed_in.iter().map(|it| it.places.len());
+        let submitted = self.submitted.iter().map(|it| it.places.len());
         // Some of them may be registered already.
-        let most = handed_in.sum::<usize>() + new;
+        let most = submitted.sum::<usize>() + new;
         if self.engine.room_for_queries() >= most {
             return Ok(new);
         }
@@ -279,7 +279,7 @@ impl Batch<'_> {
             self.register(last)?;
             self.known.pop();
         }
-        self.known.push(Known {
+        self.known.push(KnownShape {
             shape: Arc::new(shape),
             declaration: QueryDeclaration::from(query),
             waiting: Vec::new(),
@@ -346,7 +346,7 @@ mod tests {
             engine: &engine,
             known: Vec::new(),
             names: HashSet::new(),
-            handed_in: VecDeque::new(),
+            submitted: VecDeque::new(),
             outcomes: Vec::new(),
         };
         for (at, town) in ["New York", "San Juan", "Ulm"].into_iter().enumerate() {

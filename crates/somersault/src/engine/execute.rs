@@ -108,7 +108,7 @@ impl DeferredQuery {
 
 impl Drop for DeferredQuery {
     fn drop(&mut self) {
-        self.engine.inner.places.give();
+        self.engine.inner.permits.release();
     }
 }
 
@@ -166,7 +166,7 @@ impl Engine {
         options: &QueryOptions,
     ) -> Result<DeferredQuery, EngineError> {
         let limit = self.inner.config.limits.concurrent_queries;
-        if !self.inner.places.take() {
+        if !self.inner.permits.acquire() {
             return Err(EngineError::Limit {
                 which: LimitKind::ConcurrentQueries,
                 message: format!(
