@@ -88,6 +88,17 @@ impl Answer {
 
 impl Answer {
     /// Returns its shape.
+    ///
+    /// ```
+    /// use somersault::{AnswerKind, Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let found = engine.query("ASK { ?s ?p ?o }").run()?;
+    /// assert_eq!(found.answer.kind(), AnswerKind::Boolean);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn kind(&self) -> AnswerKind {
         match *self.inner {
             Inner::Solutions(_) => AnswerKind::Solutions,
@@ -99,6 +110,17 @@ impl Answer {
 
     /// Returns the names of the columns, without `?`: none for ASK, `subject`, `predicate` and
     /// `object` for a graph, and `graph` as well for a dataset.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let found = engine.query("SELECT ?s ?o { ?s ?p ?o }").run()?;
+    /// assert_eq!(found.answer.variables(), ["s", "o"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn variables(&self) -> &[String] {
         match &*self.inner {
             Inner::Solutions(solutions) => solutions.variables(),
@@ -124,6 +146,17 @@ impl Answer {
     }
 
     /// Returns the truth value of ASK.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let found = engine.query("ASK { ?s ?p ?o }").run()?;
+    /// assert_eq!(found.answer.boolean(), Some(true));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn boolean(&self) -> Option<bool> {
         match *self.inner {
             Inner::Boolean(yes) => Some(yes),
@@ -133,6 +166,19 @@ impl Answer {
 
     /// Returns the rows of SELECT, decoded one at a time, with as many cells as there are
     /// variables.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let found = engine.query("SELECT ?s ?o { ?s ?p ?o }").run()?;
+    /// for row in found.answer.rows() {
+    ///     assert!(row.iter().all(Option::is_some));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rows(&self) -> Rows<'_> {
         Rows {
             answer: self,
@@ -141,6 +187,17 @@ impl Answer {
     }
 
     /// Returns the triples of CONSTRUCT or DESCRIBE.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let found = engine.query("CONSTRUCT WHERE { ?s ?p ?o }").run()?;
+    /// assert_eq!(found.answer.triples().count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn triples(&self) -> Triples<'_> {
         let triples: &[Triple] = match &*self.inner {
             Inner::Graph(triples) => triples,
@@ -167,6 +224,26 @@ impl Answer {
 
     /// Returns a writer of solutions or the boolean in a SPARQL result format, a piece at a time.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, QueryResultsFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// let mut writer = found.answer.results_writer(QueryResultsFormat::Csv)?;
+    /// let (mut piece, mut text) = (Vec::new(), Vec::new());
+    /// loop {
+    ///     let more = writer.next_piece(&mut piece, 1024)?;
+    ///     text.append(&mut piece);
+    ///     if !more {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(text, b"o\r\n1\r\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`AnswerError::CannotHold`] if this is a graph, or if the format cannot hold the name of a
     /// column.
@@ -184,6 +261,19 @@ impl Answer {
 
     /// Writes solutions or the boolean in a SPARQL result format.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, QueryResultsFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// let mut text = Vec::new();
+    /// found.answer.write_results(QueryResultsFormat::Csv, &mut text)?;
+    /// assert_eq!(text, b"o\r\n1\r\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`AnswerError::CannotHold`] if this is a graph or holds what the format cannot,
     /// [`AnswerError::Io`] if `writer` fails.
@@ -196,6 +286,19 @@ impl Answer {
     }
 
     /// Writes a graph or dataset in an RDF syntax.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, RdfFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let found = engine.query("CONSTRUCT WHERE { ?s ?p ?o }").run()?;
+    /// let mut text = Vec::new();
+    /// found.answer.write_graph(RdfFormat::NTriples, &mut text)?;
+    /// assert!(text.starts_with(b"<urn:a> <urn:p> "));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Answer::graph_writer`], and [`AnswerError::Io`] if `writer` fails.
