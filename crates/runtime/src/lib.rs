@@ -5,7 +5,7 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, random, fabric, error, resolver, host, delivery, sequencer, driver.
+//! Rooms, lowest first: clock, fabric, error, resolver, host, delivery, sequencer, driver.
 
 mod clock;
 mod delivery;
@@ -13,7 +13,6 @@ mod driver;
 mod error;
 mod fabric;
 mod host;
-mod random;
 mod resolver;
 mod sequencer;
 
@@ -25,6 +24,5 @@ pub use fabric::{
     SimFabric, SliceKind, SliceWork, TimelyFabric, window_version,
 };
 pub use host::{DerivedOutput, DueSnapshot, Fired, FiringAcks, FiringJob, Host};
-pub use random::SeededRandom;
 pub use resolver::{gather_blocks, intern_quad, intern_quad_with};
 pub use sequencer::{Change, DriverConfig, InputReceipt, Outcome, UpdateJob, UpdateResult};

@@ -8,8 +8,9 @@
 
 use parking_lot::Mutex;
 use somersault_log::Log;
+use somersault_model::SeededRandom;
 use somersault_pool::QueryPool;
-use somersault_runtime::{Driver, Process, SeededRandom};
+use somersault_runtime::{Driver, Process};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 

@@ -39,7 +39,7 @@ const VARIABLES: [&str; 4] = ["?a", "?b", "?c", "?d"];
 
 impl QueryDraw {
     pub(super) fn new(seed: u64) -> QueryDraw {
-        QueryDraw(child::Draw(seed))
+        QueryDraw(child::Draw::new(seed))
     }
 
     fn one(&mut self, of: &[&str]) -> String {

@@ -9,6 +9,7 @@ use crate::error::ConformanceError;
 use oxrdfio::{RdfFormat, RdfParser};
 use serde::{Deserialize, Serialize};
 use somersault::StreamStatement;
+use somersault_model::SeededRandom;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -188,7 +189,7 @@ impl ChildHost {
         options: HostOptions,
         requests: usize,
     ) -> Result<Self, ConformanceError> {
-        let mut draw = Draw(plan.seed);
+        let mut draw = Draw::new(plan.seed);
         let mut points = BTreeSet::new();
         while points.len() < plan.points.min(requests) {
             points.insert(draw.below(requests));
@@ -466,21 +467,18 @@ impl Host for ChildHost {
     }
 }
 
-/// SplitMix64: enough to draw kill points, and the same everywhere.
+/// Draws kill points, the same everywhere.
 #[derive(Debug, Clone)]
-pub struct Draw(pub u64);
+pub struct Draw(SeededRandom);
 
 impl Draw {
-    fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Draw {
+        Draw(SeededRandom::new(seed))
     }
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.number() % bound.max(1) as u64).unwrap_or(0)
+        usize::try_from(self.0.below(bound.max(1) as u64)).unwrap_or(0)
     }
 }

@@ -8,6 +8,7 @@
 
 use super::{Access, Disk, DiskFile, DiskLock};
 use parking_lot::{Mutex, MutexGuard};
+use somersault_model::SeededRandom;
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
 use std::ops::Range;
@@ -249,7 +250,7 @@ impl Machine {
 
     /// Makes `names` and every file's `bytes` one of the images that a crash can leave.
     fn tear(&mut self, seed: u64) {
-        let mut random = seed;
+        let mut random = SeededRandom::new(seed);
         let changed: Vec<String> = self
             .names
             .keys()
@@ -325,13 +326,9 @@ impl Machine {
     }
 }
 
-/// The next of a SplitMix64 sequence, below `bound`.
-fn draw(state: &mut u64, bound: usize) -> usize {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) % bound as u64) as usize
+/// The next number of a sequence, below `bound`.
+fn draw(random: &mut SeededRandom, bound: usize) -> usize {
+    random.below(bound as u64) as usize
 }
 
 fn gone() -> io::Error {

@@ -3,8 +3,7 @@
 //! same order. Tests use it to show that answers depend on no interleaving of shards (CL-1).
 
 use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
-use crate::random::SeededRandom;
-use somersault_model::{ShardId, Sn};
+use somersault_model::{SeededRandom, ShardId, Sn};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

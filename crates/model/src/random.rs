@@ -1,4 +1,5 @@
-//! The one source of chance of the simulators.
+//! The one source of chance of simulators and drawn inputs: a seed means the same on every machine.
+//! The sequence never changes, because seeds are cited in reports.
 
 /// A small seeded generator (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 /// 2014).
