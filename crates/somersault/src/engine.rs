@@ -6,7 +6,6 @@ mod data;
 mod execute;
 mod graphs;
 mod lanes;
-mod listing;
 mod load;
 mod observe;
 mod options;
@@ -16,13 +15,12 @@ mod query;
 mod registered;
 mod request;
 mod streams;
-mod subscribing;
 
 pub use batch::{NewQuery, Registered, Replacement};
 pub use execute::DeferredQuery;
-pub use listing::QueryPage;
 pub use options::{CancelToken, QueryOptions, UpdateOptions};
 pub use prepared::PreparedQuery;
+pub use registered::QueryPage;
 pub use request::{FastPath, QueryRequest, UpdateRequest};
 
 use crate::config::{Clock, EngineConfig, FabricKind};

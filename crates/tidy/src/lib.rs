@@ -12,6 +12,6 @@ mod tree;
 
 pub use names::repeated_type_names;
 pub use references::{Documents, dangling_references};
-pub use rooms::{Rooms, room_breaches};
+pub use rooms::{Rooms, room_breaches, room_table_breaches};
 pub use shape::{long_functions, missing_headers, wide_comments};
 pub use tree::{Source, SourceCrate, workspace};

@@ -53,6 +53,53 @@ pub fn room_breaches(of: &SourceCrate) -> Vec<String> {
     }
 }
 
+/// Rows of ARCHITECTURE.md's table of rooms that are not what the crates declare, as sentences. A
+/// crate that declares rooms and has no row is one too.
+pub fn room_table_breaches(page: &str, crates: &[SourceCrate]) -> Vec<String> {
+    let rows: BTreeMap<&str, Rooms> = page.lines().filter_map(table_row).collect();
+    let mut found = Vec::new();
+    for of in crates {
+        let Some(declared) = Rooms::declared(of) else {
+            continue;
+        };
+        let row = rows.get(of.name.as_str());
+        if row != Some(&declared) {
+            found.push(format!(
+                "ARCHITECTURE.md: the row of `{}` lists the rooms {}; its sources declare {}",
+                of.name,
+                row.map_or_else(|| "of no row".to_owned(), |row| row.0.join(", ")),
+                declared.0.join(", ")
+            ));
+        }
+    }
+    found
+}
+
+/// A row ``| `crate` | room, room (a remark), … |`` of the table.
+fn table_row(line: &str) -> Option<(&str, Rooms)> {
+    let mut cells = line.strip_prefix("| `")?.split(" | ");
+    let name = cells.next()?.strip_suffix('`')?;
+    let mut depth = 0;
+    let list = cells.next()?.trim_end_matches(" |").chars();
+    let without_remarks: String = list
+        .filter(|letter| match letter {
+            '(' => {
+                depth += 1;
+                false
+            }
+            ')' => {
+                depth -= 1;
+                false
+            }
+            _ => depth == 0,
+        })
+        .collect();
+    let rooms = without_remarks
+        .split(',')
+        .map(|room| room.trim().to_owned());
+    Some((name, Rooms(rooms.collect())))
+}
+
 /// Imports from one room to another, with one place of each.
 type Arrows<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
 
@@ -261,6 +308,20 @@ mod tests {
         let planted = SourceCrate::planted("store", &[("lib.rs", LIB)]);
         let rooms = Rooms(vec!["low".to_owned(), "high".to_owned()]);
         assert_eq!(Rooms::declared(&planted), Some(rooms));
+    }
+
+    #[test]
+    fn a_row_that_has_drifted_or_is_missing_is_reported() {
+        let planted = [SourceCrate::planted("store", &[("lib.rs", LIB)])];
+        let right = "| crate | rooms |\n| `store` | low (a, b), high (c) |\n";
+        assert!(room_table_breaches(right, &planted).is_empty());
+        for wrong in [
+            "| `store` | high, low |",
+            "| `store` | low |",
+            "| `log` | low, high |",
+        ] {
+            assert_eq!(room_table_breaches(wrong, &planted).len(), 1, "{wrong}");
+        }
     }
 
     #[test]

@@ -1,15 +1,32 @@
-//! Continuous queries: registered, replaced, paused and dropped, and the report on each.
+//! Continuous queries: registered, replaced, paused and dropped, listed, and read.
+//!
+//! Before changing anything here: the driver tells the cohorts of a record before it answers any
+//! read, so a name that is found leads to a member that they know. The member may be dropped or
+//! replaced before it is asked, though. There may be a million queries, so a list that a user
+//! waits for comes a page at a time.
 
 use super::Engine;
 use super::batch::Replacement;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{GroupInfo, QueryInfo, StreamProgress, WindowInfo};
+use somersault_continuous::{SubscribeOptions, Subscription};
 use somersault_lang::Extent;
 use somersault_log::{Replaced, Resolved};
 use somersault_model::EventTime;
 use somersault_runtime::{InputReceipt, Outcome};
 use somersault_stream::{Input, QueryDeclaration, QueryStatus, WindowDeclaration};
 use std::time::Duration;
+
+/// Some of the continuous queries.
+#[derive(Clone, Debug)]
+pub struct QueryPage {
+    /// The queries, in the order of their names.
+    pub queries: Vec<QueryInfo>,
+    /// Number of registered queries in total.
+    pub total: usize,
+    /// Whether there are more with later names.
+    pub more: bool,
+}
 
 /// # Continuous queries
 ///
@@ -246,6 +263,34 @@ impl Engine {
             .collect()
     }
 
+    /// Returns up to `most` continuous queries whose names come after this one, in the order of
+    /// their names. Queries that are registered or dropped meanwhile may be among them or not.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// let page = engine.queries_after(None, 100);
+    /// assert_eq!((page.total, page.more), (1, false));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn queries_after(&self, after: Option<&str>, most: usize) -> QueryPage {
+        let driver = &self.inner.driver;
+        let mut names = driver.query_names(after, most.saturating_add(1));
+        let more = names.len() > most;
+        names.truncate(most);
+        let found = names.iter().filter_map(|name| driver.query(name));
+        QueryPage {
+            queries: found.map(|status| self.describe(status)).collect(),
+            total: driver.query_count(),
+            more,
+        }
+    }
+
     /// Returns one continuous query.
     ///
     /// ```
@@ -265,6 +310,52 @@ impl Engine {
     /// There is no such query.
     pub fn query_info(&self, name: &str) -> Result<QueryInfo, EngineError> {
         Ok(self.describe(self.query_status(name)?))
+    }
+
+    /// Reads the firings of a query: the kept ones, then the live ones.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EventTime, SubscribeOptions, SubscriptionEvent};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// # engine.advance([("urn:s", EventTime(0))])?;
+    /// let subscription = engine.subscribe("seen", SubscribeOptions::default())?;
+    /// engine.advance([("urn:s", EventTime(1_000))])?;
+    /// if let Some(SubscriptionEvent::Firing(firing)) = subscription.recv() {
+    ///     assert_eq!(firing.close_ms, 1_000);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn subscribe(
+        &self,
+        name: &str,
+        options: SubscribeOptions,
+    ) -> Result<Subscription, EngineError> {
+        self.check_running()?;
+        let mut unknown = None;
+        loop {
+            let status = self.query_status(name)?;
+            if let Some(subscription) = self.inner.continuous.subscribe(&status, &options) {
+                return Ok(match self.inner.config.process.clone() {
+                    None => subscription,
+                    Some(process) => subscription.by_turns(move || process.take_turn()),
+                });
+            }
+            // It has been dropped or replaced since; the uid under the name says which.
+            if unknown == Some(status.uid) {
+                return Err(EngineError::Internal(format!(
+                    "the query {name} is registered, and no cohort knows it"
+                )));
+            }
+            unknown = Some(status.uid);
+        }
     }
 
     pub(super) fn query_status(&self, name: &str) -> Result<QueryStatus, EngineError> {

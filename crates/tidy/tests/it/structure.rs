@@ -73,6 +73,15 @@ fn imports_between_rooms_go_downwards() {
     holds(&found);
 }
 
+/// The tools' rooms are in their own sources alone.
+#[test]
+fn the_table_of_rooms_is_what_the_crates_declare() {
+    let (root, mut crates) = tidy::workspace().expect("the sources of the workspace are read");
+    crates.retain(|of| !["bench", "sim", "conformance", "tidy"].contains(&of.name.as_str()));
+    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page is read");
+    holds(&tidy::room_table_breaches(&page, &crates));
+}
+
 #[test]
 fn citations_lead_somewhere() {
     let (root, crates) = tidy::workspace().expect("the sources of the workspace are read");
