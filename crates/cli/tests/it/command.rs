@@ -469,12 +469,21 @@ fn a_tour_through_a_server_that_restarts() {
 /// One request to a server of this test, and its answer whole.
 pub(crate) fn http(server: &Server, request: &str) -> String {
     let address = server.url.trim_start_matches("http://");
-    let mut connection = TcpStream::connect(address).expect("the server listens");
-    write!(
-        connection,
-        "{request} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    send(
+        server,
+        &format!(
+            "{request} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        ),
     )
-    .expect("it is sent");
+}
+
+/// The answer to a request, given as its bytes.
+pub(crate) fn send(server: &Server, request: &str) -> String {
+    let address = server.url.trim_start_matches("http://");
+    let mut connection = TcpStream::connect(address).expect("the server listens");
+    connection
+        .write_all(request.as_bytes())
+        .expect("it is sent");
     let mut answer = String::new();
     connection
         .read_to_string(&mut answer)

@@ -1,11 +1,9 @@
 //! Damage that a data folder survives: files that were cut, limits of the system, and a folder that
 //! is deleted.
 
-use crate::command::{Server, fails, http, succeeds};
+use crate::command::{Server, fails, http, send, succeeds};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -122,20 +120,6 @@ fn insert(server: &Server, number: usize) -> String {
     );
     let request = format!("{head}\r\nContent-Length: {length}\r\n\r\n{text}");
     send(server, &request)
-}
-
-/// The answer to a request.
-fn send(server: &Server, request: &str) -> String {
-    let address = server.url.trim_start_matches("http://");
-    let mut connection = TcpStream::connect(address).expect("the server listens");
-    connection
-        .write_all(request.as_bytes())
-        .expect("it is sent");
-    let mut answer = String::new();
-    connection
-        .read_to_string(&mut answer)
-        .expect("it is answered");
-    answer
 }
 
 #[cfg(unix)]
