@@ -49,16 +49,6 @@ impl Query {
         printer.pattern(0, &self.pattern);
         printer.out
     }
-
-    /// An expression of this query as text.
-    #[must_use]
-    pub fn expression_text(&self, expression: &Expression) -> String {
-        Printer {
-            names: &self.variables,
-            out: String::new(),
-        }
-        .expression(expression)
-    }
 }
 
 struct Printer<'q> {

@@ -165,11 +165,6 @@ pub fn integer(value: i64) -> Option<TermId> {
         .then(|| TermId::from_payload(Tag::Integer, (value + INTEGER_BIAS) as u64))
 }
 
-/// The id of `true` or `false`, canonically spelled.
-pub const fn boolean_id(value: bool) -> TermId {
-    TermId::from_payload(Tag::Boolean, value as u64)
-}
-
 /// The value of an inline `xsd:boolean`.
 pub fn boolean(id: TermId) -> Option<bool> {
     (id.tag() == Tag::Boolean).then(|| id.payload() & 1 == 1)

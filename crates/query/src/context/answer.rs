@@ -68,13 +68,6 @@ impl Solutions {
         }
     }
 
-    /// Holds the terms of its ids in their dictionary. An answer computed over windows must do so
-    /// while the windows exist.
-    pub fn holding<'d>(mut self, dictionary: impl Into<TermSource<'d>>) -> Solutions {
-        self.held = dictionary.into().hold(self.columns.iter().flatten());
-        self
-    }
-
     /// The terms that it holds in the dictionary.
     pub fn held(&self) -> Option<&TermPin> {
         self.held.as_deref()

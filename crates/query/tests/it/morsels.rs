@@ -142,8 +142,8 @@ fn edge(s: impl Display, p: &str, o: impl Display) -> Triple {
     Triple::new(iri(&s.to_string()), iri(p), iri(&o.to_string()))
 }
 
-/// Two branches of a UNION for each of some vertices, among so many others that it is best to start
-/// from the rows so far.
+/// Two branches of a UNION for each of these vertices, and for 200 others: starting from the rows
+/// so far is then the best plan.
 fn branches(vertices: &str) -> impl Iterator<Item = Triple> {
     let ends = vertices.chars().map(String::from);
     let ends = ends.chain((0..200).map(|n| format!("other{n}")));

@@ -177,7 +177,7 @@ impl Driver {
     }
 
     /// Hands in an input, to be waited for later. The driver takes the inputs of one thread in the
-    /// order in which the thread hands them in, so many of them can become durable together.
+    /// order in which the thread hands them in, and many of them can become durable together.
     ///
     /// # Errors
     /// The driver has stopped, or the log is only read.
@@ -270,12 +270,7 @@ impl Driver {
         self.handle.shared.failure()
     }
 
-    /// Milliseconds on the clock by which pins expire.
-    pub fn uptime_ms(&self) -> i64 {
-        self.handle.shared.pin_clock.now_ms()
-    }
-
-    /// The same as [`Driver::uptime_ms`], at a time that the caller has already read.
+    /// Milliseconds on the clock by which pins expire, at a time that the caller has read.
     pub fn uptime_ms_at(&self, at: Instant) -> i64 {
         self.handle.shared.pin_clock.ms_at(at)
     }

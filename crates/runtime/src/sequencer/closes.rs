@@ -53,8 +53,8 @@ pub(super) struct CatchingUp {
 }
 
 impl Sequencer {
-    /// Begins to make the cuts that due closes ask for. While closes from before are left, only
-    /// what comes before them.
+    /// Begins to make the cuts that due closes ask for. While earlier closes wait for their cut, it
+    /// makes only the cuts that precede them.
     pub(super) fn cut_due(&mut self) -> Result<(), RuntimeError> {
         if self.behind {
             self.cut_before_closes()?;
@@ -121,15 +121,15 @@ impl Sequencer {
         }
     }
 
-    /// Cuts until nothing that can be made visible is left; while closes wait for their cut, only
-    /// what comes before them.
+    /// Cuts until everything that can be visible is. While closes wait for their cut, it makes only
+    /// the cuts that precede them.
     pub(super) fn cut_all(&mut self) -> Result<(), RuntimeError> {
         if self.behind {
             return self.cut_before_closes();
         }
         loop {
             let amends = !self.delivery.joins_amendments();
-            let plan = (self.coordinator).freshness_cut_amending(self.log_end, amends);
+            let plan = (self.coordinator).freshness_cut(self.log_end, amends);
             let Some(plan) = plan else { break };
             self.make_cut(plan)?;
         }
@@ -167,7 +167,7 @@ impl Sequencer {
     /// way, so that those that come meanwhile are joined into one amendment.
     fn next_due_cut(&self) -> Option<PlanRecord> {
         let amends = !self.delivery.joins_amendments();
-        (self.coordinator).next_due_cut_amending(self.log_end, amends)
+        (self.coordinator).next_due_cut(self.log_end, amends)
     }
 
     /// Cuts the amendments that have waited, once the firings of the one before are done.

@@ -223,18 +223,24 @@ impl<'c> Admitter<'c> {
         Ok(command(received_ms, Command::PauseQuery { name }, resolved))
     }
 
+    /// Refuses a command that takes a stream away from queries over it.
+    fn check_unread(&self, stream: &Stream) -> Result<(), Refusal> {
+        match self.queries.readers_of(stream.uid()) {
+            None => Ok(()),
+            Some(queries) => Err(Refusal::StreamInUse {
+                stream: stream.iri().to_owned(),
+                queries,
+            }),
+        }
+    }
+
     fn admit_reset_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
         stream
             .clock()
             .check_source("its time follows from its query")?;
         // A query would have fired for closes that come a second time.
-        if let Some(queries) = self.queries.readers_of(stream.uid()) {
-            return Err(Refusal::StreamInUse {
-                stream: iri,
-                queries,
-            });
-        }
+        self.check_unread(stream)?;
         let resolved = Resolved {
             sn: self.cuts.last(),
             stream: Some(self.streams().next_uid()),
@@ -246,12 +252,7 @@ impl<'c> Admitter<'c> {
     fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
         stream.clock().check_source("DROP QUERY ends both")?;
-        if let Some(queries) = self.queries.readers_of(stream.uid()) {
-            return Err(Refusal::StreamInUse {
-                stream: iri,
-                queries,
-            });
-        }
+        self.check_unread(stream)?;
         let resolved = Resolved {
             sn: self.cuts.last(),
             stream: Some(stream.uid()),

@@ -338,24 +338,16 @@ impl Coordinator {
 impl Coordinator {
     /// The cut that must come next: append it to the log, apply it, and call again, until the
     /// result is `None`. `log_end` is the position of the newest record in the log.
-    pub fn next_due_cut(&self, log_end: Position) -> Option<PlanRecord> {
-        self.next_cut().due(log_end, true)
-    }
-
-    /// The same, but `amends` = `false` leaves amendments for a later cut. Late statements that
-    /// come meanwhile join them, and they amend closes that are cut before them.
-    pub fn next_due_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
+    ///
+    /// `amends` = `false` leaves amendments for a later cut. Late statements that come meanwhile
+    /// join them, and they amend closes that are cut before them.
+    pub fn next_due_cut(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
         self.next_cut().due(log_end, amends)
     }
 
     /// The cut that makes everything closed or pending visible; a due cut comes first. `None` if
-    /// nothing has changed since the last cut.
-    pub fn freshness_cut(&self, log_end: Position) -> Option<PlanRecord> {
-        self.next_cut().fresh(log_end, true)
-    }
-
-    /// The same, but `amends` = `false` leaves amendments for a later cut.
-    pub fn freshness_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
+    /// nothing has changed since the last cut. `amends` as for [`Coordinator::next_due_cut`].
+    pub fn freshness_cut(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
         self.next_cut().fresh(log_end, amends)
     }
 

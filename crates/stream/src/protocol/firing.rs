@@ -87,7 +87,7 @@ pub struct Statements {
 /// A window over a stream, counted in its batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BatchShape {
-    /// RANGE (more than `hi − lo` where the window reaches further back than what is kept).
+    /// RANGE. It exceeds `hi − lo` where the window reaches further back than the retained batches.
     pub range: i64,
     /// The distance of the window's end before its close.
     pub until: i64,

@@ -212,7 +212,7 @@ impl Driver {
     fn cut_closes(&mut self) {
         let mut left = self.closes_in_a_row;
         let amends = !self.joins_amendments;
-        while let Some(plan) = (self.coordinator).next_due_cut_amending(self.log_end(), amends) {
+        while let Some(plan) = (self.coordinator).next_due_cut(self.log_end(), amends) {
             if plan.through.is_some() {
                 if left == 0 {
                     break;
@@ -279,7 +279,7 @@ impl Driver {
         for record in log {
             driver.record(record.clone());
         }
-        while let Some(plan) = driver.coordinator.next_due_cut(driver.log_end()) {
+        while let Some(plan) = driver.coordinator.next_due_cut(driver.log_end(), true) {
             driver.record(Record::Plan(plan));
         }
         driver.stable_at_once = true;
@@ -548,7 +548,7 @@ impl Driver {
     }
 
     pub(crate) fn freshness_cut(&mut self) -> Option<PlanRecord> {
-        let plan = self.coordinator.freshness_cut(self.log_end())?;
+        let plan = self.coordinator.freshness_cut(self.log_end(), true)?;
         self.record(Record::Plan(plan.clone()));
         self.take_derived();
         Some(plan)

@@ -368,13 +368,13 @@ proptest! {
         let world = driver.world.after_restart();
         for record in &driver.log[kept..] {
             let Record::Plan(plan) = record else { continue };
-            let again = coordinator.next_due_cut(plan.log_end);
+            let again = coordinator.next_due_cut(plan.log_end, true);
             prop_assert_eq!(again.as_ref(), Some(plan));
             coordinator.apply(record, &world, &mut decided).unwrap();
         }
         decided.retain(|output| !matches!(output, Output::Retire { .. }));
         prop_assert_eq!(&decided, &driver.decided);
-        prop_assert_eq!(coordinator.next_due_cut(Position(0)), None);
+        prop_assert_eq!(coordinator.next_due_cut(Position(0), true), None);
     }
 
     #[test]
