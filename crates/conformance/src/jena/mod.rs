@@ -38,6 +38,8 @@ pub struct JenaOptions {
 pub struct JenaReport {
     /// Values compared in the matrix.
     pub values: u64,
+    /// The seed that queries were drawn from.
+    pub seed: u64,
     /// Drawn queries compared.
     pub queries: u64,
     /// Drawn queries that neither or only one of the two answers.
@@ -87,9 +89,10 @@ impl fmt::Display for JenaReport {
         let allowed: u64 = self.allowed.values().sum();
         write!(
             f,
-            "jena: {} values and {} queries compared ({} not answered by both), {} equal, {allowed} allowed, {} not listed",
+            "jena: {} values and {} queries of seed {} compared ({} not answered by both), {} equal, {allowed} allowed, {} not listed",
             self.values,
             self.queries,
+            self.seed,
             self.unanswered,
             self.equal,
             self.unlisted.len()
@@ -101,7 +104,10 @@ impl fmt::Display for JenaReport {
 pub fn run(options: &JenaOptions) -> Result<JenaReport, ConformanceError> {
     let mut differences = Differences::of_this_crate().map_err(ConformanceError::Child)?;
     let mut oracle = Oracle::start(&options.classpath)?;
-    let mut report = JenaReport::default();
+    let mut report = JenaReport {
+        seed: options.seed,
+        ..JenaReport::default()
+    };
     compare_matrix(options, &mut oracle, &mut differences, &mut report)?;
     compare_queries(options, &mut oracle, &mut differences, &mut report)?;
     if options.only.is_empty() && options.queries > 0 {
@@ -224,7 +230,9 @@ fn compare_queries(
             Err(reason) => format!("refused: {}", reason.lines().next().unwrap_or_default()),
         };
         let (ours, jenas) = (text(&ours), text(&jenas));
-        let shown = format!("query {number}: {query} over {data}").replace('\n', " ");
+        let seed = options.seed;
+        let shown =
+            format!("query {number} of seed {seed}: {query} over {data}").replace('\n', " ");
         let case = Case {
             expression: &shown,
             a: "",
