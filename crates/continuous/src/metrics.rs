@@ -41,8 +41,8 @@ pub struct QueryMetrics {
     pub executions: u64,
     /// Answers that had rows.
     pub nonempty: u64,
-    /// Closes passed in bulk because their windows held nothing.
-    pub passed_in_bulk: u64,
+    /// Closes that were skipped because their windows held nothing.
+    pub skipped_empty: u64,
     /// Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).
     pub skipped: u64,
     /// Firings that failed.
@@ -93,7 +93,7 @@ pub(crate) struct Tally {
     pub(crate) nonempty: u64,
     pub(crate) failed: u64,
     pub(crate) rows: u64,
-    pub(crate) passed_in_bulk: u64,
+    pub(crate) skipped_empty: u64,
     pub(crate) skipped: u64,
     pub(crate) last_close_ms: Option<i64>,
     /// The error of the newest firing, if it failed.
@@ -204,7 +204,7 @@ impl Tally {
 
     /// Counts closes that were passed without a firing.
     pub(crate) fn passed(&mut self, last_ms: i64, count: u64) {
-        self.passed_in_bulk += count;
+        self.skipped_empty += count;
         self.last_close_ms = self.last_close_ms.max(Some(last_ms));
     }
 
@@ -215,7 +215,7 @@ impl Tally {
             firings: self.firings,
             executions: self.executions,
             nonempty: self.nonempty,
-            passed_in_bulk: self.passed_in_bulk,
+            skipped_empty: self.skipped_empty,
             skipped: self.skipped,
             failed: self.failed,
             rows: self.rows,

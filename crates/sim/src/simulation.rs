@@ -483,7 +483,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Checks that everything that was due was executed, passed in bulk, or skipped and counted.
+    /// Checks that everything that was due was executed, or skipped and counted.
     fn count(&self, query: &Registered) -> Result<(), String> {
         if !self.subject.keeps_all() && self.subject.crashes > 0 {
             // Firings delivered before the last restart are neither executed again nor counted.
@@ -495,7 +495,7 @@ impl Simulation {
         match firings + passed + skipped == made {
             true => Ok(()),
             false => Err(format!(
-                "{}: {firings} executed, {passed} passed in bulk and {skipped} skipped are not the {made} that were due\n{}",
+                "{}: {firings} executed, {passed} skipped as empty and {skipped} by ON OVERLOAD are not the {made} that were due\n{}",
                 query.name, query.text
             )),
         }

@@ -73,9 +73,9 @@ pub enum Plant {
     NeverCloses,
 }
 
-/// More consecutive closes than this, due at once and with nothing in their windows, may be passed
-/// in bulk.
-const BULK_RUN: usize = 64;
+/// More consecutive closes than this, due at once and with nothing in their windows, may be
+/// skipped.
+const LONGEST_EMPTY_RUN: usize = 64;
 
 /// A registered query, and the answers that it owes.
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ pub(crate) struct Query {
 enum Before {
     Nothing,
     Answer(Bag),
-    /// A firing may have been passed in bulk, or not reported.
+    /// A firing may have been skipped as empty, or not reported.
     Unsure,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Due {
     stored: Arc<Stored>,
     /// The statements that each stream had taken.
     taken: BTreeMap<usize, Arc<Vec<Statement>>>,
-    /// Whether it may be passed in bulk.
+    /// Whether it may be skipped as empty.
     pub(crate) may_be_passed: bool,
 }
 

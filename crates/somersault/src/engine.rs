@@ -5,7 +5,6 @@ mod batch;
 mod data;
 mod execute;
 mod graphs;
-mod lanes;
 mod load;
 mod observe;
 mod options;
@@ -15,6 +14,7 @@ mod query;
 mod registered;
 mod request;
 mod streams;
+mod striped_counters;
 
 pub use batch::{NewQuery, Registered, Replacement};
 pub use execute::DeferredQuery;
@@ -26,7 +26,6 @@ pub use request::{FastPath, QueryRequest, UpdateRequest};
 use crate::config::{Clock, EngineConfig, FabricKind};
 use crate::error::EngineError;
 use crate::process::SimulatedProcess;
-use lanes::{Lane, Lanes};
 use parking_lot::MutexGuard;
 use permits::Permits;
 use somersault_continuous::{Registry, Settings, Stopwatch};
@@ -45,6 +44,7 @@ use somersault_stream::StreamLimits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use striped_counters::{Stripe, StripedCounters};
 
 /// Number of one-shot queries that are kept prepared.
 const PREPARED_QUERIES: usize = 1024;
@@ -97,7 +97,7 @@ struct Counters {
     repeats: AtomicU64,
     refused: AtomicU64,
     updates: AtomicU64,
-    one_shot: Lanes,
+    one_shot: StripedCounters,
 }
 
 /// The effects of an update.
@@ -468,8 +468,8 @@ fn fabric(
 
 impl Counters {
     /// Returns the counters of this thread for one-shot queries.
-    fn lane(&self) -> MutexGuard<'_, Lane> {
-        self.one_shot.lane()
+    fn stripe(&self) -> MutexGuard<'_, Stripe> {
+        self.one_shot.stripe()
     }
 
     fn new(store: &Arc<Store>, seed: Option<u64>) -> Counters {
@@ -479,7 +479,7 @@ impl Counters {
             repeats: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             updates: AtomicU64::new(0),
-            one_shot: Lanes::new(store, seed),
+            one_shot: StripedCounters::new(store, seed),
         }
     }
 }

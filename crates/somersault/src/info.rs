@@ -110,7 +110,7 @@ pub struct QueryInfo {
     pub skipped: u64,
     /// The stream that its answers make (REGISTER STREAM).
     pub derives: Option<String>,
-    /// Closes passed in bulk after jumps in time.
+    /// Empty closes skipped after jumps in time.
     pub skipped_empty: u64,
     /// Closes that passed while it was paused.
     pub passed_while_paused: u64,

@@ -273,7 +273,7 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
         (
             "somersault_query_passed_in_bulk_total",
             "Closes skipped because their windows held nothing.",
-            |q| q.passed_in_bulk,
+            |q| q.skipped_empty,
         ),
         (
             "somersault_query_skipped_total",

@@ -196,7 +196,7 @@ fn empty_answers_come_only_when_asked_for() {
         assert_eq!(subjects(&next).len(), 0);
         assert_eq!(all.firing()["close_ms"], 3000);
     } else {
-        // A close that provably shows nothing may be passed in bulk.
+        // A close that provably shows nothing may be skipped.
         assert_eq!(next["close_ms"], 3000);
     }
 }

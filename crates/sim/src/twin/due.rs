@@ -1,7 +1,7 @@
 //! When firings become due, and what follows from them: amended ones, and the statements of derived
 //! streams.
 
-use super::{BULK_RUN, Due, Plant, Query, Stream, Twin};
+use super::{Due, LONGEST_EMPTY_RUN, Plant, Query, Stream, Twin};
 use crate::algebra::{Row, Value};
 use crate::model::{Extent, FIRST_DERIVED, QueryModel, Statement, WindowModel};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,7 +129,7 @@ impl Twin {
         }
         self.note_passed(&made);
         for (number, count) in made.range(FIRST_DERIVED..) {
-            // A close that is passed in bulk is not a firing, and derives nothing.
+            // An empty close that is skipped is not a firing, and derives nothing.
             let firings = self.not_passed(*number, *count);
             if let Some(query) = self.queries.get_mut(number) {
                 query.underived.extend(firings);
@@ -137,7 +137,7 @@ impl Twin {
         }
     }
 
-    /// Of the newest `count` closes of a query, those not passed in bulk: of each longer run in
+    /// Of the newest `count` closes of a query, those not skipped as empty: of each longer run in
     /// which the windows of all queries that fire together are empty, only the last remains.
     fn not_passed(&self, number: u8, count: usize) -> Vec<Due> {
         let query = &self.queries[&number];
@@ -156,7 +156,7 @@ impl Twin {
         let mut firings = Vec::new();
         let mut run: Vec<Due> = Vec::new();
         let end_run = |run: &mut Vec<Due>, firings: &mut Vec<Due>| {
-            let passed = if run.len() > BULK_RUN {
+            let passed = if run.len() > LONGEST_EMPTY_RUN {
                 run.len() - 1
             } else {
                 0
@@ -175,11 +175,11 @@ impl Twin {
         firings
     }
 
-    /// Takes down which of those that have just become due may be passed in bulk.
+    /// Takes down which of those that have just become due may be skipped as empty.
     fn note_passed(&mut self, made: &BTreeMap<u8, usize>) {
         // The last of a run fires in any case. Queries that fire together pass together, so that
         // the longest run counts.
-        let is_jump = made.values().any(|count| *count > BULK_RUN);
+        let is_jump = made.values().any(|count| *count > LONGEST_EMPTY_RUN);
         for (number, count) in made.iter().filter(|_| is_jump) {
             let query = &self.queries[number];
             // Statements that KEEP had already dropped when the query began are in no window.

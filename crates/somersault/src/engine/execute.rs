@@ -94,7 +94,7 @@ impl DeferredQuery {
         pool.submit(Class::OneShot, move || {
             let run = AssertUnwindSafe(|| self.engine.execute_there(&self));
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
-            self.engine.inner.counters.lane().note(&result);
+            self.engine.inner.counters.stripe().note(&result);
             // Dropped before the answer is passed on: the pool must not drop the last handle.
             drop(self);
             done(result);
@@ -148,7 +148,7 @@ impl Engine {
             });
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
             if let Some(executed) = result? {
-                self.inner.counters.lane().answered(executed.execution);
+                self.inner.counters.stripe().answered(executed.execution);
                 let dictionary = self.inner.store.dictionary_arc();
                 return Ok(FastPath::Answered(executed.into_results(dictionary)));
             }

@@ -159,7 +159,7 @@ impl PreparedQuery {
 
     /// Counts a failure.
     fn failed(&self, error: EngineError) -> EngineError {
-        self.engine.inner.counters.lane().failed();
+        self.engine.inner.counters.stripe().failed();
         error
     }
 
@@ -199,7 +199,7 @@ impl PreparedQuery {
         });
         let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
         if let Ok(Some(executed)) = &result {
-            engine.inner.counters.lane().answered(executed.execution);
+            engine.inner.counters.stripe().answered(executed.execution);
         }
         result
     }

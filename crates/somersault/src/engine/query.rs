@@ -29,7 +29,7 @@ impl Engine {
             .and_then(|()| self.cached(text, options.base.as_deref()))
             .and_then(|query| self.start_query(query, options));
         if begun.is_err() {
-            self.inner.counters.lane().failed();
+            self.inner.counters.stripe().failed();
         }
         begun
     }

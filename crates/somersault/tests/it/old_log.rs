@@ -164,7 +164,7 @@ fn write(folder: &Path) {
         second(&engine, number);
     }
     engine.resume_query("changes").unwrap();
-    // A jump in time, passed in bulk.
+    // A jump in time, whose empty closes are skipped.
     advance_sources(&engine, 200_000);
     second(&engine, 200);
     engine.pause_query("reports").unwrap();

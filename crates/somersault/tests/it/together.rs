@@ -64,7 +64,7 @@ fn heard_after(engine: &Engine, name: &str, after: Option<i64>) -> (bool, Vec<i6
 /// The part of a query's status that is the same in a cohort and alone.
 fn told(info: &QueryInfo) -> String {
     format!(
-        "{} {} firings, {} rows, last {:?}, next {:?}, held up by {:?}, {} amended, {} in bulk, {} while paused, {} {:?}, {} listen",
+        "{} {} firings, {} rows, last {:?}, next {:?}, held up by {:?}, {} amended, {} empty, {} while paused, {} {:?}, {} listen",
         info.name,
         info.firings,
         info.rows,
@@ -107,7 +107,7 @@ fn closes_that_are_passed_after_a_pause_are_not_those_of_the_paused() {
         engine.quiesce(LONG).unwrap();
         let told = ["a", "b"].map(|name| told_of(engine, name));
         assert!(told[0].contains("last Some(1000)"), "{told:?}");
-        assert!(told[1].contains("98 in bulk"), "{told:?}");
+        assert!(told[1].contains("98 empty"), "{told:?}");
         told.to_vec()
     });
 }
@@ -354,7 +354,7 @@ enum Step {
     Drop(usize),
     /// A number of seconds, one after the other.
     Seconds(i64),
-    /// So far that closes are skipped in bulk.
+    /// So far that empty closes are skipped.
     Jump,
     Restart,
 }

@@ -301,7 +301,7 @@ fn slow_subscribers_are_told_and_late_ones_get_a_gap() {
     };
     let quiet = engine.subscribe("q", quiet).unwrap();
     advance(&engine, 0);
-    // Small steps: after a jump in time, empty closes would be passed in bulk.
+    // Small steps: after a jump in time, empty closes would be skipped.
     for to_ms in (1000..=4000).step_by(1000) {
         engine
             .push(&format!("{NS}s"), push(&[(to_ms - 1, "a p b")]))

@@ -1,12 +1,12 @@
 //! The closes that wait for their cut, and the limit on those that one input may make due.
 //!
 //! Before changing anything here: only admission judges the limit, by the state and the times of
-//! the input. It counts closes that fire; closes that are passed in bulk cost nothing and are not
+//! the input. It counts closes that fire; empty closes that are skipped cost nothing and are not
 //! counted.
 
 use super::Admitter;
 use crate::closes::close_group::{CloseGroup, just_before};
-use crate::closes::close_groups::BULK_RUN;
+use crate::closes::close_groups::LONGEST_EMPTY_RUN;
 use crate::closes::schedule::WindowShape;
 use crate::protocol::input::{Input, ReadPush};
 use crate::protocol::refusal::Refusal;
@@ -275,7 +275,13 @@ impl CloseGroup {
     ) -> u64 {
         let schedule = self.schedule();
         // Of a long run of empty closes the last one fires.
-        let of_run = |closes: u64| if closes > BULK_RUN { 1 } else { closes };
+        let of_run = |closes: u64| {
+            if closes > LONGEST_EMPTY_RUN {
+                1
+            } else {
+                closes
+            }
+        };
         let mut fired = 0;
         let mut close = first;
         while close <= ready && fired <= most {

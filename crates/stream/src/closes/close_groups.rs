@@ -6,13 +6,13 @@
 //! there, the group moves on to another laggard, or is due. So a record costs what it makes due,
 //! however many queries are registered.
 //!
-//! **Passing in bulk (WI-2).** Every close that is due fires, empty or not. The exception is a jump
-//! in time: where more than [`BULK_RUN`] consecutive closes are due at once and the windows of none
-//! of them hold a statement, they are passed without a firing and counted, all but the last of the
-//! run, which fires as usual. So the newest due close always fires, and a subscriber never keeps an
-//! answer that is no longer true. A query that also reads the stored graph alone might have had
-//! rows at the closes that are passed; that is the profile's choice (language.md), and
-//! `QueryDeclaration::explain` says it.
+//! **Skipping empty closes (WI-2).** Every close that is due fires, empty or not. The exception is
+//! a jump in time: where more than [`LONGEST_EMPTY_RUN`] consecutive closes are due at once and the
+//! windows of none of them hold a statement, they are skipped without a firing and counted, all but
+//! the last of the run, which fires as usual. So the newest due close always fires, and a
+//! subscriber never keeps an answer that is no longer true. A query that also reads the stored
+//! graph alone might have had rows at the closes that are skipped; that is the profile's choice
+//! (language.md), and `QueryDeclaration::explain` says it.
 
 use super::close_group::{CloseGroup, GroupKey, QueueState, just_before};
 use super::schedule::WindowShape;
@@ -22,7 +22,7 @@ use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest run of empty closes, due at once, that all fire.
-pub(crate) const BULK_RUN: u64 = 64;
+pub(crate) const LONGEST_EMPTY_RUN: u64 = 64;
 
 /// The identity of a group; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,7 +103,7 @@ impl CloseGroups {
         groups.flat_map(|group| group.members_at(close)).collect()
     }
 
-    /// The number of closes that wait for their cut, including those that will be passed in bulk.
+    /// The number of closes that wait for their cut, including empty ones that will be skipped.
     pub(crate) fn closes_due(&self, streams: &Streams) -> u64 {
         let due = self.due.iter().map(|(close, id)| {
             let group = self.get(*id);
@@ -331,12 +331,12 @@ impl CloseGroups {
     ) -> Option<SkippedCloses> {
         let group = self.group_mut(id);
         let schedule = group.schedule();
-        if schedule.count(next, ready) <= BULK_RUN {
+        if schedule.count(next, ready) <= LONGEST_EMPTY_RUN {
             return None;
         }
         let content = group.first_close_with_content(streams, next, ready);
         let end = content.map_or(ready, just_before);
-        if schedule.count(next, end) <= BULK_RUN {
+        if schedule.count(next, end) <= LONGEST_EMPTY_RUN {
             return None;
         }
         let fires = schedule.last_at_or_before(end);

@@ -160,7 +160,7 @@ impl Coordinator {
         self.planner.groups.queries_due_next()
     }
 
-    /// The number of closes that wait for their cut, including those that will be passed in bulk.
+    /// The number of closes that wait for their cut, including empty ones that will be skipped.
     pub fn closes_due(&self) -> u64 {
         self.planner.groups.closes_due(self.home.streams())
     }

@@ -93,7 +93,7 @@ pub struct QueryStatus {
     /// The firings among them that late statements caused: closes that were answered before, with a
     /// higher revision.
     pub amended: u64,
-    /// Closes passed in bulk after jumps in time.
+    /// Empty closes skipped after jumps in time.
     pub skipped_empty: u64,
     /// Closes that passed while it was paused.
     pub passed_while_paused: u64,

@@ -119,7 +119,7 @@ impl QueryDeclaration {
             text,
             "a close is due when every stream is complete through it, and fires even if it gives no rows; of more than {} consecutive due closes with \
              empty windows only the last fires, even if the stored graph alone would give rows at the others",
-            crate::closes::close_groups::BULK_RUN
+            crate::closes::close_groups::LONGEST_EMPTY_RUN
         );
         text
     }

@@ -333,7 +333,7 @@ impl Queries {
         Some(cohort.delivery(at, self.delivered.get(&uid)))
     }
 
-    /// Counts closes that were passed in bulk, for each query.
+    /// Counts empty closes that were skipped, for each query.
     pub(crate) fn report_skipped(
         &mut self,
         groups: &CloseGroups,

@@ -180,7 +180,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..2usize, 0..60i64).prop_map(|(stream, by)| Step::Advance(stream, by)),
         1 => (0..2usize, 0..80i64).prop_map(|(stream, by)| Step::Late(stream, by)),
         2 => (0..40i64).prop_map(Step::Both),
-        // So far that closes are skipped in bulk.
+        // So far that empty closes are skipped.
         1 => (600..3000i64).prop_map(Step::Both),
         1 => Just(Step::Cut),
         1 => any::<bool>().prop_map(Step::Hold),

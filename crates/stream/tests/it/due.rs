@@ -66,7 +66,7 @@ fn a_jump_that_makes_too_many_closes_due_is_refused() {
 }
 
 #[test]
-fn closes_that_are_passed_in_bulk_are_not_counted() {
+fn empty_closes_that_are_skipped_are_not_counted() {
     let mut driver = limited(100);
     driver.register("narrow", windows(&[(A, 100, 10)])).unwrap();
     driver.push(A, &[(5, 1)]).unwrap();

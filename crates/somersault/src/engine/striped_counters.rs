@@ -1,6 +1,6 @@
-//! The shared state that each one-shot query writes to, split into lanes: threads that answer at
-//! the same time count in different places, and a reader adds the lanes up. Each lane also has its
-//! own reference counts for the objects that queries hold.
+//! The shared state that each one-shot query writes to, in stripes: threads that answer at the same
+//! time count in different stripes, and a reader adds them up. Each stripe also has its own
+//! reference counts for the objects that queries hold.
 
 use super::QueryResults;
 use crate::error::EngineError;
@@ -16,21 +16,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-pub(super) const LANES: usize = 8;
+pub(super) const STRIPES: usize = 8;
 
-/// The lane of the next thread.
+/// The stripe of the next thread.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static LANE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % LANES);
+    static STRIPE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES);
 }
 
 /// The counts and shared objects of one-shot queries.
-pub(super) struct Lanes {
-    lanes: Box<[Padded]>,
-    /// The dataset of a query without a dataset clause, once for each lane.
+pub(super) struct StripedCounters {
+    stripes: Box<[Padded]>,
+    /// The dataset of a query without a dataset clause, once for each stripe.
     stored: Box<[Arc<Dataset>]>,
-    /// A hold on the store for each lane.
+    /// A hold on the store for each stripe.
     stores: Box<[Arc<StoreHold>]>,
     /// The first key of this start, anywhere among 64 bits: the next start, and another engine,
     /// draw other identifiers.
@@ -39,10 +39,10 @@ pub(super) struct Lanes {
 
 // Its own cache line, and the one that is fetched along with it.
 #[repr(align(128))]
-struct Padded(Mutex<Lane>);
+struct Padded(Mutex<Stripe>);
 
 /// The counts of several threads.
-pub(super) struct Lane {
+pub(super) struct Stripe {
     /// Executions that have a key.
     numbered: u64,
     answered: u64,
@@ -50,9 +50,9 @@ pub(super) struct Lane {
     execution: Recorder,
 }
 
-impl Lane {
-    fn new() -> Lane {
-        Lane {
+impl Stripe {
+    fn new() -> Stripe {
+        Stripe {
             numbered: 0,
             answered: 0,
             failed: 0,
@@ -78,30 +78,30 @@ impl Lane {
     }
 }
 
-impl Lanes {
-    /// Lanes for all threads. With a seed, which a process without threads has, there is one lane,
-    /// and its keys follow from the seed.
-    pub(super) fn new(store: &Arc<Store>, seed: Option<u64>) -> Lanes {
-        let count = seed.map_or(LANES, |_| 1);
-        let lanes = std::iter::repeat_with(|| Padded(Mutex::new(Lane::new())));
+impl StripedCounters {
+    /// The counters of all threads. With a seed, which a process without threads has, there is one
+    /// stripe, and its keys follow from the seed.
+    pub(super) fn new(store: &Arc<Store>, seed: Option<u64>) -> StripedCounters {
+        let count = seed.map_or(STRIPES, |_| 1);
+        let stripes = std::iter::repeat_with(|| Padded(Mutex::new(Stripe::new())));
         let stored = std::iter::repeat_with(|| Arc::new(Dataset::stored()));
         let stores = std::iter::repeat_with(|| StoreHold::new(store));
-        Lanes {
-            lanes: lanes.take(count).collect(),
+        StripedCounters {
+            stripes: stripes.take(count).collect(),
             stored: stored.take(count).collect(),
             stores: stores.take(count).collect(),
-            first_key: seed.unwrap_or_else(|| RandomState::new().hash_one(LANES)),
+            first_key: seed.unwrap_or_else(|| RandomState::new().hash_one(STRIPES)),
         }
     }
 
-    /// Returns the number of this thread's lane.
+    /// Returns the number of this thread's stripe.
     fn own(&self) -> usize {
-        own() % self.lanes.len()
+        own() % self.stripes.len()
     }
 
-    /// Returns the lane of this thread.
-    pub(super) fn lane(&self) -> MutexGuard<'_, Lane> {
-        self.lanes[self.own()].0.lock()
+    /// Returns the stripe of this thread.
+    pub(super) fn stripe(&self) -> MutexGuard<'_, Stripe> {
+        self.stripes[self.own()].0.lock()
     }
 
     /// Returns the key of the random functions of one execution; no other execution gets it. UUID()
@@ -109,9 +109,9 @@ impl Lanes {
     /// reproducible.
     pub(super) fn key(&self) -> EventTime {
         let own = self.own();
-        let mut lane = self.lanes[own].0.lock();
-        lane.numbered += 1;
-        let number = lane.numbered * LANES as u64 + own as u64;
+        let mut stripe = self.stripes[own].0.lock();
+        stripe.numbered += 1;
+        let number = stripe.numbered * STRIPES as u64 + own as u64;
         EventTime(self.first_key.wrapping_add(number) as i64)
     }
 
@@ -120,28 +120,28 @@ impl Lanes {
         &self.stored[self.own()]
     }
 
-    /// Returns the hold on the store that the threads of this lane share.
+    /// Returns the hold on the store that the threads of this stripe share.
     pub(super) fn store(&self) -> &Arc<StoreHold> {
         &self.stores[self.own()]
     }
 
-    /// Returns the sum of all lanes: answered, failed, execution times.
+    /// Returns the sum of all stripes: answered, failed, execution times.
     pub(super) fn sum(&self) -> (u64, u64, Latency) {
-        let mut all = Lane::new();
-        for lane in &self.lanes {
-            let lane = lane.0.lock();
-            all.answered += lane.answered;
-            all.failed += lane.failed;
-            all.execution.add(&lane.execution);
+        let mut all = Stripe::new();
+        for stripe in &self.stripes {
+            let stripe = stripe.0.lock();
+            all.answered += stripe.answered;
+            all.failed += stripe.failed;
+            all.execution.add(&stripe.execution);
         }
         (all.answered, all.failed, all.execution.latency())
     }
 }
 
-/// Returns the number of this thread's lane.
+/// Returns the number of this thread's stripe.
 pub(super) fn own() -> usize {
-    // A thread that is ending no longer has its own lane.
-    LANE.try_with(Cell::get).unwrap_or(0)
+    // A thread that is ending no longer has its own stripe.
+    STRIPE.try_with(Cell::get).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -151,15 +151,15 @@ mod tests {
     #[test]
     fn keys_come_once() {
         let store = Store::new(1);
-        let lanes = Lanes::new(&store, None);
-        let first = lanes.key();
-        for bit in 0..u64::BITS - LANES.trailing_zeros() {
-            lanes.lane().numbered = 1 << bit;
-            assert_ne!(lanes.key(), first, "after 2^{bit} executions");
+        let counters = StripedCounters::new(&store, None);
+        let first = counters.key();
+        for bit in 0..u64::BITS - STRIPES.trailing_zeros() {
+            counters.stripe().numbered = 1 << bit;
+            assert_ne!(counters.key(), first, "after 2^{bit} executions");
         }
         assert_ne!(
-            Lanes::new(&store, None).key(),
-            Lanes::new(&store, None).key()
+            StripedCounters::new(&store, None).key(),
+            StripedCounters::new(&store, None).key()
         );
     }
 }
