@@ -7,6 +7,7 @@ pub(crate) mod engine_error;
 pub(crate) mod entities;
 pub(crate) mod error;
 pub(crate) mod gate;
+pub(crate) mod head;
 pub(crate) mod hosts;
 pub(crate) mod metrics;
 pub(crate) mod multipart;

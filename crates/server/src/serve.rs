@@ -8,6 +8,7 @@ mod router;
 use crate::config::ServerConfig;
 use crate::event_stream::threads::{EventThreads, serve_apart};
 use crate::http::connections::{Connection, Connections, exchange};
+use crate::http::head;
 use crate::http::hosts::Hosts;
 use crate::http::socket::Guarded;
 use crate::state::App;
@@ -25,10 +26,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// Bytes that a request's head may have; a longer head is answered 431.
-const HEAD_BYTES: usize = 64 * 1024;
-/// Header lines that a request's head may have.
-const HEAD_LINES: usize = 100;
 /// Time a client may take for its head on a connection beyond the limit.
 const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between checks whether a full server has room.
@@ -128,9 +125,8 @@ async fn serve_connection(
     };
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
-        .max_buf_size(HEAD_BYTES)
-        .max_headers(HEAD_LINES);
+        .header_read_timeout(head_timeout);
+    head::limit(&mut http);
     let guarded = Guarded::new(socket, app.config.stall_timeout, Arc::clone(&connection));
     let router = TowerToHyperService::new(router);
     let exchanged = Arc::clone(&connection);

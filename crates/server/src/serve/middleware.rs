@@ -4,6 +4,7 @@
 use crate::http::body;
 use crate::http::connections::Reserved;
 use crate::http::error::{self, ApiError};
+use crate::http::head;
 use crate::http::hosts::Visitor;
 use crate::routes::HEALTH;
 use crate::state::App;
@@ -37,8 +38,10 @@ pub(crate) async fn middleware(
     let route = request.extensions().get::<MatchedPath>().cloned();
     let is_refused = request.extensions().get::<Reserved>().is_some()
         && route.as_ref().is_none_or(|route| route.as_str() != HEALTH);
-    let admitted = body::check_transfer_coding(request.headers());
-    let mut response = match admitted.and_then(|()| app.hosts.check(&mut request)) {
+    let admitted = head::check(&request)
+        .and_then(|()| body::check_transfer_coding(request.headers()))
+        .and_then(|()| app.hosts.check(&mut request));
+    let mut response = match admitted {
         Err(error) => error.into_response(),
         Ok(Visitor::Preflight) => preflight(),
         Ok(Visitor::Welcome) if is_refused => full(&app).into_response(),
