@@ -57,7 +57,7 @@ pub struct Query {
     pub pattern: Pattern,
     /// The base IRI in force at the end of the prologue.
     pub base: Option<String>,
-    /// The text as given.
+    /// The text as given. Empty in an operation of an update, which has it once for all of them.
     pub text: String,
     /// The same query for `spareval`, without its dataset clause.
     /// `None` after [`Query::without_pattern`].

@@ -324,12 +324,14 @@ fn key_and_find_now(pattern: &mut al::GraphPattern) -> bool {
 }
 
 fn build_update(text: &str, tokens: &[Token], sections: &[spargebra::Update]) -> Update {
-    let written = written_variables(text, tokens);
+    let mut written = written_variables(text, tokens);
+    // ADD, COPY and MOVE are rewritten with variables that no text has.
+    written.extend(["s", "p", "o"]);
     let last_base = sections.last().and_then(|last| last.base_iri.as_ref());
     let operations = sections.iter().flat_map(|section| {
         let written = &written;
         (section.operations.iter())
-            .map(move |operation| build_operation(text, written, operation, section))
+            .map(move |operation| build_operation(written, operation, section))
     });
     Update {
         operations: operations.collect(),
@@ -339,7 +341,6 @@ fn build_update(text: &str, tokens: &[Token], sections: &[spargebra::Update]) ->
 }
 
 fn build_operation(
-    text: &str,
     written: &HashSet<&str>,
     operation: &spargebra::GraphUpdateOperation,
     section: &spargebra::Update,
@@ -353,7 +354,7 @@ fn build_operation(
             UpdateOperation::DeleteData(data.iter().map(convert_ground_quad).collect())
         }
         U::DeleteInsert { .. } => UpdateOperation::DeleteInsert(Box::new(build_delete_insert(
-            text, written, operation, section,
+            written, operation, section,
         ))),
         U::Load {
             silent,
@@ -380,7 +381,6 @@ fn build_operation(
 }
 
 fn build_delete_insert(
-    text: &str,
     written: &HashSet<&str>,
     operation: &spargebra::GraphUpdateOperation,
     update: &spargebra::Update,
@@ -394,10 +394,7 @@ fn build_delete_insert(
     else {
         unreachable!("the caller gives a DELETE/INSERT operation only")
     };
-    // ADD, COPY and MOVE are rewritten with variables that no text has.
-    let made_up = ["s", "p", "o"];
-    let written: HashSet<&str> = written.iter().copied().chain(made_up).collect();
-    let mut converter = Converter::new(&written);
+    let mut converter = Converter::new(written);
     let mut pattern = (**pattern).clone();
     let_having_read_columns(&mut pattern);
     let inner = converter.pattern(&pattern);
@@ -433,7 +430,8 @@ fn build_delete_insert(
             .base_iri
             .as_ref()
             .map(|base| base.as_str().to_owned()),
-        text: text.to_owned(),
+        // The update has it: a copy for each operation would take its square in memory.
+        text: String::new(),
         algebra: Some(Arc::new(algebra)),
         reads_now,
     };

@@ -12,9 +12,14 @@ use std::collections::HashSet;
 pub(crate) const DEEPEST: usize = 100;
 /// The greatest depth of calls of functions with optional arguments.
 const DEEPEST_OPTIONAL_CALLS: usize = 12;
-/// The greatest number of operators or groups that may follow one another at one level: each makes
-/// the algebra one deeper.
+/// The greatest number of operators, groups, paths or computed columns that may follow one another
+/// at one level: each makes the algebra one deeper.
 pub(crate) const LONGEST_CHAIN: usize = 500;
+/// The greatest depth of the algebra that chains in each other may make.
+const DEEPEST_CHAINS: usize = 1_000;
+/// The number of tokens that `spargebra` may read again, because they are arguments of calls with
+/// optional arguments. It reads a few in a microsecond.
+const MOST_REPEATED: usize = 1 << 18;
 
 /// The number of triple patterns that a text may have, without its data and templates. Planning
 /// looks at each pattern for each that it places.
@@ -73,71 +78,30 @@ fn begins_data(word: &str) -> bool {
 }
 
 fn check_nesting(source: &str, tokens: &[Token]) -> Result<(), ParseError> {
-    let mut open: Vec<Level> = vec![Level::default()];
-    let mut prefix_run = 0;
-    let mut optional_calls = 0;
-    for (index, token) in tokens.iter().enumerate() {
-        let text = token.text(source);
-        let is_punctuation = token.kind == TokenKind::Punctuation;
-        prefix_run = if is_punctuation && matches!(text, "!" | "-" | "+" | "^") {
-            prefix_run + 1
-        } else {
-            0
-        };
-        if open.len() + prefix_run > DEEPEST {
-            return Err(ParseError::semantics(
-                source,
-                token.start,
-                format!(
-                    "brackets and operators nest more than {DEEPEST} deep here; split the query, or take brackets away"
-                ),
-            ));
-        }
-        let is_outermost = open.len() == 1;
-        let level = open.last_mut().expect("the outermost level stays");
-        if is_outermost && is_punctuation && text == ";" {
-            // Operations of an update become a list, however many there are.
-            level.links = 0;
-        }
-        if !level.is_data && is_link(text, token.kind) {
-            level.links += 1;
-            if level.links > LONGEST_CHAIN {
-                return Err(ParseError::semantics(
-                    source,
-                    token.start,
-                    format!(
-                        "more than {LONGEST_CHAIN} operators or groups follow one another here; use IN or VALUES for long lists"
-                    ),
-                ));
-            }
-        }
-        if is_punctuation && matches!(text, "(" | "{" | "[" | "<<" | "{|") {
-            let is_optional_call =
-                index > 0 && has_optional_arguments(tokens[index - 1].text(source));
-            optional_calls += usize::from(is_optional_call);
-            if optional_calls > DEEPEST_OPTIONAL_CALLS {
-                return Err(ParseError::semantics(
-                    source,
-                    token.start,
-                    format!(
-                        "calls of REPLACE, REGEX, SUBSTR and GROUP_CONCAT nest more than {DEEPEST_OPTIONAL_CALLS} deep here; split them with BIND"
-                    ),
-                ));
-            }
-            let is_data = text == "{"
-                && index > 0
-                && tokens[index - 1].text(source).eq_ignore_ascii_case("DATA");
-            open.push(Level {
-                is_optional_call,
-                is_data,
-                links: 0,
-            });
-        } else if is_punctuation && matches!(text, ")" | "}" | "]" | ">>" | "|}") && open.len() > 1
-        {
-            optional_calls -= usize::from(open.pop().is_some_and(|level| level.is_optional_call));
-        }
+    let mut nesting = Nesting {
+        source,
+        open: vec![Level::default()],
+        prefix_run: 0,
+        optional_calls: 0,
+        repeated: 0,
+    };
+    let mut before = "";
+    for token in tokens {
+        nesting.take(token, before)?;
+        before = token.text(source);
     }
     Ok(())
+}
+
+/// The open brackets before a token, and what stands between them.
+struct Nesting<'s> {
+    source: &'s str,
+    /// The outermost level stays.
+    open: Vec<Level>,
+    prefix_run: usize,
+    optional_calls: usize,
+    /// Tokens that `spargebra` reads again.
+    repeated: usize,
 }
 
 #[derive(Default)]
@@ -145,22 +109,181 @@ struct Level {
     is_optional_call: bool,
     /// Data of an update becomes a list, however many groups it has.
     is_data: bool,
+    is_bind: bool,
+    /// The level is in a path, if it is not in an expression.
+    is_in_pattern: bool,
+    /// GROUP BY or HAVING of this level is read: each expression makes the algebra one deeper.
+    is_grouping: bool,
+    /// The pattern that is read has a path that is not one predicate. Such patterns are joined one
+    /// by one.
+    has_path: bool,
     links: usize,
+    /// The depth of the deepest level that was closed in this one.
+    deepest: usize,
+}
+
+impl Nesting<'_> {
+    fn take(&mut self, token: &Token, before: &str) -> Result<(), ParseError> {
+        let text = token.text(self.source);
+        let is_punctuation = token.kind == TokenKind::Punctuation;
+        self.prefix_run = match text {
+            "!" | "-" | "+" | "^" if is_punctuation => self.prefix_run + 1,
+            _ => 0,
+        };
+        if self.open.len() + self.prefix_run > DEEPEST {
+            return self.refuse(
+                token,
+                format!(
+                    "brackets and operators nest more than {DEEPEST} deep here; split the query, or take brackets away"
+                ),
+            );
+        }
+        self.repeated += (1 << self.optional_calls) - 1;
+        if self.repeated > MOST_REPEATED {
+            return self.refuse(
+                token,
+                "calls of REPLACE, REGEX, SUBSTR and GROUP_CONCAT are nested too deep too often up to here; split them with BIND".to_owned(),
+            );
+        }
+        self.count_links(token)?;
+        match (is_punctuation, text) {
+            (true, "(" | "{" | "[" | "<<" | "{|") => self.open(token, before),
+            (true, ")" | "}" | "]" | ">>" | "|}") => {
+                self.close();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn level(&mut self) -> &mut Level {
+        self.open.last_mut().expect("the outermost level stays")
+    }
+
+    fn refuse(&self, token: &Token, message: String) -> Result<(), ParseError> {
+        Err(ParseError::semantics(self.source, token.start, message))
+    }
+
+    /// Counts a token that makes the algebra of a level one deeper.
+    fn count_links(&mut self, token: &Token) -> Result<(), ParseError> {
+        let text = token.text(self.source);
+        let is_outermost = self.open.len() == 1;
+        let level = self.level();
+        let mut is_more = is_link(text, token.kind);
+        match token.kind {
+            TokenKind::Punctuation => match text {
+                // Operations of an update become a list, however many there are.
+                ";" if is_outermost => (level.links, level.deepest) = (0, 0),
+                "." | ";" => is_more |= std::mem::take(&mut level.has_path),
+                "," => is_more |= level.has_path,
+                "?" | "!" | "*" | "+" | "|" => level.has_path = true,
+                "(" => is_more |= level.is_grouping,
+                _ => {}
+            },
+            TokenKind::Word => {
+                if is_one_of(text, &["GROUP", "HAVING"]) {
+                    level.is_grouping = true;
+                } else if is_one_of(text, &["ORDER", "LIMIT", "OFFSET", "VALUES", "SELECT"]) {
+                    level.is_grouping = false;
+                } else if is_one_of(text, &["FILTER", "BIND"]) {
+                    level.has_path = false;
+                } else if text.eq_ignore_ascii_case("AS") && !level.is_bind && !is_outermost {
+                    return self.count_column(token);
+                }
+            }
+            _ => {}
+        }
+        match is_more && !level.is_data {
+            true => self.add_link(self.open.len() - 1, token),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts `(… AS ?column)` of the level around it. There the brackets of GROUP BY are counted.
+    fn count_column(&mut self, token: &Token) -> Result<(), ParseError> {
+        let around = self.open.len() - 2;
+        match self.open[around].is_grouping {
+            true => Ok(()),
+            false => self.add_link(around, token),
+        }
+    }
+
+    fn add_link(&mut self, level: usize, token: &Token) -> Result<(), ParseError> {
+        self.open[level].links += 1;
+        if self.open[level].links > LONGEST_CHAIN {
+            return self.refuse(
+                token,
+                format!(
+                    "more than {LONGEST_CHAIN} operators, groups, paths or computed columns follow one another here; use IN or VALUES for long lists, or split the query"
+                ),
+            );
+        }
+        let around: usize = self.open[..=level].iter().map(|level| level.links).sum();
+        if around + self.open[level].deepest > DEEPEST_CHAINS {
+            return self.refuse(
+                token,
+                format!(
+                    "operators, groups, paths and computed columns stand in each other more than {DEEPEST_CHAINS} deep here; split the query"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, token: &Token, before: &str) -> Result<(), ParseError> {
+        let is_optional_call = has_optional_arguments(before);
+        self.optional_calls += usize::from(is_optional_call);
+        if self.optional_calls > DEEPEST_OPTIONAL_CALLS {
+            return self.refuse(
+                token,
+                format!(
+                    "calls of REPLACE, REGEX, SUBSTR and GROUP_CONCAT nest more than {DEEPEST_OPTIONAL_CALLS} deep here; split them with BIND"
+                ),
+            );
+        }
+        let text = token.text(self.source);
+        let is_word = before.starts_with(|first: char| first.is_ascii_alphabetic());
+        let is_in_pattern = match text {
+            "(" => !is_word && self.level().is_in_pattern,
+            _ => true,
+        };
+        self.open.push(Level {
+            is_optional_call,
+            is_data: text == "{" && before.eq_ignore_ascii_case("DATA"),
+            is_bind: before.eq_ignore_ascii_case("BIND"),
+            is_in_pattern,
+            ..Level::default()
+        });
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if self.open.len() == 1 {
+            return;
+        }
+        if let Some(closed) = self.open.pop() {
+            self.optional_calls -= usize::from(closed.is_optional_call);
+            let is_path = closed.has_path && closed.is_in_pattern;
+            let level = self.level();
+            level.has_path |= is_path && level.is_in_pattern;
+            level.deepest = level.deepest.max(closed.deepest + closed.links);
+        }
+    }
+}
+
+fn is_one_of(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
 fn has_optional_arguments(word: &str) -> bool {
-    ["REPLACE", "REGEX", "SUBSTR", "GROUP_CONCAT"]
-        .iter()
-        .any(|name| name.eq_ignore_ascii_case(word))
+    is_one_of(word, &["REPLACE", "REGEX", "SUBSTR", "GROUP_CONCAT"])
 }
 
 /// Whether a token makes the algebra of its level one deeper.
 fn is_link(text: &str, kind: TokenKind) -> bool {
     match kind {
         TokenKind::Punctuation => matches!(text, "||" | "&&" | "+" | "-" | "*" | "/" | "|" | "{"),
-        TokenKind::Word => ["BIND", "FILTER", "VALUES", "OPTIONAL", "MINUS"]
-            .iter()
-            .any(|word| word.eq_ignore_ascii_case(text)),
+        TokenKind::Word => is_one_of(text, &["BIND", "FILTER", "VALUES", "OPTIONAL", "MINUS"]),
         _ => false,
     }
 }
@@ -199,6 +322,103 @@ mod tests {
         let refused = refusal(&format!("ASK {{ {variables} }}")).expect("too many variables");
         assert!(refused.contains("more than 16384 variables"), "{refused}");
         assert_eq!(refusal(&format!("ASK {{ {} }}", patterns(2_000))), None);
+    }
+
+    fn repeated(count: usize, text: &str) -> String {
+        (0..count)
+            .map(|n| text.replace('#', &n.to_string()))
+            .collect()
+    }
+
+    /// Each of these makes the algebra one deeper, and a deep algebra overflows the stack.
+    #[test]
+    fn long_chains_are_refused_wherever_they_stand() {
+        for (before, link, after) in [
+            ("SELECT ", "(1 AS ?c#) ", "{}"),
+            ("SELECT * { { SELECT ", "(1 AS ?c#) ", "{} } }"),
+            ("SELECT (1 AS ?x) {} GROUP BY ", "(?a AS ?c#) ", ""),
+            ("SELECT (1 AS ?x) {} GROUP BY ", "STR(?c) ", "LIMIT 1"),
+            ("SELECT ?x {} GROUP BY ?x HAVING ", "(COUNT(?o) > 1) ", ""),
+            ("SELECT * { ", "?x <urn:p>? ?o . ", "}"),
+            ("SELECT * { ?x ", "<urn:p>? ?o ; ", "}"),
+            ("SELECT * { ?x <urn:p>? ", "?o , ", "1 }"),
+            ("SELECT * { ", "?x !<urn:p> ?o . ", "}"),
+            ("SELECT * { ", "?x (^<urn:p>)? ?o . ", "}"),
+            ("SELECT * { [ ", "!(<urn:p>) ?o ; ", "] <urn:q> 1 }"),
+            ("SELECT * { ", "BIND(1 AS ?c#) ", "}"),
+        ] {
+            let text = |count| format!("{before}{}{after}", repeated(count, link));
+            assert_eq!(refusal(&text(LONGEST_CHAIN - 10)), None, "{link}");
+            let refused = refusal(&text(LONGEST_CHAIN + 2)).expect(link);
+            assert!(refused.contains("more than 500"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn chains_in_each_other_are_refused() {
+        let before_and_after = [
+            ("SELECT * { FILTER(", "(", "1", "+1", ")", ") }"),
+            ("SELECT * { FILTER(", "(", "?x", " && ?y || ?z", ")", ") }"),
+            ("SELECT * { ", "{ ", "{}", " UNION {?x ?y 1}", " }", " }"),
+            ("SELECT * { ", "{ ", "", "OPTIONAL {?x ?y 1} ", " }", " }"),
+            ("SELECT * { ", "{ ", "", "BIND(1 AS ?v) ", " }", " }"),
+            ("SELECT * { ?x ", "(", "<urn:p>", "/<urn:p>", ")", " ?y }"),
+            ("SELECT * { ?x ", "(", "<urn:p>", "|<urn:p>", ")", " ?y }"),
+        ];
+        for (start, open, inner, link, close, end) in before_and_after {
+            let inside = |levels: usize| {
+                let links = link.repeat(100) + close;
+                format!("{}{inner}{}", open.repeat(levels), links.repeat(levels))
+            };
+            let refused = refusal(&format!("{start}{}{end}", inside(50)));
+            assert!(refused.is_some_and(|it| it.contains("1000 deep")), "{link}");
+        }
+        // Links before the inner level count as those behind it.
+        let before = |levels: usize| {
+            let level = format!("({}", "1+".repeat(100));
+            format!(
+                "ASK {{ FILTER({}1{}) }}",
+                level.repeat(levels),
+                ")".repeat(levels)
+            )
+        };
+        assert_eq!(refusal(&before(9)), None);
+        assert!(refusal(&before(11)).is_some());
+        // Levels beside each other are not in each other.
+        let beside = format!(
+            "ASK {{ FILTER(1 IN ({})) }}",
+            format!("({}1),", "1+".repeat(100)).repeat(20) + "1"
+        );
+        assert_eq!(refusal(&beside), None);
+    }
+
+    #[test]
+    fn what_becomes_a_list_may_be_long() {
+        for (before, link, after) in [
+            ("SELECT * { ", "?x ^<urn:p> ?o . ", "}"),
+            ("SELECT * { ", "?x <urn:p> ?o , 1 ; <urn:q> 2 . ", "}"),
+            ("SELECT * {} ORDER BY ", "STR(?x) ", ""),
+            ("SELECT * { VALUES (?a) { ", "(#) ", "} }"),
+            ("SELECT * { FILTER(?x IN (", "#, ", "1)) }"),
+            ("SELECT (1 AS ?x) {} GROUP BY ", "?c# ", ""),
+        ] {
+            let text = format!("{before}{}{after}", repeated(2_000, link));
+            assert_eq!(refusal(&text), None, "{link}");
+        }
+    }
+
+    /// `spargebra` reads the arguments of each call twice.
+    #[test]
+    fn calls_that_are_read_again_and_again_are_refused() {
+        let deep = |depth: usize| {
+            let call = "REPLACE(".repeat(depth) + "?x" + &",1,2)".repeat(depth);
+            format!("FILTER({call}) ")
+        };
+        let asked = |depth, count| format!("SELECT * {{ {} }}", deep(depth).repeat(count));
+        assert_eq!(refusal(&asked(12, 1)), None);
+        assert_eq!(refusal(&asked(6, 100)), None);
+        let refused = refusal(&asked(12, 60)).expect("seconds of parsing");
+        assert!(refused.contains("too deep too often"), "{refused}");
     }
 
     #[test]
