@@ -87,6 +87,17 @@ impl Query {
         &self.variables[variable.index()]
     }
 
+    /// Whether the text names a variable, at least in a sub-select. The others are blank nodes, and
+    /// what the parser or a compiler added.
+    #[must_use]
+    pub fn is_written(&self, variable: VarId) -> bool {
+        let name = self.variables.get(variable.index());
+        name.is_some_and(|name| match name.strip_prefix('.') {
+            Some(name) => name.contains('.'),
+            None => !name.starts_with("_:"),
+        })
+    }
+
     /// The columns of the answer: of SELECT and DESCRIBE; empty for ASK and CONSTRUCT.
     #[must_use]
     pub fn projection(&self) -> &[VarId] {

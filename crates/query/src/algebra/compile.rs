@@ -30,7 +30,7 @@ pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Compiled {
     let mut compiler = Compiler {
         constants: Constants::default(),
         exists: 0,
-        names: &query.variables,
+        query,
         fresh: query.variables.len() as u32,
     };
     let root = compiler.node(pattern, GraphPosition::Default);
@@ -44,8 +44,7 @@ pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Compiled {
 struct Compiler<'q> {
     constants: Constants,
     exists: usize,
-    /// The names of the query's variables.
-    names: &'q [String],
+    query: &'q lang::Query,
     /// The number of the next variable that does not occur in the text.
     fresh: u32,
 }
@@ -110,12 +109,26 @@ impl Compiler<'_> {
                 let name = self.name(name);
                 return match name.variable() {
                     Some(variable) => self.each_graph(variable, inner),
-                    None => self.node(inner, GraphPosition::Named(name)),
+                    None => self.one_graph(name, inner),
                 };
             }
             _ => return self.operator(pattern, graph),
         };
         group_node(group)
+    }
+
+    /// Without such a graph there is no solution (SPARQL 1.1 Query, section 18.6). Most patterns
+    /// have none in an empty graph; before the others the graph is looked for.
+    fn one_graph(&mut self, name: Position, inner: &Pattern) -> Node {
+        let node = self.node(inner, GraphPosition::Named(name));
+        if needs_statements(inner) {
+            return node;
+        }
+        let graph = Group {
+            graphs: vec![name],
+            ..Group::default()
+        };
+        group_node(join(vec![group_node(graph), node]))
     }
 
     fn each_graph(&mut self, variable: VarId, inner: &Pattern) -> Node {
@@ -219,7 +232,7 @@ impl Compiler<'_> {
     ) -> Node {
         let scope = self.node(inner, GraphPosition::Default);
         let variables = scope.possible.iter().map(|v| {
-            let name = self.names.get(v.index()).cloned();
+            let name = self.query.variables.get(v.index()).cloned();
             (v, name.unwrap_or_default())
         });
         let variables: Vec<_> = variables.filter(|(_, name)| !name.is_empty()).collect();
@@ -280,7 +293,7 @@ impl Compiler<'_> {
             let aggregate = match aggregate {
                 lang::Aggregate::CountSolutions { distinct } => Aggregate::CountSolutions {
                     distinct: *distinct,
-                    scope: inner.possible.iter().collect(),
+                    scope: self.written(&inner.possible),
                 },
                 lang::Aggregate::Of {
                     function,
@@ -314,6 +327,13 @@ impl Compiler<'_> {
                 aggregates: compiled.into(),
             },
         }
+    }
+
+    /// Those of the variables that the text names. Blank nodes, and what stands between the steps
+    /// of a path, are not part of a solution.
+    fn written(&self, variables: &VarSet) -> Vec<VarId> {
+        let is_written = |v: &VarId| self.query.is_written(*v);
+        variables.iter().filter(is_written).collect()
     }
 
     fn name(&mut self, name: &NameOrVariable) -> Position {
@@ -492,6 +512,25 @@ fn reads_bound_graph(pattern: &Pattern) -> bool {
         | Pattern::Extend {
             inner, expression, ..
         } => !has_exists(expression) && reads_bound_graph(inner),
+        _ => false,
+    }
+}
+
+/// Whether a pattern has no solution in a graph without statements. False is always safe.
+fn needs_statements(pattern: &Pattern) -> bool {
+    match pattern {
+        // An empty one looks for the graph itself.
+        Pattern::Bgp(_) => true,
+        Pattern::Join(list) => list.iter().any(needs_statements),
+        Pattern::Union(list) => list.iter().all(needs_statements),
+        Pattern::LeftJoin { left, .. } | Pattern::Minus { left, .. } => needs_statements(left),
+        Pattern::Filter { inner, .. } | Pattern::Extend { inner, .. } => needs_statements(inner),
+        Pattern::Group { inner, keys, .. } => !keys.is_empty() && needs_statements(inner),
+        Pattern::Distinct(inner)
+        | Pattern::Reduced(inner)
+        | Pattern::OrderBy { inner, .. }
+        | Pattern::Project { inner, .. }
+        | Pattern::Slice { inner, .. } => needs_statements(inner),
         _ => false,
     }
 }

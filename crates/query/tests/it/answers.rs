@@ -235,6 +235,77 @@ fn unknown_functions_are_errors() {
     );
 }
 
+/// SPARQL 1.1 Query, section 18.3.1: a blank node of a pattern is not part of a solution. Neither is
+/// a vertex between the steps of a path, or a term that only a sub-select names.
+#[test]
+fn count_distinct_counts_variables_alone() {
+    let view = NaiveView::stored(&[
+        quad("a", "p", iri("b")),
+        quad("a", "p", iri("c")),
+        quad("b", "q", iri("z")),
+        quad("c", "q", iri("z")),
+    ]);
+    let count = |pattern: &str| {
+        let [count] = &rows(
+            &view,
+            &format!("SELECT (COUNT(DISTINCT *) AS ?n) {pattern}"),
+        )[..] else {
+            panic!("one row")
+        };
+        count.clone()
+    };
+    let (one, two) = ("\"1\"^^<xsd:integer>", "\"2\"^^<xsd:integer>");
+    for pattern in [
+        "{ ?s :p [] }",
+        "{ ?s :p [] } GROUP BY ?s",
+        "{ :a :p [] }",
+        "{ ?s :p _:x . _:x :q ?z }",
+        "{ ?s :p/:q ?z }",
+        "{ { ?s :p [] } UNION { ?s :p _:y } }",
+        "{ ?s :p [] { SELECT ?z { ?b :q ?z } } }",
+    ] {
+        assert_eq!(count(pattern), one, "{pattern}");
+    }
+    for pattern in ["{ ?s :p ?1 }", "{ ?s :p ?b . ?b :q _:z }"] {
+        assert_eq!(count(pattern), two, "{pattern}");
+    }
+    let inside = "SELECT ?n { { SELECT (COUNT(DISTINCT *) AS ?n) { ?s :p ?b . ?b :q [] } } }";
+    assert_eq!(rows(&view, inside), [two]);
+}
+
+/// SPARQL 1.1 Query, section 18.6, evaluation of a Graph pattern.
+#[test]
+fn a_graph_that_is_not_there_has_no_solutions() {
+    let view = NaiveView::stored(&[
+        quad("a", "p", iri("b")),
+        Quad::new(iri("a"), iri("p"), iri("b"), iri("g")),
+    ]);
+    let count = |pattern: &str| {
+        let found = rows(&view, &format!("SELECT (COUNT(*) AS ?n) {{ {pattern} }}"));
+        usize::from(!found[0].starts_with("\"0\""))
+    };
+    for pattern in [
+        "",
+        "VALUES ?v { 1 }",
+        "VALUES ?v { 1 } OPTIONAL { ?s ?p ?o }",
+        "BIND(1 AS ?v)",
+        "BIND(RAND() AS ?v)",
+        ":x :p? ?o",
+        "{ SELECT (1 AS ?v) {} }",
+        "{ SELECT (COUNT(*) AS ?v) { ?s ?p ?o } }",
+        "{ VALUES ?v { 1 } } UNION { ?s ?p ?o }",
+        "GRAPH :g { ?s ?p ?o }",
+        "FILTER NOT EXISTS { ?s :missing ?o }",
+    ] {
+        assert_eq!(count(&format!("GRAPH :h {{ {pattern} }}")), 0, "{pattern}");
+        assert_eq!(count(&format!("GRAPH :g {{ {pattern} }}")), 1, "{pattern}");
+        let beside = format!("?s :p ?o OPTIONAL {{ GRAPH :h {{ {pattern} }} }}");
+        assert_eq!(count(&beside), 1, "{beside}");
+        let beside = format!("?s :p ?o FILTER EXISTS {{ GRAPH :h {{ {pattern} }} }}");
+        assert_eq!(count(&beside), 0, "{beside}");
+    }
+}
+
 #[test]
 fn triple_terms_are_taken_apart() {
     let term = |s: &str, o: &str| oxrdf::Triple::new(iri(s), iri("p"), iri(o));

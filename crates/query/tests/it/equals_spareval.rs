@@ -456,6 +456,10 @@ proptest! {
             // A name of BIND that is in scope already: not a query.
             return Ok(());
         };
+        // Spareval counts the values of blank nodes, and the vertices between the steps of a path;
+        // `answers::count_distinct_counts_variables_alone` tests these.
+        let has_hidden = text.contains("_:x") || text.contains(">/<");
+        prop_assume!(!(has_hidden && text.contains("COUNT(DISTINCT *)")));
         let prepared = Prepared::new(parsed);
         let data = data.where_spareval_agrees(&text);
         let view = data.view();

@@ -57,7 +57,8 @@ impl Degrees {
             return None;
         }
         let counts = |aggregate: &Aggregate| match aggregate {
-            Aggregate::CountSolutions { .. } => true,
+            // A blank node at the other end is not part of a solution: it makes none distinct.
+            Aggregate::CountSolutions { distinct, scope } => !*distinct || scope.contains(&other),
             Aggregate::Of {
                 function: AggregateFunction::Count,
                 distinct,
