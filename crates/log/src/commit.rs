@@ -10,7 +10,7 @@ use crate::disk::{Disk, DiskFile, DiskLock, place};
 use crate::error::LogError;
 use crate::options::LogOptions;
 use crate::proof::Proof;
-use crate::record::{Position, Record};
+use crate::record::{CommandRecord, Position, Record};
 use crate::segment::{
     HEADER_BYTES, Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, create_segment, finish_record,
     segment_name, witness_frame,
@@ -89,7 +89,10 @@ impl Shared {
         })
     }
 
-    pub(crate) fn append<P: PushBody>(&self, record: &Record<P>) -> Result<Position, LogError> {
+    pub(crate) fn append<P: PushBody, C: AsRef<CommandRecord>>(
+        &self,
+        record: &Record<P, C>,
+    ) -> Result<Position, LogError> {
         let mut state = self.state.lock();
         while state.pending.len() > self.options.pending_bytes
             && state.failed.is_none()

@@ -8,7 +8,7 @@ use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment
 use crate::open::{self, Recovered};
 use crate::options::{CommitMode, LogOptions};
 use crate::progress::OpenProgress;
-use crate::record::{LoadSegment, Position, Record};
+use crate::record::{CommandRecord, LoadSegment, Position, Record};
 use crate::segment::{segment_name, segment_number};
 use crate::wire::PushBody;
 use parking_lot::Mutex;
@@ -133,7 +133,10 @@ impl Log {
     /// # Errors
     /// The record is then not in the log: it cannot be written (the log goes on), or the log has
     /// failed or was closed.
-    pub fn append<P: PushBody>(&self, record: &Record<P>) -> Result<Position, LogError> {
+    pub fn append<P: PushBody, C: AsRef<CommandRecord>>(
+        &self,
+        record: &Record<P, C>,
+    ) -> Result<Position, LogError> {
         if self.is_volatile() {
             self.shared.append_volatile()
         } else {

@@ -35,17 +35,17 @@ impl std::fmt::Display for Position {
 
 /// One input, in the order in which the engine took it (S1).
 ///
-/// `P` is the form that the statements of a push have in memory; a log gives back
-/// [`StreamStatement`]s. `Txn` records (streaming transactions) have a number of their own reserved
-/// in the wire format.
+/// `P` and `C` are the forms that the statements of a push and a command have in memory; a log
+/// gives back [`StreamStatement`]s and [`CommandRecord`]s. `Txn` records (streaming transactions)
+/// have a number of their own reserved in the wire format.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Record<P = Vec<StreamStatement>> {
+pub enum Record<P = Vec<StreamStatement>, C = CommandRecord> {
     /// Statements of one stream, as one source sent them.
     Push(PushRecord<P>),
     /// Streams whose time advances without statements: heartbeats, IDLE, merged sources (S4).
     Advance(AdvanceRecord),
     /// DDL and registrations, with what they resolved to (S5).
-    Command(CommandRecord),
+    Command(C),
     /// Statements loaded from a segment file of their own.
     Load(LoadRecord),
     /// The effects of an update (S15).
@@ -59,25 +59,32 @@ pub enum Record<P = Vec<StreamStatement>> {
     Derived(DerivedRecord),
 }
 
-impl<P> Record<P> {
-    /// The record with the statements of a push in another form.
-    pub fn map_statements<Q>(self, form: impl FnOnce(P) -> Q) -> Record<Q> {
-        match self {
+impl<P, C> Record<P, C> {
+    /// The record with the statements of a push, and a command, in other forms.
+    ///
+    /// # Errors
+    /// That of `command`.
+    pub fn with_forms<Q, D, E>(
+        self,
+        statements: impl FnOnce(P) -> Q,
+        command: impl FnOnce(C) -> Result<D, E>,
+    ) -> Result<Record<Q, D>, E> {
+        Ok(match self {
             Record::Push(push) => Record::Push(PushRecord {
                 stream: push.stream,
                 source: push.source,
                 seq: push.seq,
                 received_ms: push.received_ms,
-                statements: form(push.statements),
+                statements: statements(push.statements),
             }),
             Record::Advance(advance) => Record::Advance(advance),
-            Record::Command(command) => Record::Command(command),
+            Record::Command(record) => Record::Command(command(record)?),
             Record::Load(load) => Record::Load(load),
             Record::Update(update) => Record::Update(update),
             Record::Plan(plan) => Record::Plan(plan),
             Record::Delivered(delivered) => Record::Delivered(delivered),
             Record::Derived(derived) => Record::Derived(derived),
-        }
+        })
     }
 }
 
@@ -124,6 +131,12 @@ pub struct CommandRecord {
     pub command: Command,
     /// The resolution when it was first applied; recovery takes it from here (S5).
     pub resolved: Resolved,
+}
+
+impl AsRef<CommandRecord> for CommandRecord {
+    fn as_ref(&self) -> &CommandRecord {
+        self
+    }
 }
 
 /// DDL and registrations. Texts are kept as given, together with what their meaning depends on.

@@ -17,7 +17,7 @@ pub(crate) use encode::{EncodeError, Encoder};
 pub use statements::{EncodedStatements, PushBody, PushForm, StatementEncoder};
 
 use crate::error::LogError;
-use crate::record::Record;
+use crate::record::{CommandRecord, Record};
 use serde::{Deserialize, Serialize};
 
 /// Triple terms nested deeper than this are refused, so that no reader needs an unbounded stack.
@@ -38,7 +38,7 @@ const COMMAND_TAG: u32 = 2;
 const NEWEST_KIND: u32 = 10;
 const NEWEST_COMMAND: u32 = 8;
 
-impl<P: PushBody> Record<P> {
+impl<P: PushBody, C: AsRef<CommandRecord>> Record<P, C> {
     /// The record as it lies in a segment, without its frame: for tools and tests, the log itself
     /// does not need it.
     ///

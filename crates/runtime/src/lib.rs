@@ -5,7 +5,7 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, fabric, error, resolver, host, delivery, sequencer, driver.
+//! Rooms, lowest first: clock, fabric, error, resolver, host, delivery, replay, sequencer, driver.
 
 mod clock;
 mod delivery;
@@ -13,6 +13,7 @@ mod driver;
 mod error;
 mod fabric;
 mod host;
+mod replay;
 mod resolver;
 mod sequencer;
 

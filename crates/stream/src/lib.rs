@@ -6,14 +6,14 @@
 //! [`Coordinator::next_due_cut`] → log → apply → … → [`Coordinator::on_stable`] →
 //! [`Coordinator::on_fired`].
 //!
-//! Rooms, lowest first: protocol, streams, output, closes, queries, admission, coordinator.
+//! Rooms, lowest first: protocol, streams, output, closes, queries, admission, coordinator, texts.
 //!
 //! A room is a folder or a file; it imports from rooms before it in that list, never from one after
 //! it. `streams` is the home of data: sources, gates, sequence numbers, batches, BUDGET. `closes`
 //! and `queries` are the planner: times and counts, and no term (`tidy` checks it), so that a
 //! planner can stand apart from the homes of streams one day. `admission` reads all of it and
 //! decides what is logged. The coordinator owns the machines and dispatches; a handler borrows
-//! those that it needs.
+//! those that it needs. `texts` alone parses: texts are read before they reach the coordinator.
 
 mod admission;
 mod closes;
@@ -22,9 +22,11 @@ mod output;
 mod protocol;
 mod queries;
 mod streams;
+mod texts;
 
 pub use coordinator::Coordinator;
 pub use output::{JoiningMember, Output, Pause, QueryChange, QueryEvent};
+pub use protocol::command::{ParsedCommand, ParsedQuery};
 pub use protocol::declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
 pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject};
@@ -39,3 +41,4 @@ pub use protocol::status::{MemberId, NamePosition, QueryStatus, StreamProgress, 
 pub use streams::adaptor::{StreamTerms, Timing};
 pub use streams::ahead::StreamLimits;
 pub use streams::clock::StreamClock;
+pub use texts::LoggedTexts;

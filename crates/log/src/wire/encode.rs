@@ -52,9 +52,9 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// Appends the encoded record to `out`; after an error `out` may have grown.
-    pub(crate) fn encode<P: PushBody>(
+    pub(crate) fn encode<P: PushBody, C: AsRef<CommandRecord>>(
         &mut self,
-        record: &Record<P>,
+        record: &Record<P, C>,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         let wire = match record {
@@ -70,7 +70,7 @@ impl Encoder {
                     .map(|(stream, to)| (stream.as_str(), to.0))
                     .collect(),
             }),
-            Record::Command(command) => WireRecord::Command(command_record(command)),
+            Record::Command(command) => WireRecord::Command(command_record(command.as_ref())),
             Record::Load(load) => WireRecord::Load(WireLoad {
                 received_ms: load.received_ms,
                 name: &load.segment.name,

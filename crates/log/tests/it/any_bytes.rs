@@ -4,7 +4,9 @@ use crate::samples::{encoded, every_kind, kinds_added_last, kinds_since_version_
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
-use somersault_log::{LoadSegment, PushRecord, Record, SimDisk, StreamStatement};
+use somersault_log::{
+    EncodedStatements, LoadSegment, LogError, PushRecord, Record, SimDisk, StreamStatement,
+};
 use somersault_model::EventTime;
 
 fn named() -> impl Strategy<Value = NamedNode> {
@@ -69,7 +71,7 @@ proptest! {
         seq in any::<Option<u64>>(),
         received_ms in any::<i64>(),
     ) {
-        let record = Record::Push(PushRecord { stream, source, seq, received_ms, statements });
+        let record: Record = Record::Push(PushRecord { stream, source, seq, received_ms, statements });
         let bytes = record.to_bytes().unwrap();
         prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), record);
     }
@@ -78,7 +80,7 @@ proptest! {
     fn a_push_that_was_read_before_is_written_as_its_terms(
         statements in prop::collection::vec(statement(), 0..30), one_time in any::<Option<i64>>(),
     ) {
-        let push = Record::Push(PushRecord {
+        let push: Record<EncodedStatements> = Record::Push(PushRecord {
             stream: "http://example.org/s".to_owned(), source: "a".to_owned(), seq: Some(7), received_ms: -1,
             statements: encoded(&statements, one_time),
         });
@@ -87,7 +89,8 @@ proptest! {
             at: one_time.map_or(statement.at, EventTime), ..statement
         };
         let terms: Vec<_> = statements.into_iter().map(timed).collect();
-        prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), push.map_statements(|_| terms));
+        let expected = push.with_forms(|_| terms, Ok::<_, LogError>).unwrap();
+        prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), expected);
     }
 
     #[test]
@@ -135,7 +138,7 @@ fn a_repeated_term_is_written_once() {
         )
     };
     let push = |count| {
-        Record::Push(PushRecord {
+        Record::<Vec<StreamStatement>>::Push(PushRecord {
             stream: "http://example.org/stream".to_owned(),
             source: String::new(),
             seq: None,

@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The stack of the sequencer, which parses, and of the thread that evaluates updates: deeply
-/// nested patterns take recursion.
+/// The stack of the sequencer's thread, which parses the texts of a log, and of the thread that
+/// evaluates updates: deeply nested patterns take recursion.
 const DEEP_STACK: usize = 16 << 20;
 /// The stack of the housekeeping.
 const FLAT_STACK: usize = 1 << 20;
@@ -101,7 +101,7 @@ fn take_steps(sequencer: &mut Sequencer, mailbox: &mut Mailbox, clock: &dyn Cloc
     while !sequencer.has_ended() {
         // From the begin of the last step on: a clock read once a step is exact enough for timers.
         let wait = sequencer.until_next(now);
-        let event = mailbox.next(sequencer.takes_requests(), wait);
+        let event = mailbox.next(sequencer.intake(), wait);
         now = Now::read(clock);
         sequencer.step(event, now);
     }

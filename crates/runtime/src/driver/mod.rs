@@ -20,6 +20,7 @@ use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
 use crate::fabric::{Fabric, OnApplied};
 use crate::host::{FiringAcks, Host};
+use crate::replay::LogReplay;
 use crate::sequencer::{
     AckWhen, DriverConfig, Event, InputReceipt, Request, Sequencer, SequencerParts, Shared,
     SharedParts, UpdateJob, UpdateResult,
@@ -95,17 +96,23 @@ impl Driver {
         observe_log(&shared, events.clone());
         let (ready, is_ready) = bounded(1);
         let (evaluations, evaluations_inbox) = unbounded();
+        let recovered = parts.recovered.as_ref();
         let sequencer = SequencerParts {
             shared: Arc::clone(&shared),
             fabric,
             evaluations,
             events: events.clone(),
-            recovered: parts.recovered,
+            delivered: recovered.map(|recovered| recovered.delivered().collect()),
             ready,
         };
         let sequencer = Sequencer::new(sequencer, Now::read(&*shared.clock));
         let unanswered = reads_inbox.clone();
-        let mailbox = Mailbox::new(events_inbox, reads_inbox, requests_inbox);
+        let mailbox = Mailbox::new(
+            events_inbox,
+            reads_inbox,
+            requests_inbox,
+            parts.recovered.map(LogReplay::new),
+        );
         let mut handle = Handle {
             shared,
             requests,

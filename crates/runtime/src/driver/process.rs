@@ -87,7 +87,7 @@ impl CallerDriven {
             return false;
         };
         let now = Now::read(&*shared.clock);
-        let event = mailbox.ready(sequencer.takes_requests());
+        let event = mailbox.ready(sequencer.intake());
         if event.is_none() && !sequencer.until_next(now).is_zero() {
             return false;
         }

@@ -4,6 +4,7 @@
 use super::Driver;
 use super::handle::Handle;
 use super::housekeeping::CLOCK_SLACK;
+use somersault_lang::lift::Shape;
 use somersault_model::{Millis, QueryUid, Sn};
 use somersault_stream::{Coordinator, NamePosition, QueryStatus, StreamStatus};
 use std::collections::BinaryHeap;
@@ -126,11 +127,11 @@ impl Driver {
         self.handle.shared.figures.queries()
     }
 
-    /// The cohort of the registered queries that have the shape of a text, and their number.
-    pub fn group_of(&self, text: &str, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
-        let (text, namespace) = (text.to_owned(), namespace.map(str::to_owned));
+    /// The cohort of the registered queries that have this shape, and their number.
+    pub fn group_of(&self, shape: Shape, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
+        let namespace = namespace.map(str::to_owned);
         self.handle
-            .read(move |coordinator| coordinator.group_of(&text, namespace.as_deref()))
+            .read(move |coordinator| coordinator.group_of(&shape, namespace.as_deref()))
     }
 
     /// All cohorts: the uid, the name of one member, and the number of members.

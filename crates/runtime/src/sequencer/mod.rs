@@ -40,7 +40,7 @@ use firings::Derived;
 use injection::Injection;
 use recovery::Recovery;
 use requests::Reply;
-use somersault_log::{Position, Recovered};
+use somersault_log::{DeliveredRecord, Position};
 use somersault_stream::{Coordinator, Input};
 use stability::Stability;
 use std::collections::VecDeque;
@@ -114,33 +114,45 @@ enum Phase {
     Ended,
 }
 
+/// The inputs that a sequencer takes. Others have to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Intake {
+    /// None.
+    Nothing,
+    /// Records of the log that is replayed.
+    Records,
+    /// Requests of callers.
+    Requests,
+}
+
 /// A stop that was asked for: no input is taken, and what is due is finished.
 struct Stopping {
     until: Instant,
     replies: Vec<Sender<()>>,
 }
 
-/// The ports of a sequencer, and the log that it replays.
+/// The ports of a sequencer.
 pub(crate) struct SequencerParts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) fabric: Box<dyn Fabric>,
     pub(crate) evaluations: Sender<Evaluation>,
     pub(crate) events: Sender<Event>,
-    pub(crate) recovered: Option<Recovered>,
+    /// The marks of the log that is replayed; `None` if there is nothing to replay.
+    pub(crate) delivered: Option<Vec<DeliveredRecord>>,
     /// Told when the log has been replayed, or cannot be.
     pub(crate) ready: Sender<Result<(), RuntimeError>>,
 }
 
 impl Sequencer {
-    /// A sequencer that begins with the replay of its log.
+    /// A sequencer that begins with the replay of its log, if there is one.
     pub(crate) fn new(parts: SequencerParts, now: Now) -> Sequencer {
         let shared = parts.shared;
         let mut coordinator = Coordinator::new().with_limits(shared.config.limits);
-        for mark in parts.recovered.iter().flat_map(Recovered::delivered) {
-            coordinator.expect_delivered(&mark);
+        for mark in parts.delivered.iter().flatten() {
+            coordinator.expect_delivered(mark);
         }
         Sequencer {
-            phase: Phase::Recovering(Recovery::new(parts.recovered, parts.ready)),
+            phase: Phase::Recovering(Recovery::new(parts.delivered.is_some(), parts.ready)),
             coordinator,
             fabric: parts.fabric,
             evaluations: parts.evaluations,
@@ -181,10 +193,13 @@ impl Sequencer {
         self.directory.publish(&self.shared.directory);
     }
 
-    /// Whether it takes requests now. Where it does not, they have to wait; all other events are
-    /// taken in every state.
-    pub(crate) fn takes_requests(&self) -> bool {
-        self.takes_inputs() && !self.are_shards_behind()
+    /// What it takes now besides the events that are taken in every state.
+    pub(crate) fn intake(&self) -> Intake {
+        match &self.phase {
+            Phase::Recovering(recovery) if recovery.needs_records() => Intake::Records,
+            Phase::Open if self.takes_inputs() && !self.are_shards_behind() => Intake::Requests,
+            _ => Intake::Nothing,
+        }
     }
 
     /// Whether nothing more is to be done.
@@ -212,6 +227,7 @@ impl Sequencer {
         match event {
             Event::Request(request) => self.on_request(request),
             Event::Read(read) => read(&self.coordinator),
+            Event::Replayed(read) => self.on_replayed(read),
             Event::Fired(fired) => self.on_fired(fired),
             Event::Durable { position, at } => {
                 self.stability.on_durable(position, at);

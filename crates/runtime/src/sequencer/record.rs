@@ -34,13 +34,15 @@ impl Sequencer {
         };
         let (position, applied) = self.log_and_apply(&record)?;
         let outcome = match &record {
-            Record::Command(CommandRecord {
-                command: Command::ResetStream { .. },
-                ..
-            }) => Outcome::Reset {
-                dropped: applied.dropped,
+            Record::Command(command) => match command.record() {
+                CommandRecord {
+                    command: Command::ResetStream { .. },
+                    ..
+                } => Outcome::Reset {
+                    dropped: applied.dropped,
+                },
+                record => Outcome::Command(record.resolved.clone()),
             },
-            Record::Command(command) => Outcome::Command(command.resolved.clone()),
             _ => Outcome::Taken {
                 statements: applied.accepted,
                 late: applied.late,

@@ -2,16 +2,14 @@
 //! state and answers equal those of a run without the crash (RC-1). Of the firings, only those that
 //! subscribers may still ask for are executed again (S12).
 //!
-//! Each step applies as many records as shards and firings have room for.
+//! The records come as events, a portion at a time (`replay.rs`). Each step applies as many of them
+//! as shards and firings have room for.
 
 use super::{Phase, Sequencer};
 use crate::error::RuntimeError;
+use crate::replay::Portion;
 use crossbeam_channel::Sender;
-use somersault_log::{Position, Recovered};
-use somersault_stream::{PushStatements, Record};
-
-/// At most this many records are applied in one step.
-const RECORDS_IN_A_STEP: usize = 256;
+use somersault_stream::Record;
 
 /// A log that is being replayed.
 pub(super) struct Recovery {
@@ -21,8 +19,8 @@ pub(super) struct Recovery {
 }
 
 enum Stage {
-    /// Applies records.
-    Records(Box<Records>),
+    /// Applies the records that have been read.
+    Records(Portion),
     /// Makes the cuts that the crash left undone.
     Cuts,
     /// Waits until derived streams and shards have caught up.
@@ -30,28 +28,47 @@ enum Stage {
     Done,
 }
 
-/// The records of a log that are not applied yet.
-struct Records {
-    recovered: Recovered,
-    /// A record that waits until the shards have caught up.
-    waiting: Option<(Position, Record)>,
-}
-
 impl Recovery {
-    /// The replay of these records. `ready` is told when the engine can begin.
-    pub(super) fn new(
-        recovered: Option<Recovered>,
-        ready: Sender<Result<(), RuntimeError>>,
-    ) -> Recovery {
-        let stage = recovered.map_or(Stage::Done, |recovered| {
-            let waiting = None;
-            Stage::Records(Box::new(Records { recovered, waiting }))
-        });
+    /// A replay, unless there is nothing to replay. `ready` is told when the engine can begin.
+    pub(super) fn new(replays: bool, ready: Sender<Result<(), RuntimeError>>) -> Recovery {
+        let stage = match replays {
+            true => Stage::Records(Portion::default()),
+            false => Stage::Done,
+        };
         Recovery { stage, ready }
+    }
+
+    /// Whether it has applied what was read, and the log goes on.
+    pub(super) fn needs_records(&self) -> bool {
+        match &self.stage {
+            Stage::Records(portion) => portion.records.is_empty() && !portion.is_last,
+            _ => false,
+        }
+    }
+
+    /// Ends the replay: the engine cannot begin.
+    fn fail(self, error: RuntimeError) {
+        let _ = self.ready.send(Err(error));
     }
 }
 
 impl Sequencer {
+    /// Takes the next records of the log.
+    pub(super) fn on_replayed(&mut self, read: Result<Portion, RuntimeError>) {
+        let Phase::Recovering(mut recovery) = std::mem::replace(&mut self.phase, Phase::Ended)
+        else {
+            unreachable!("records are read for a replay alone");
+        };
+        match read {
+            Ok(portion) => {
+                debug_assert!(recovery.needs_records(), "no record is overwritten");
+                recovery.stage = Stage::Records(portion);
+                self.phase = Phase::Recovering(recovery);
+            }
+            Err(error) => recovery.fail(error),
+        }
+    }
+
     /// Goes on with the replay, as far as shards and firings have room. Whether more can be done at
     /// once.
     pub(super) fn recover(&mut self) -> bool {
@@ -74,7 +91,7 @@ impl Sequencer {
                 has_more
             }
             Err(error) => {
-                let _ = recovery.ready.send(Err(error));
+                recovery.fail(error);
                 false
             }
         }
@@ -82,14 +99,15 @@ impl Sequencer {
 
     fn replay(&mut self, stage: &mut Stage) -> Result<bool, RuntimeError> {
         match stage {
-            Stage::Records(records) => {
-                let has_more = self.replay_records(records)?;
-                if has_more.is_none() {
+            Stage::Records(portion) => {
+                self.replay_records(portion)?;
+                let is_applied = portion.records.is_empty() && portion.is_last;
+                if is_applied {
                     // The remaining closes are cut in slices while the engine answers.
                     self.cut_due()?;
                     *stage = Stage::Cuts;
                 }
-                Ok(has_more.unwrap_or(true))
+                Ok(is_applied)
             }
             Stage::Cuts => {
                 let has_more = self.cut_slice();
@@ -118,32 +136,19 @@ impl Sequencer {
         }
     }
 
-    /// Applies records; `None` if there are no more, else whether more can be applied at once.
-    fn replay_records(&mut self, records: &mut Records) -> Result<Option<bool>, RuntimeError> {
-        for _ in 0..RECORDS_IN_A_STEP {
-            // Shards and firings may lag as far behind as with live inputs.
-            if self.is_backlogged() {
-                return Ok(Some(false));
+    /// Applies records, until there is no more room.
+    fn replay_records(&mut self, portion: &mut Portion) -> Result<(), RuntimeError> {
+        while let Some((_, next)) = portion.records.front() {
+            // Shards and firings may lag as far behind as with live inputs. The statements of one
+            // load are held at a time, as when they were loaded.
+            let is_load = matches!(next, Record::Load(_));
+            if self.is_backlogged() || (is_load && self.stability.unstable() > 0) {
+                break;
             }
-            let next = match records.waiting.take() {
-                Some(next) => Some(next),
-                None => {
-                    let next = records.recovered.next().transpose()?;
-                    next.map(|(position, record)| {
-                        (position, record.map_statements(PushStatements::from))
-                    })
-                }
-            };
-            let Some((position, record)) = next else {
-                return Ok(None);
-            };
-            // The statements of one load are held at a time, as when they were loaded.
-            if matches!(record, Record::Load(_)) && self.stability.unstable() > 0 {
-                records.waiting = Some((position, record));
-                return Ok(Some(false));
+            if let Some((position, record)) = portion.records.pop_front() {
+                self.apply(&record, position)?;
             }
-            self.apply(&record, position)?;
         }
-        Ok(Some(true))
+        Ok(())
     }
 }

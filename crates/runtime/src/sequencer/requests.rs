@@ -2,6 +2,7 @@
 
 use crate::error::RuntimeError;
 use crate::host::Fired;
+use crate::replay::Portion;
 use crossbeam_channel::Sender;
 use somersault_log::{LoadSegment, LogError, Position, Resolved};
 use somersault_model::{QuadIds, Sn};
@@ -17,6 +18,8 @@ pub(crate) enum Event {
     Request(Request),
     /// A caller wants to read the registry.
     Read(Read),
+    /// The next records of the log that is replayed.
+    Replayed(Result<Portion, RuntimeError>),
     /// The host has answered a firing.
     Fired(Fired),
     /// All records up to this position have been durable since then.

@@ -104,7 +104,7 @@ impl Stability {
         let received_ms = match record {
             Record::Push(push) => push.received_ms,
             Record::Advance(advance) => advance.received_ms,
-            Record::Command(command) => command.received_ms,
+            Record::Command(command) => command.record().received_ms,
             Record::Load(load) => load.received_ms,
             Record::Update(update) => update.received_ms,
             Record::Derived(derived) => derived.received_ms,

@@ -14,7 +14,8 @@ use somersault_runtime::{
 };
 use somersault_store::Store;
 use somersault_stream::{
-    FiringKey, Input, Push, PushHead, PushStatement, QueryDeclaration, QueryEvent, StreamLimits,
+    FiringKey, Input, ParsedQuery, Push, PushHead, PushStatement, QueryDeclaration, QueryEvent,
+    StreamLimits,
 };
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -148,7 +149,7 @@ fn register(driver: &Driver, name: &str) {
     let registered = driver.log_input(Input::RegisterQuery {
         received_ms: 0,
         name: name.to_owned(),
-        declaration: QueryDeclaration::from(&query),
+        query: ParsedQuery::of(&text, QueryDeclaration::from(&query)),
         text,
         namespace: None,
         replaces: false,

@@ -62,7 +62,7 @@ pub enum Replacement {
 /// Texts of one shape, with those to be registered next.
 struct KnownShape {
     shape: Arc<Shape>,
-    declaration: QueryDeclaration,
+    declaration: Arc<QueryDeclaration>,
     /// The position of each text, its name and its words.
     waiting: Vec<(usize, (String, Vec<String>))>,
 }
@@ -281,7 +281,7 @@ impl Batch<'_> {
         }
         self.known.push(KnownShape {
             shape: Arc::new(shape),
-            declaration: QueryDeclaration::from(query),
+            declaration: Arc::new(QueryDeclaration::from(query)),
             waiting: Vec::new(),
         });
         Ok(self.known.len() - 1)
@@ -325,7 +325,7 @@ impl Batch<'_> {
             received_ms: engine.inner.driver.now_ms(),
             shape: Arc::clone(&known.shape),
             namespace: engine.inner.config.default_namespace.clone(),
-            declaration: known.declaration.clone(),
+            declaration: Arc::clone(&known.declaration),
             members,
         };
         self.hand_in(places, input)

@@ -5,6 +5,7 @@ use super::{Engine, FastPath, QueryOptions, UpdateOptions, UpdateSummary};
 use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_continuous::continuous_dataset;
+use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_query::{BoundQuery, Dataset, Invocation, Prepared, SnapshotView, evaluate_update};
 use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
@@ -162,7 +163,9 @@ impl Engine {
         options: &QueryOptions,
     ) -> Result<String, EngineError> {
         let namespace = self.inner.config.default_namespace.as_deref();
-        let Some(cohort) = self.inner.driver.group_of(&query.text, namespace) else {
+        let shape = Shape::of(&query.text).map(|(shape, _)| shape);
+        let cohort = shape.and_then(|shape| self.inner.driver.group_of(shape, namespace));
+        let Some(cohort) = cohort else {
             return Ok(String::new());
         };
         let execution = self.one_shot_execution(options.timeout, options.result_rows);

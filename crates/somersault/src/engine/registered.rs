@@ -14,7 +14,7 @@ use somersault_lang::Extent;
 use somersault_log::{Replaced, Resolved};
 use somersault_model::EventTime;
 use somersault_runtime::{InputReceipt, Outcome};
-use somersault_stream::{Input, QueryDeclaration, QueryStatus, WindowDeclaration};
+use somersault_stream::{Input, ParsedQuery, QueryDeclaration, QueryStatus, WindowDeclaration};
 use std::time::Duration;
 
 /// Some of the continuous queries.
@@ -134,7 +134,7 @@ impl Engine {
             name: name.clone(),
             text: text.to_owned(),
             namespace: self.inner.config.default_namespace.clone(),
-            declaration: QueryDeclaration::from(&query),
+            query: ParsedQuery::of(text, QueryDeclaration::from(&query)),
             replaces,
         };
         Ok((name, input))

@@ -12,6 +12,7 @@ mod successors;
 use crate::closes::close_groups::CloseGroups;
 use crate::closes::cuts::Cuts;
 use crate::closes::unfinished::UnfinishedFirings;
+use crate::protocol::command::ParsedCommand;
 use crate::protocol::input::{Admission, Input, Repeat};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::Record;
@@ -27,6 +28,7 @@ use somersault_lang::CreateStream;
 use somersault_lang::token::have_same_tokens;
 use somersault_log::{AdvanceRecord, Command, CommandRecord, LoadRecord, Resolved, UpdateRecord};
 use somersault_model::EventTime;
+use std::sync::Arc;
 
 /// The state that admission reads.
 pub(crate) struct Admitter<'c> {
@@ -74,16 +76,16 @@ impl<'c> Admitter<'c> {
                 name,
                 text,
                 namespace,
-                declaration,
+                query,
                 replaces,
-            } => self.admit_register(received_ms, (name, text, namespace), &declaration, replaces),
+            } => self.admit_register(received_ms, (name, text, namespace), query, replaces),
             Input::RegisterQueries {
                 received_ms,
                 shape,
                 namespace,
                 declaration,
                 members,
-            } => self.admit_members(received_ms, (&shape, namespace), &declaration, members),
+            } => self.admit_members(received_ms, (shape, namespace), declaration, members),
             Input::DropQuery { received_ms, name } => self.admit_drop_query(received_ms, name),
             Input::Derived {
                 received_ms,
@@ -206,12 +208,17 @@ impl<'c> Admitter<'c> {
             stream: Some(self.streams().next_uid()),
             ..Resolved::default()
         };
-        let command_given = Command::CreateStream {
-            iri: iri.to_owned(),
-            text: declaration.text,
-            namespace,
+        let record = CommandRecord {
+            received_ms,
+            command: Command::CreateStream {
+                iri: iri.to_owned(),
+                text: declaration.text.clone(),
+                namespace,
+            },
+            resolved,
         };
-        Ok(command(received_ms, command_given, resolved))
+        let create = ParsedCommand::create(record, Arc::new(declaration));
+        Ok(Admission::Record(Record::Command(create)))
     }
 
     fn admit_pause(&self, received_ms: i64, name: String) -> Result<Admission, Refusal> {
@@ -274,10 +281,12 @@ fn check_span(clause: &'static str, subject: String, value_ms: i64) -> Result<()
     })
 }
 
+/// The admission of a command that has no text.
 fn command(received_ms: i64, command: Command, resolved: Resolved) -> Admission {
-    Admission::Record(Record::Command(CommandRecord {
+    let record = CommandRecord {
         received_ms,
         command,
         resolved,
-    }))
+    };
+    Admission::Record(Record::Command(ParsedCommand::without_text(record)))
 }

@@ -7,6 +7,7 @@
 use super::successors::check_is_there;
 use super::{Admitter, check_span, command};
 use crate::closes::schedule::greatest_common_divisor;
+use crate::protocol::command::{ParsedCommand, ParsedQueries, ParsedQuery};
 use crate::protocol::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::protocol::input::{Admission, Repeat, Taken};
 use crate::protocol::refusal::Refusal;
@@ -19,6 +20,7 @@ use somersault_lang::{Extent, Overload};
 use somersault_log::{Command, CommandRecord, Resolved};
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Admitter<'_> {
     pub(super) fn admit_drop_query(
@@ -36,12 +38,13 @@ impl Admitter<'_> {
         &self,
         received_ms: i64,
         (name, text, namespace): (String, String, Option<String>),
-        declaration: &QueryDeclaration,
+        query: ParsedQuery,
         replaces: bool,
     ) -> Result<Admission, Refusal> {
+        let declaration = &**query.declaration();
         let old = self.known_query(&name).ok();
         if let Some(old) = &old {
-            if old.has_text(&text, namespace.as_deref()) {
+            if old.has_words(query.shape(), query.words(), namespace.as_deref()) {
                 return Ok(Admission::Repeat(Repeat::Query(old.uid)));
             }
             if !replaces {
@@ -73,20 +76,26 @@ impl Admitter<'_> {
                 namespace,
             },
         };
-        Ok(command(received_ms, command_given, resolved))
+        let record = CommandRecord {
+            received_ms,
+            command: command_given,
+            resolved,
+        };
+        let register = ParsedCommand::register(record, query);
+        Ok(Admission::Record(Record::Command(register)))
     }
 
     pub(super) fn admit_members(
         &self,
         received_ms: i64,
-        (shape, namespace): (&Shape, Option<String>),
-        declaration: &QueryDeclaration,
+        (shape, namespace): (Arc<Shape>, Option<String>),
+        declaration: Arc<QueryDeclaration>,
         members: Vec<(String, Vec<String>)>,
     ) -> Result<Admission, Refusal> {
         let Some((name, _)) = members.first() else {
             return Ok(Admission::Nothing);
         };
-        self.check_windows(name, declaration)?;
+        self.check_windows(name, &declaration)?;
         let first = self.queries.next_uid();
         let mut uid = first.0;
         let mut new: Vec<(String, Vec<String>)> = Vec::with_capacity(members.len());
@@ -95,7 +104,7 @@ impl Admitter<'_> {
         let mut outcomes = Vec::with_capacity(members.len());
         for (name, words) in members {
             let known = self.queries.find(&name).map(|known| {
-                let same = known.has_words(shape, &words, namespace.as_deref());
+                let same = known.has_words(&shape, &words, namespace.as_deref());
                 same.then_some(known.uid)
             });
             let before = taken.get(&name).map(|(at, uid)| {
@@ -117,15 +126,17 @@ impl Admitter<'_> {
             });
         }
         let record = (!new.is_empty()).then(|| {
-            Record::Command(CommandRecord {
+            let record = CommandRecord {
                 received_ms,
                 command: Command::RegisterQueries {
                     pieces: shape.pieces().to_vec(),
                     namespace,
                     members: new,
                 },
-                resolved: self.resolved_first_close(first, declaration, None),
-            })
+                resolved: self.resolved_first_close(first, &declaration, None),
+            };
+            let queries = ParsedQueries::OneShape(shape, declaration);
+            Record::Command(ParsedCommand::register_many(record, queries))
         });
         Ok(Admission::Several(record, outcomes))
     }

@@ -15,6 +15,7 @@ use crate::closes::close_groups::CloseGroups;
 use crate::closes::cuts::Cuts;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::Output;
+use crate::protocol::command::ParsedCommand;
 use crate::protocol::declaration::{Resolve, ResolveError};
 use crate::protocol::firing::FiringKey;
 use crate::protocol::input::{Admission, Applied, Input};
@@ -203,7 +204,7 @@ impl Coordinator {
                 let moved = self.home.advance(advance);
                 self.on_streams_moved(&moved, out);
             }
-            Record::Command(command) => return self.command(command, resolve, out),
+            Record::Command(command) => return Ok(self.command(command, resolve, out)),
             Record::Load(load) => self.home.load(resolve.load_segment(&load.segment)?),
             Record::Update(update) => self.home.update(update, resolve),
             Record::Plan(plan) => self.cut(plan, out),
@@ -242,21 +243,23 @@ impl Coordinator {
 
     fn command(
         &mut self,
-        record: &CommandRecord,
+        command: &ParsedCommand,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<Applied, ResolveError> {
-        let resolved = &record.resolved;
+    ) -> Applied {
+        let CommandRecord {
+            command: given,
+            resolved,
+            ..
+        } = command.record();
         let mut dropped = 0;
-        match &record.command {
-            Command::CreateStream {
-                text, namespace, ..
-            } => {
+        match given {
+            Command::CreateStream { namespace, .. } => {
                 let new = NewStream {
                     uid: resolved
                         .stream
                         .expect("S5: CREATE STREAM is logged with the stream's uid"),
-                    declaration: Arc::new(resolve.stream_declaration(text, namespace.as_deref())?),
+                    declaration: Arc::clone(command.stream()),
                     namespace: namespace.clone(),
                     derived: None,
                 };
@@ -271,39 +274,34 @@ impl Coordinator {
                 dropped = self.reset_stream(iri, resolved, resolve, out);
             }
             Command::RegisterQuery {
-                name,
-                text,
-                namespace,
+                name, namespace, ..
             } => {
-                let named = (name.as_str(), text.as_str(), namespace.as_deref());
-                self.registrar().register(named, resolved, resolve, out)?;
+                let named = (name.as_str(), namespace.as_deref());
+                let mut registrar = self.registrar();
+                registrar.register(named, command.query(), resolved, resolve, out);
             }
             Command::RegisterQueries {
-                pieces,
-                namespace,
-                members,
+                namespace, members, ..
             } => {
                 let members = (namespace.as_deref(), &members[..]);
                 let mut registrar = self.registrar();
-                registrar.register_many(pieces, members, resolved, resolve, out)?;
+                registrar.register_many(command.queries(), members, resolved, resolve, out);
             }
             Command::ReplaceQuery {
-                name,
-                text,
-                namespace,
+                name, namespace, ..
             } => {
-                let named = (name.as_str(), text.as_str(), namespace.as_deref());
+                let named = (name.as_str(), namespace.as_deref());
                 let mut registrar = self.registrar();
-                registrar.replace_query(named, resolved, resolve, out)?;
+                registrar.replace_query(named, command.query(), resolved, resolve, out);
             }
             Command::DropQuery { name } => self.registrar().drop_named(name, out),
             Command::PauseQuery { name } => self.registrar().pause(name, out),
             Command::ResumeQuery { name } => self.registrar().resume(name, resolved, out),
         }
-        Ok(Applied {
+        Applied {
             dropped,
             ..Applied::default()
-        })
+        }
     }
 
     /// Starts a stream again under a new uid. Returns how many statements it held.

@@ -7,6 +7,7 @@ use super::Coordinator;
 use crate::protocol::status::{NamePosition, QueryStatus, StreamProgress, StreamStatus};
 use crate::queries::{Cohort, QueryView};
 use crate::streams::stream::{STATEMENT_BYTES, Stream};
+use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid};
 use std::sync::Arc;
 
@@ -51,9 +52,9 @@ impl Coordinator {
         self.planner.queries.len()
     }
 
-    /// The cohort of the queries that have the shape of a text, and their number.
-    pub fn group_of(&self, text: &str, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
-        self.planner.queries.group_of(text, namespace)
+    /// The cohort of the queries that have a shape, and their number.
+    pub fn group_of(&self, shape: &Shape, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
+        self.planner.queries.group_of(shape, namespace)
     }
 
     /// All cohorts: the uid, the name of one member, and the number of members.

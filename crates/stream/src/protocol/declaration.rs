@@ -1,13 +1,12 @@
 //! The coordinator's look-ups while it applies a record, and the part of a query's text that it
-//! keeps.
+//! keeps. Texts are parsed before (`command.rs`).
 //!
 //! Before changing anything here: all of [`Resolve`] must be a pure function of the record (and,
 //! for ids, of the dictionary), or recovery ends in a state other than that of the live run (S6).
 
 use oxrdf::NamedNode;
 use somersault_lang::{
-    ContinuousQuery, CreateStream, DerivedStream, Extent, Overload, ParseError, Parser, Report,
-    Statement, StreamOperator,
+    ContinuousQuery, DerivedStream, Extent, Overload, ParseError, Report, StreamOperator,
 };
 use somersault_log::LoadSegment;
 use somersault_model::{EventTime, Intern, Millis, QuadIds};
@@ -82,52 +81,6 @@ pub trait Resolve: Intern {
     /// # Errors
     /// If the segment is missing or does not match its hash.
     fn load_segment(&self, segment: &LoadSegment) -> Result<Arc<[QuadIds]>, ResolveError>;
-
-    /// The declaration that a logged CREATE STREAM text stands for.
-    ///
-    /// # Errors
-    /// If this version does not understand the text any more.
-    fn stream_declaration(
-        &self,
-        text: &str,
-        namespace: Option<&str>,
-    ) -> Result<CreateStream, ResolveError> {
-        match parser(namespace).parse_statement(text) {
-            Ok(Statement::CreateStream(declaration)) => Ok(declaration),
-            Ok(_) => Err(ResolveError::NotAStream {
-                text: text.to_owned(),
-            }),
-            Err(error) => Err(ResolveError::Text {
-                text: text.to_owned(),
-                error: Box::new(error),
-            }),
-        }
-    }
-
-    /// The windows and closes that a logged query text stands for.
-    ///
-    /// # Errors
-    /// If this version does not understand the text any more.
-    fn query_declaration(
-        &self,
-        text: &str,
-        namespace: Option<&str>,
-    ) -> Result<QueryDeclaration, ResolveError> {
-        match parser(namespace).parse_continuous(text) {
-            Ok(query) => Ok(QueryDeclaration::from(&query)),
-            Err(error) => Err(ResolveError::Text {
-                text: text.to_owned(),
-                error: Box::new(error),
-            }),
-        }
-    }
-}
-
-fn parser(namespace: Option<&str>) -> Parser {
-    match namespace {
-        Some(namespace) => Parser::new().with_default_namespace(namespace),
-        None => Parser::new(),
-    }
 }
 
 /// Why a logged record cannot be applied: the log is intact, but what it refers to is not.

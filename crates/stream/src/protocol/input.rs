@@ -3,6 +3,7 @@
 //! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission
 //! makes of it is, and everything that the record's effect depends on must be in the record (S6).
 
+use super::command::ParsedQuery;
 use super::statements::{Numbered, Record};
 use crate::protocol::declaration::QueryDeclaration;
 use crate::protocol::firing::FiringKey;
@@ -65,8 +66,8 @@ pub enum Input {
         text: String,
         /// The default namespace that the text was parsed with.
         namespace: Option<String>,
-        /// The windows and closes of the text.
-        declaration: QueryDeclaration,
+        /// What the text says.
+        query: ParsedQuery,
         /// Whether it may replace a query of this name.
         replaces: bool,
     },
@@ -79,7 +80,7 @@ pub enum Input {
         /// The default namespace that the texts are parsed with.
         namespace: Option<String>,
         /// The windows and closes of the texts.
-        declaration: QueryDeclaration,
+        declaration: Arc<QueryDeclaration>,
         /// Their names, with the words of their texts.
         members: Vec<(String, Vec<String>)>,
     },

@@ -4,14 +4,16 @@
 //! Before changing anything here: the encoded bytes come from the statements' terms, and hold no
 //! id. Ids only tell repeated terms apart while the bytes are made, and stay in memory.
 
+use super::command::ParsedCommand;
 use oxrdf::{Quad, QuadRef, Term};
 use somersault_log::{
     EncodedStatements, LogError, PushBody, PushForm, StatementEncoder, StreamStatement,
 };
 use somersault_model::{EventTime, Lease, QuadIds, TermId};
 
-/// A record with the statements of a push in the form that this process has them in.
-pub type Record = somersault_log::Record<PushStatements>;
+/// A record with the statements of a push in the form that this process has them in, and with what
+/// the text of a command says.
+pub type Record = somersault_log::Record<PushStatements, ParsedCommand>;
 
 /// The statements of a push, in order of arrival.
 #[derive(Clone, Debug, PartialEq)]

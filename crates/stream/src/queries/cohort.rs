@@ -96,7 +96,7 @@ impl Cohort {
     /// A cohort without members, not running.
     pub(super) fn new(
         (uid, namespace, shape): (QueryUid, Option<&str>, &Shape),
-        (declaration, derives): (QueryDeclaration, Option<Derivation>),
+        (declaration, derives): (Arc<QueryDeclaration>, Option<Derivation>),
         resolved: &Resolved,
         streams: &Streams,
     ) -> Cohort {
@@ -129,7 +129,7 @@ impl Cohort {
             namespace: namespace.map(str::to_owned),
             shape: ShapeKey::of(namespace, shape),
             windows: windows.collect(),
-            declaration: Arc::new(declaration),
+            declaration,
             derives,
             members: Members::new(),
             group: None,

@@ -11,18 +11,21 @@ use crate::closes::close_groups::{CloseGroups, GroupId};
 use crate::closes::cuts::Cuts;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::{JoiningMember, Output, Pause, QueryChange};
-use crate::protocol::declaration::{Resolve, ResolveError};
+use crate::protocol::command::{ParsedQueries, ParsedQuery};
+use crate::protocol::declaration::{QueryDeclaration, Resolve};
 use crate::protocol::status::MemberId;
 use crate::streams::home::StreamHome;
 use crate::streams::stream::Stream;
-use somersault_lang::lift::{Shape, join_pieces};
+use somersault_lang::lift::Shape;
 use somersault_log::Resolved;
 use somersault_model::{EventTime, QueryUid};
 use std::sync::Arc;
 
 /// Queries of one shape that are registered together.
 struct Registration<'r> {
-    shape: Arc<Shape>,
+    shape: &'r Arc<Shape>,
+    /// Their windows and closes.
+    declaration: &'r Arc<QueryDeclaration>,
     namespace: Option<&'r str>,
     /// Their names, with the words of their texts.
     members: Vec<(&'r str, &'r [String])>,
@@ -56,51 +59,53 @@ impl Registrar<'_> {
     /// Registers a query: into the cohort of its shape, or into one of its own.
     pub(crate) fn register(
         &mut self,
-        (name, text, namespace): (&str, &str, Option<&str>),
+        (name, namespace): (&str, Option<&str>),
+        query: &ParsedQuery,
         resolved: &Resolved,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<(), ResolveError> {
-        let (shape, words) = Shape::of(text).unwrap_or_else(|| (Shape::whole(text), Vec::new()));
+    ) {
         let registration = Registration {
-            shape: Arc::new(shape),
+            shape: query.shape(),
+            declaration: query.declaration(),
             namespace,
-            members: vec![(name, &words)],
+            members: vec![(name, query.words())],
         };
-        self.register_members(registration, resolved, resolve, out)
+        self.register_members(registration, resolved, resolve, out);
     }
 
-    /// Registers queries whose texts share these pieces, with words of their own between them.
+    /// Registers queries together: their names, with the words of their texts.
     pub(crate) fn register_many(
         &mut self,
-        pieces: &[String],
+        queries: &ParsedQueries,
         (namespace, members): (Option<&str>, &[(String, Vec<String>)]),
         resolved: &Resolved,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<(), ResolveError> {
-        let words = members.first().map_or(&[][..], |(_, words)| words);
-        if let Some((shape, _)) = Shape::of(&join_pieces(pieces, words)) {
-            let members = members.iter();
-            let members = members.map(|(name, words)| (name.as_str(), words.as_slice()));
-            let registration = Registration {
-                shape: Arc::new(shape),
-                namespace,
-                members: members.collect(),
-            };
-            return self.register_members(registration, resolved, resolve, out);
+    ) {
+        match queries {
+            ParsedQueries::OneShape(shape, declaration) => {
+                let members = members.iter();
+                let members = members.map(|(name, words)| (name.as_str(), words.as_slice()));
+                let registration = Registration {
+                    shape,
+                    declaration,
+                    namespace,
+                    members: members.collect(),
+                };
+                self.register_members(registration, resolved, resolve, out);
+            }
+            ParsedQueries::Apart(queries) => {
+                let first = resolved.query.map_or(0, |first| first.0);
+                for (uid, ((name, _), query)) in (first..).zip(members.iter().zip(queries)) {
+                    let resolved = Resolved {
+                        query: Some(QueryUid(uid)),
+                        ..resolved.clone()
+                    };
+                    self.register((name, namespace), query, &resolved, resolve, out);
+                }
+            }
         }
-        // The version that logged these texts found a shape in them, and this version finds none.
-        let first = resolved.query.map_or(0, |first| first.0);
-        for (uid, (name, words)) in (first..).map(QueryUid).zip(members) {
-            let text = join_pieces(pieces, words);
-            let resolved = Resolved {
-                query: Some(uid),
-                ..resolved.clone()
-            };
-            self.register((name, &text, namespace), &resolved, resolve, out)?;
-        }
-        Ok(())
     }
 
     /// Registers queries of one shape; they have consecutive uids from the resolved one on.
@@ -110,27 +115,28 @@ impl Registrar<'_> {
         resolved: &Resolved,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<(), ResolveError> {
+    ) {
         let Registration {
             shape,
+            declaration,
             namespace,
-            members,
+            ref members,
         } = registration;
         let first = resolved
             .query
             .expect("a registration is logged with the query's uid");
         let Some((name, words)) = members.first() else {
-            return Ok(());
+            return;
         };
         let base = Self::base_of(resolved);
         // A replacement may begin before the newest member of the cohort. Bases ascend, so it opens
         // a new one.
-        let of_shape = self.queries.of_shape(namespace, &shape);
+        let of_shape = self.queries.of_shape(namespace, shape);
         let cohort = match of_shape.filter(|cohort| cohort.members.takes(base)) {
             Some(cohort) => cohort.uid,
             None => {
-                let named = (*name, &shape, *words, namespace);
-                self.form(first, named, resolved, resolve, out)?
+                let named = (*name, shape, *words, namespace);
+                self.form((first, declaration), named, resolved, resolve, out)
             }
         };
         let next_uid = first.0 + members.len() as u64;
@@ -139,8 +145,8 @@ impl Registrar<'_> {
         if let Some(cohort) = self.queries.get_mut(cohort) {
             let list = &mut cohort.members;
             list.reserve(members.len());
-            let form = list.form(&shape);
-            for (uid, (name, words)) in (first.0..).map(QueryUid).zip(&members) {
+            let form = list.form(shape);
+            for (uid, (name, words)) in (first.0..).map(QueryUid).zip(members) {
                 let slot = list.join((uid, name), (form, words), base);
                 joining.push(JoiningMember {
                     uid,
@@ -156,26 +162,24 @@ impl Registrar<'_> {
         let members = joining;
         out.push(Output::query(cohort, QueryChange::Joined { base, members }));
         self.run(cohort, resolved, out);
-        Ok(())
     }
 
     /// Forms a cohort for the text of this shape with these words.
     fn form(
         &mut self,
-        uid: QueryUid,
+        (uid, declaration): (QueryUid, &Arc<QueryDeclaration>),
         (name, shape, words, namespace): (&str, &Arc<Shape>, &[String], Option<&str>),
         resolved: &Resolved,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<QueryUid, ResolveError> {
+    ) -> QueryUid {
         let text = shape.text(words);
-        let declaration = resolve.query_declaration(&text, namespace)?;
         let source = (name, text.as_str(), namespace);
-        let derives = self.create_derived(source, &declaration, resolved, resolve, out);
+        let derives = self.create_derived(source, declaration, resolved, resolve, out);
         let derived = derives.as_ref().map(|derivation| derivation.stream);
         let cohort = Cohort::new(
             (uid, namespace, shape),
-            (declaration, derives),
+            (Arc::clone(declaration), derives),
             resolved,
             self.home.streams(),
         );
@@ -187,7 +191,7 @@ impl Registrar<'_> {
             derives: derived,
         };
         out.push(Output::query(uid, formed));
-        Ok(uid)
+        uid
     }
 
     /// Pauses a query, which is running according to the records before.

@@ -86,11 +86,6 @@ impl QueryView<'_> {
         self.cohort.members.text(self.id.slot)
     }
 
-    /// Whether it was registered with this text, white space and comments aside.
-    pub(crate) fn has_text(&self, text: &str, namespace: Option<&str>) -> bool {
-        self.cohort.namespace() == namespace && have_same_tokens(&self.text(), text)
-    }
-
     /// Whether it was registered with the text of this shape and these words, white space and
     /// comments aside.
     pub(crate) fn has_words(
@@ -257,14 +252,13 @@ impl Queries {
         (!queries.is_empty()).then_some(queries)
     }
 
-    /// The cohort of the queries that have the shape of a text, and their number.
+    /// The cohort of the queries that have a shape, and their number.
     pub(crate) fn group_of(
         &self,
-        text: &str,
+        shape: &Shape,
         namespace: Option<&str>,
     ) -> Option<(QueryUid, usize)> {
-        let (shape, _) = Shape::of(text)?;
-        let cohort = self.of_shape(namespace, &shape)?;
+        let cohort = self.of_shape(namespace, shape)?;
         Some((cohort.uid, cohort.members.len()))
     }
 

@@ -9,7 +9,8 @@
 
 use super::Registrar;
 use crate::output::{Output, QueryChange, QueryEvent};
-use crate::protocol::declaration::{Resolve, ResolveError};
+use crate::protocol::command::ParsedQuery;
+use crate::protocol::declaration::Resolve;
 use rustc_hash::FxHashMap;
 use somersault_log::Resolved;
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
@@ -41,16 +42,15 @@ impl Registrar<'_> {
     /// Replaces the query of this name.
     pub(crate) fn replace_query(
         &mut self,
-        (name, text, namespace): (&str, &str, Option<&str>),
+        (name, namespace): (&str, Option<&str>),
+        query: &ParsedQuery,
         resolved: &Resolved,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
-    ) -> Result<(), ResolveError> {
-        // Checks that the text can still be read before anything changes.
-        resolve.query_declaration(text, namespace)?;
+    ) {
         let last_close = self.queries.logged(name).last_close();
         self.drop_replaced(name, out);
-        self.register((name, text, namespace), resolved, resolve, out)?;
+        self.register((name, namespace), query, resolved, resolve, out);
         if let Some(close) = last_close {
             self.replacements
                 .answered_before
@@ -62,7 +62,6 @@ impl Registrar<'_> {
             let answered_before = QueryChange::AnsweredBefore { slot, close };
             out.push(Output::query(id.cohort, answered_before));
         }
-        Ok(())
     }
 
     /// Drops the query of a name; the driver is told once its firings are done.

@@ -2,11 +2,8 @@
 //! language.md.
 
 use crate::harness::{Driver, stream, was_logged, was_repeat, windows};
-use somersault_log::LoadSegment;
-use somersault_model::{EventTime, Intern, Millis, QuadIds, TermId};
-use somersault_stream::Record;
-use somersault_stream::{Output, QueryChange, QueryDeclaration, Repeat, Resolve, ResolveError};
-use std::sync::Arc;
+use somersault_model::{EventTime, Millis};
+use somersault_stream::{Output, QueryChange, QueryDeclaration, Record, Repeat};
 
 const A: &str = "http://a/";
 const B: &str = "http://b/";
@@ -65,8 +62,9 @@ fn the_first_close_is_the_first_after_the_latest_time_at_registration() {
     let Some(Record::Command(command)) = driver.log.last() else {
         panic!("a registration is a command");
     };
-    assert_eq!(command.resolved.first_close, Some(EventTime(80)));
-    assert_eq!(command.resolved.stream_times.len(), 2);
+    let resolved = &command.record().resolved;
+    assert_eq!(resolved.first_close, Some(EventTime(80)));
+    assert_eq!(resolved.stream_times.len(), 2);
     assert_eq!(
         driver.coordinator.query("q").unwrap().next_close,
         Some(EventTime(80))
@@ -307,40 +305,6 @@ fn a_thousand_waiting_groups_cost_a_push_nothing_until_they_are_due() {
     driver.advance(&[(A, 10_000), (B, 10_000)]).unwrap();
     assert_eq!(driver.closes("q3"), [3_000, 6_000, 9_000, 10_000]);
     assert_eq!(driver.closes("q1000"), [10_000]);
-}
-
-/// A resolver that knows no text: what the parser says counts.
-struct Parsing(crate::harness::World);
-
-impl Intern for Parsing {
-    fn intern(&self, term: oxrdf::TermRef<'_>) -> TermId {
-        self.0.intern(term)
-    }
-}
-
-impl Resolve for Parsing {
-    fn load_segment(&self, segment: &LoadSegment) -> Result<Arc<[QuadIds]>, ResolveError> {
-        self.0.load_segment(segment)
-    }
-}
-
-#[test]
-fn logged_texts_are_read_by_the_parser() {
-    let world = Parsing(crate::harness::World::default());
-    let text = "CREATE STREAM s TIMELESS INTO GRAPH g BATCH 1s IDLE NEVER";
-    let stream = world.stream_declaration(text, Some("http://n/")).unwrap();
-    assert_eq!(stream.iri.as_str(), "http://n/s");
-    assert_eq!((stream.batch, stream.idle), (Millis(1_000), None));
-    let text = "REGISTER QUERY q COMPUTED EVERY 2s AS SELECT ?x FROM s [RANGE 10s STEP 1s] WHERE { GRAPH s { ?x p ?y } }";
-    let query = world.query_declaration(text, Some("http://n/")).unwrap();
-    assert_eq!(query.windows.len(), 1);
-    assert_eq!(query.windows[0].stream.as_str(), "http://n/s");
-    assert_eq!(query.windows[0].extent.to_string(), "RANGE 10s STEP 1s");
-    assert_eq!(query.computed_every, Some(Millis(2_000)));
-    let error = world.stream_declaration("DROP STREAM <http://n/s>", None);
-    assert!(matches!(error, Err(ResolveError::NotAStream { .. })));
-    let error = world.query_declaration("SELECT", None).unwrap_err();
-    assert!(error.to_string().contains("does not understand"), "{error}");
 }
 
 #[test]

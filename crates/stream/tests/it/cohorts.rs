@@ -8,8 +8,8 @@ use somersault_lang::LatePolicy;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, Millis, QueryUid};
 use somersault_stream::{
-    Admission, Input, JoiningMember, Output, Pause, QueryChange, QueryDeclaration, QueryEvent,
-    Refusal, Taken,
+    Admission, Input, JoiningMember, Output, ParsedQuery, Pause, QueryChange, QueryDeclaration,
+    QueryEvent, Refusal, Taken,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn declaration(shape: usize) -> QueryDeclaration {
     }
 }
 
-/// A text of a shape; the driver looks its declaration up.
+/// A text of a shape; its declaration comes with it.
 fn shaped(shape: usize, constant: usize) -> String {
     format!(
         "SELECT ?s FROM STREAM <http://{shape}/> [RANGE 1s TUMBLING] WHERE {{ ?s ?p <http://c/{constant}> }}"
@@ -207,12 +207,6 @@ impl World {
             }
             driver.create(declared).unwrap();
         }
-        for shape in 0..3 {
-            for constant in 0..9 {
-                let mut queries = driver.world.queries.borrow_mut();
-                queries.insert(text(shape, constant), declaration(shape));
-            }
-        }
         World {
             driver,
             host: Host::default(),
@@ -239,9 +233,9 @@ impl World {
                     let input = Input::RegisterQuery {
                         received_ms: 0,
                         name,
+                        query: ParsedQuery::of(&text, declaration(shape)),
                         text,
                         namespace: None,
-                        declaration: declaration(shape),
                         replaces: false,
                     };
                     self.driver.input(input).unwrap();
@@ -255,7 +249,7 @@ impl World {
             received_ms: 0,
             shape: Arc::new(common.clone()),
             namespace: None,
-            declaration: declaration(shape),
+            declaration: declaration(shape).into(),
             members: members
                 .into_iter()
                 .map(|(name, (_, words))| (name, words))
@@ -276,12 +270,13 @@ impl World {
     }
 
     fn replace(&mut self, name: &str, shape: usize, constant: usize) {
+        let text = (self.text)(shape, constant);
         let input = Input::RegisterQuery {
             received_ms: 0,
             name: name.to_owned(),
-            text: (self.text)(shape, constant),
+            query: ParsedQuery::of(&text, declaration(shape)),
+            text,
             namespace: None,
-            declaration: declaration(shape),
             replaces: true,
         };
         self.name_next(name);
@@ -440,7 +435,7 @@ fn each_of_a_batch_is_taken_or_refused_for_itself() {
         received_ms: 0,
         shape: Arc::new(shape),
         namespace: None,
-        declaration: declaration(0),
+        declaration: declaration(0).into(),
         members: [
             ("q0", &words),
             ("q0", &other),

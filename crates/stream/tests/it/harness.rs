@@ -1,8 +1,8 @@
 //! A driver without threads or disk: it does what the runtime does, and keeps the log and all
 //! outputs.
 //!
-//! The one thing to know: texts of streams and queries are looked up in a list and not parsed, so
-//! that these tests do not depend on the parser.
+//! The one thing to know: streams and queries come with their declarations, and no text is parsed,
+//! so these tests do not depend on the parser.
 
 pub(crate) use crate::world::World;
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
@@ -17,8 +17,8 @@ use somersault_model::{
 };
 use somersault_stream::Record;
 use somersault_stream::{
-    Admission, BatchChange, Coordinator, Firing, Input, Output, Push, PushStatement, QueryChange,
-    QueryDeclaration, QueryEvent, Refusal, Repeat, StreamLimits, WindowDeclaration,
+    Admission, BatchChange, Coordinator, Firing, Input, Output, ParsedQuery, Push, PushStatement,
+    QueryChange, QueryDeclaration, QueryEvent, Refusal, Repeat, StreamLimits, WindowDeclaration,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -429,11 +429,6 @@ impl Driver {
     }
 
     pub(crate) fn create(&mut self, declaration: CreateStream) -> Result<Admission, Refusal> {
-        let texts = &self.world.streams;
-        texts
-            .borrow_mut()
-            .entry(declaration.text.clone())
-            .or_insert_with(|| declaration.clone());
         self.input(Input::CreateStream {
             received_ms: self.now_ms,
             declaration,
@@ -465,14 +460,12 @@ impl Driver {
         replaces: bool,
     ) -> Result<Admission, Refusal> {
         let text = format!("{declaration:?}");
-        let texts = &self.world.queries;
-        texts.borrow_mut().insert(text.clone(), declaration.clone());
         self.input(Input::RegisterQuery {
             received_ms: self.now_ms,
             name: name.to_owned(),
+            query: ParsedQuery::of(&text, declaration),
             text,
             namespace: None,
-            declaration,
             replaces,
         })
     }

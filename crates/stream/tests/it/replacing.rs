@@ -115,8 +115,11 @@ fn without_one_of_its_name_it_is_registered() {
     let Admission::Record(Record::Command(command)) = admitted else {
         panic!("it is logged")
     };
-    assert!(matches!(command.command, Command::RegisterQuery { .. }));
-    assert_eq!(command.resolved.replaced, None);
+    assert!(matches!(
+        command.record().command,
+        Command::RegisterQuery { .. }
+    ));
+    assert_eq!(command.record().resolved.replaced, None);
 }
 
 #[test]
@@ -281,9 +284,9 @@ fn a_crash_after_any_record_ends_the_same() {
             "no firing that the run has not, at {cut}"
         );
         let status = recovered.coordinator.query("q").map(|it| it.uid);
-        let registrations = whole.log[..cut]
-            .iter()
-            .filter(|record| matches!(record, Record::Command(it) if it.resolved.query.is_some()));
+        let registrations = whole.log[..cut].iter().filter(
+            |record| matches!(record, Record::Command(it) if it.record().resolved.query.is_some()),
+        );
         assert_eq!(
             status,
             registrations

@@ -1,32 +1,26 @@
-//! The records of the tests: terms by number, and texts of streams and queries that are looked up
-//! in a list and not parsed.
+//! What the records of the tests refer to: terms by number, and load segments.
 
 use oxrdf::{Term, TermRef};
 use rustc_hash::FxHashMap;
-use somersault_lang::CreateStream;
 use somersault_log::LoadSegment;
 use somersault_model::{Intern, QuadIds, Tag, TermId, VirtualShard};
-use somersault_stream::{QueryDeclaration, Resolve, ResolveError};
+use somersault_stream::{Resolve, ResolveError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Terms in order of appearance, and the declarations by their texts.
+/// Terms in order of appearance, and load segments by name.
 #[derive(Default)]
 pub(crate) struct World {
     terms: RefCell<(FxHashMap<Term, TermId>, Vec<Term>)>,
-    pub(crate) streams: RefCell<BTreeMap<String, CreateStream>>,
-    pub(crate) queries: RefCell<BTreeMap<String, QueryDeclaration>>,
     pub(crate) segments: RefCell<BTreeMap<String, Arc<[QuadIds]>>>,
 }
 
 impl World {
-    /// The same texts and segments with no term interned yet: what recovery starts from.
+    /// The same segments with no term interned yet: what recovery starts from.
     pub(crate) fn after_restart(&self) -> World {
         World {
             terms: RefCell::default(),
-            streams: self.streams.clone(),
-            queries: self.queries.clone(),
             segments: self.segments.clone(),
         }
     }
@@ -57,21 +51,5 @@ impl Resolve for World {
             name: segment.name.clone(),
             reason: format!("load segment {} is not there", segment.name),
         })
-    }
-
-    fn stream_declaration(
-        &self,
-        text: &str,
-        _namespace: Option<&str>,
-    ) -> Result<CreateStream, ResolveError> {
-        Ok(self.streams.borrow()[text].clone())
-    }
-
-    fn query_declaration(
-        &self,
-        text: &str,
-        _namespace: Option<&str>,
-    ) -> Result<QueryDeclaration, ResolveError> {
-        Ok(self.queries.borrow()[text].clone())
     }
 }

@@ -120,3 +120,30 @@ fn the_planner_names_no_term() {
     assert!(!breaches(&others).is_empty(), "the check sees terms");
     holds(&breaches(&planner));
 }
+
+/// Texts are parsed before they reach the coordinator, so no input waits for the parsing of another.
+#[test]
+fn the_sequencer_and_the_coordinator_parse_nothing() {
+    const OF_THE_PARSER: [&str; 3] = ["Parser", "Shape::of(", "LoggedTexts"];
+    let crates = crates();
+    let mut breaches = Vec::new();
+    for (name, readers) in [("stream", "texts"), ("runtime", "replay")] {
+        let of = crates.iter().find(|of| of.name == name);
+        let inside = of.into_iter().flat_map(|of| &of.sources);
+        let inside = inside.filter(|source| !source.module.is_empty());
+        let (reads, others): (Vec<_>, Vec<_>) =
+            inside.partition(|source| source.module[0] == readers);
+        let parses = |source: &&tidy::Source| {
+            let code = source.text.split("#[cfg(test)]").next().unwrap_or_default();
+            let found = OF_THE_PARSER.iter().find(|name| code.contains(**name))?;
+            Some(format!(
+                "{}: only `{readers}` may name {found}",
+                source.path
+            ))
+        };
+        let read = reads.iter().filter_map(parses).count();
+        assert_eq!(read, 1, "the check sees the parser in `{readers}`");
+        breaches.extend(others.iter().filter_map(parses));
+    }
+    holds(&breaches);
+}
