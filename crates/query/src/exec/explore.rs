@@ -26,8 +26,35 @@ pub(crate) struct Explorer<'e, 'a> {
     pub(crate) constants: &'e [TermId],
     pub(crate) limiter: &'e mut Limiter<'a>,
     pub(crate) workspace: &'e mut Workspace,
+    /// The columns that something still needs afterwards.
+    pub(crate) keep: &'e VarSet,
+    /// More rows than that need not come out.
+    pub(crate) wanted: usize,
     /// Whether one is enough of the rows that are made from one row and have the same kept columns.
     pub(crate) once: bool,
+}
+
+impl Explorer<'_, '_> {
+    /// Whether the values of a variable that is bound here matter to nothing that follows.
+    pub(crate) fn is_dead(&self, variable: VarId) -> bool {
+        self.once && !self.keep.contains(variable)
+    }
+
+    /// The rows made: each is a row of the table, by its number in `parents`, with its value of
+    /// each new column.
+    pub(crate) fn extended(
+        &mut self,
+        table: Table,
+        parents: Vec<u32>,
+        columns: impl IntoIterator<Item = (VarId, Vec<TermId>)>,
+    ) -> Table {
+        let mut table = table.gather(&parents, self.keep, self.workspace);
+        self.workspace.give_rows(parents);
+        for (variable, column) in columns {
+            table.set_kept(variable, column, self.keep, self.workspace);
+        }
+        table
+    }
 }
 
 /// One end of a pattern: a constant, a column, or free (a variable without a column).
@@ -85,29 +112,26 @@ pub(crate) fn has_unbound(column: &[TermId]) -> bool {
     column.chunks(256).any(any)
 }
 
-/// Reads a pattern for every row, until `wanted` rows have been made; of the columns those in
-/// `keep` are needed afterwards.
+/// Reads a pattern for every row, until the wanted number of rows has been made.
 pub(crate) fn scan(
     explorer: &mut Explorer<'_, '_>,
     pattern: &QuadPattern,
-    keep: &VarSet,
-    wanted: usize,
     table: Table,
 ) -> Result<Table, QueryError> {
     let constants = explorer.constants;
     let predicate = match pattern.predicate {
         Position::Constant(constant) => constants[constant.index()],
         Position::Variable(_) => {
-            return match asks_for_all(explorer, pattern, keep, wanted, &table) {
-                Some(variables) => all(explorer, pattern.graph, variables, keep, table),
-                None => row_scan::scan(explorer, pattern, keep, wanted, table),
+            return match asks_for_all(explorer, pattern, &table) {
+                Some(variables) => all(explorer, pattern.graph, variables, table),
+                None => row_scan::scan(explorer, pattern, table),
             };
         }
     };
     if matches!(pattern.graph, GraphPosition::Named(Position::Variable(_)))
         || pattern.subject == pattern.object
     {
-        return row_scan::scan(explorer, pattern, keep, wanted, table);
+        return row_scan::scan(explorer, pattern, table);
     }
     let graphs = explorer.graphs;
     let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
@@ -119,40 +143,28 @@ pub(crate) fn scan(
     let object = End::of(pattern.object, &table, constants);
     match (subject, object, pattern.subject, pattern.object) {
         (End::Free, End::Free, Position::Variable(s), Position::Variable(o))
-            if explorer.once && !(keep.contains(s) && keep.contains(o)) =>
+            if explorer.is_dead(s) || explorer.is_dead(o) =>
         {
-            let end = if keep.contains(o) {
+            let end = if explorer.keep.contains(o) {
                 (o, Direction::In)
             } else {
                 (s, Direction::Out)
             };
-            edge.one_end(explorer, end, keep, wanted, table)
+            edge.one_end(explorer, end, table)
         }
         (End::Free, End::Free, Position::Variable(s), Position::Variable(o)) => {
-            edge.all(explorer, (s, o), keep, wanted, table)
+            edge.all(explorer, (s, o), table)
         }
-        (from, End::Free, _, Position::Variable(to)) if !from.is_open() => edge.along(
-            explorer,
-            (pattern.subject, Direction::Out, to),
-            keep,
-            wanted,
-            table,
-        ),
-        (End::Free, from, Position::Variable(to), _) if !from.is_open() => edge.along(
-            explorer,
-            (pattern.object, Direction::In, to),
-            keep,
-            wanted,
-            table,
-        ),
-        (one, other, _, _) if !one.is_open() && !other.is_open() => edge.check(
-            explorer,
-            (pattern.subject, pattern.object),
-            keep,
-            wanted,
-            table,
-        ),
-        _ => row_scan::scan(explorer, pattern, keep, wanted, table),
+        (from, End::Free, _, Position::Variable(to)) if !from.is_open() => {
+            edge.along(explorer, (pattern.subject, Direction::Out, to), table)
+        }
+        (End::Free, from, Position::Variable(to), _) if !from.is_open() => {
+            edge.along(explorer, (pattern.object, Direction::In, to), table)
+        }
+        (one, other, _, _) if !one.is_open() && !other.is_open() => {
+            edge.check(explorer, (pattern.subject, pattern.object), table)
+        }
+        _ => row_scan::scan(explorer, pattern, table),
     }
 }
 
@@ -161,8 +173,6 @@ pub(crate) fn scan(
 fn asks_for_all(
     explorer: &Explorer<'_, '_>,
     pattern: &QuadPattern,
-    keep: &VarSet,
-    wanted: usize,
     table: &Table,
 ) -> Option<[VarId; 3]> {
     let [s, p, o] =
@@ -170,10 +180,9 @@ fn asks_for_all(
     let variables = [s?, p?, o?];
     let [s, p, o] = variables;
     // Where an end is not kept, one row may be enough; where rows are limited, not all are needed.
-    let is_new = |variable: VarId| {
-        table.column(variable).is_none() && (!explorer.once || keep.contains(variable))
-    };
-    let all = table.rows == 1 && wanted == usize::MAX && pattern.graph.variable().is_none();
+    let is_new = |variable: VarId| table.column(variable).is_none() && !explorer.is_dead(variable);
+    let all =
+        table.rows == 1 && explorer.wanted == usize::MAX && pattern.graph.variable().is_none();
     (all && s != p && p != o && s != o && variables.into_iter().all(is_new)).then_some(variables)
 }
 
@@ -182,7 +191,6 @@ fn all(
     explorer: &mut Explorer<'_, '_>,
     graph: GraphPosition,
     variables: [VarId; 3],
-    keep: &VarSet,
     table: Table,
 ) -> Result<Table, QueryError> {
     let (graphs, constants) = (explorer.graphs, explorer.constants);
@@ -205,13 +213,7 @@ fn all(
     }
     let mut parents = explorer.workspace.rows();
     parents.resize(subjects.len(), 0);
-    let workspace = &mut *explorer.workspace;
-    let mut table = table.gather(&parents, keep, workspace);
-    workspace.give_rows(parents);
-    for (variable, column) in variables.into_iter().zip(ids) {
-        table.set_kept(variable, column, keep, workspace);
-    }
-    Ok(table)
+    Ok(explorer.extended(table, parents, variables.into_iter().zip(ids)))
 }
 
 /// The edges that a pattern with a constant predicate reads.
@@ -226,11 +228,9 @@ impl Edge<'_> {
         &self,
         explorer: &mut Explorer<'_, '_>,
         (from, direction, to): (Position, Direction, VarId),
-        keep: &VarSet,
-        wanted: usize,
         table: Table,
     ) -> Result<Table, QueryError> {
-        let is_dead = explorer.once && !keep.contains(to);
+        let is_dead = explorer.is_dead(to);
         let from = End::of(from, &table, explorer.constants);
         if let (End::Constant(vertex), 1) = (from, table.rows) {
             let mut ids = self.neighbours(explorer, vertex, direction);
@@ -238,7 +238,7 @@ impl Edge<'_> {
                 ids.truncate(1);
             }
             explorer.limiter.check_growth(&table, ids.len(), 1)?;
-            let workspace = &mut *explorer.workspace;
+            let (keep, workspace) = (explorer.keep, &mut *explorer.workspace);
             let mut table = table.repeated(ids.len(), keep, workspace);
             table.set_kept(to, ids, keep, workspace);
             return Ok(table);
@@ -249,25 +249,21 @@ impl Edge<'_> {
             End::Column(column) => {
                 let key = (self.predicate, direction);
                 let made = (&mut parents, &mut ids);
-                self.expand(explorer, key, column, wanted, is_dead, &table, made)?;
+                self.expand(explorer, key, column, is_dead, &table, made)?;
             }
             from => {
                 let mut list = self.neighbours(explorer, from.at(0), direction);
                 if is_dead {
                     list.truncate(1);
                 }
-                repeat(explorer, &list, wanted, &table, &mut parents, &mut ids)?;
+                repeat(explorer, &list, &table, &mut parents, &mut ids)?;
                 explorer.workspace.give_ids(list);
             }
         }
-        let workspace = &mut *explorer.workspace;
-        let mut table = table.gather(&parents, keep, workspace);
-        workspace.give_rows(parents);
-        table.set_kept(to, ids, keep, workspace);
-        Ok(table)
+        Ok(explorer.extended(table, parents, [(to, ids)]))
     }
 
-    /// Appends the neighbours of a column's vertices, until there are `wanted` rows; with `is_dead`
+    /// Appends the neighbours of a column's vertices, until there are enough rows; with `is_dead`
     /// only which vertices have a neighbour.
     #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
     fn expand(
@@ -275,13 +271,12 @@ impl Edge<'_> {
         explorer: &mut Explorer<'_, '_>,
         key: (TermId, Direction),
         column: &[TermId],
-        wanted: usize,
         is_dead: bool,
         table: &Table,
         (parents, ids): (&mut Vec<u32>, &mut Vec<TermId>),
     ) -> Result<(), QueryError> {
         let mut row = 0;
-        while row < column.len() && parents.len() < wanted {
+        while row < column.len() && parents.len() < explorer.wanted {
             let to = (row + ROWS_AT_ONCE).min(column.len());
             row += column_scan::expand(
                 explorer.graphs.view,
@@ -289,7 +284,7 @@ impl Edge<'_> {
                 key,
                 &column[row..to],
                 row as u32,
-                (ids.len() + ROWS_PER_CHECK).min(wanted),
+                (ids.len() + ROWS_PER_CHECK).min(explorer.wanted),
                 (parents, ids),
                 explorer.workspace,
             );
@@ -330,8 +325,6 @@ impl Edge<'_> {
         &self,
         explorer: &mut Explorer<'_, '_>,
         (subject, object): (Position, Position),
-        keep: &VarSet,
-        wanted: usize,
         table: Table,
     ) -> Result<Table, QueryError> {
         let mut parents = explorer.workspace.rows();
@@ -346,7 +339,7 @@ impl Edge<'_> {
             parents.extend(0..table.rows as u32);
         } else {
             let mut row = 0;
-            while row < table.rows && parents.len() < wanted {
+            while row < table.rows && parents.len() < explorer.wanted {
                 let to = (row + ROWS_AT_ONCE).min(table.rows);
                 if let (Some(s), Some(o)) = (subject.part(row, to), object.part(row, to)) {
                     let first = row as u32;
@@ -364,10 +357,7 @@ impl Edge<'_> {
                 explorer.limiter.check_growth(&table, parents.len(), 0)?;
             }
         }
-        let workspace = &mut *explorer.workspace;
-        let table = table.gather(&parents, keep, workspace);
-        workspace.give_rows(parents);
-        Ok(table)
+        Ok(explorer.extended(table, parents, []))
     }
 
     /// The vertices that have edges, for every row, where their other ends do not matter.
@@ -375,8 +365,6 @@ impl Edge<'_> {
         &self,
         explorer: &mut Explorer<'_, '_>,
         (variable, direction): (VarId, Direction),
-        keep: &VarSet,
-        wanted: usize,
         table: Table,
     ) -> Result<Table, QueryError> {
         let view = explorer.graphs.view;
@@ -387,18 +375,14 @@ impl Edge<'_> {
         let (reads, predicate) = (self.sources, self.predicate);
         let mut all =
             sources::vertices_with(view, reads, predicate, direction, &mut list, &mut merged);
-        if !keep.contains(variable) {
+        if !explorer.keep.contains(variable) {
             all = &all[..all.len().min(1)];
         }
         let (mut parents, mut ids) = (explorer.workspace.rows(), explorer.workspace.ids());
-        repeat(explorer, all, wanted, &table, &mut parents, &mut ids)?;
-        let workspace = &mut *explorer.workspace;
-        workspace.give_ids(list);
-        workspace.give_ids(merged);
-        let mut table = table.gather(&parents, keep, workspace);
-        workspace.give_rows(parents);
-        table.set_kept(variable, ids, keep, workspace);
-        Ok(table)
+        repeat(explorer, all, &table, &mut parents, &mut ids)?;
+        explorer.workspace.give_ids(list);
+        explorer.workspace.give_ids(merged);
+        Ok(explorer.extended(table, parents, [(variable, ids)]))
     }
 
     /// Every edge, for every row.
@@ -406,8 +390,6 @@ impl Edge<'_> {
         &self,
         explorer: &mut Explorer<'_, '_>,
         (subject, object): (VarId, VarId),
-        keep: &VarSet,
-        wanted: usize,
         table: Table,
     ) -> Result<Table, QueryError> {
         let view = explorer.graphs.view;
@@ -418,14 +400,14 @@ impl Edge<'_> {
                 view,
                 self.sources,
                 self.predicate,
-                wanted,
+                explorer.wanted,
                 (&mut subjects, &mut objects),
                 |edges| limiter.check_growth(&table, edges, 2),
             )?;
         }
-        if table.rows == 1 && subjects.len() > wanted {
-            subjects.truncate(wanted);
-            objects.truncate(wanted);
+        if table.rows == 1 {
+            subjects.truncate(explorer.wanted);
+            objects.truncate(explorer.wanted);
         }
         let mut parents = explorer.workspace.rows();
         if table.rows == 1 {
@@ -433,14 +415,7 @@ impl Edge<'_> {
         } else {
             let (mut all_subjects, mut all_objects) =
                 (explorer.workspace.ids(), explorer.workspace.ids());
-            repeat(
-                explorer,
-                &subjects,
-                wanted,
-                &table,
-                &mut parents,
-                &mut all_subjects,
-            )?;
+            repeat(explorer, &subjects, &table, &mut parents, &mut all_subjects)?;
             for row in 0..table.rows {
                 if all_objects.len() >= all_subjects.len() {
                     break;
@@ -458,20 +433,14 @@ impl Edge<'_> {
                 .workspace
                 .give_ids(std::mem::replace(&mut objects, all_objects));
         }
-        let workspace = &mut *explorer.workspace;
-        let mut table = table.gather(&parents, keep, workspace);
-        workspace.give_rows(parents);
-        table.set_kept(subject, subjects, keep, workspace);
-        table.set_kept(object, objects, keep, workspace);
-        Ok(table)
+        Ok(explorer.extended(table, parents, [(subject, subjects), (object, objects)]))
     }
 }
 
-/// The same list for every row, until there are `wanted` rows.
+/// The same list for every row, until there are enough rows.
 fn repeat(
     explorer: &mut Explorer<'_, '_>,
     list: &[TermId],
-    wanted: usize,
     table: &Table,
     parents: &mut Vec<u32>,
     ids: &mut Vec<TermId>,
@@ -482,7 +451,7 @@ fn repeat(
     for row in 0..table.rows {
         ids.extend_from_slice(list);
         parents.resize(ids.len(), row as u32);
-        if ids.len() >= wanted {
+        if ids.len() >= explorer.wanted {
             break;
         }
         explorer.limiter.tick()?;

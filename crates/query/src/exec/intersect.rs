@@ -6,7 +6,6 @@
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{Position, QuadPattern};
-use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::column_scan;
@@ -116,8 +115,6 @@ pub(crate) fn intersect(
     explorer: &mut Explorer<'_, '_>,
     variable: VarId,
     patterns: &[QuadPattern],
-    keep: &VarSet,
-    wanted: usize,
     table: Table,
 ) -> Result<Table, QueryError> {
     let mut made = Extensions {
@@ -133,28 +130,23 @@ pub(crate) fn intersect(
             End::Free => false,
         });
         let mut row = 0;
-        while row < table.rows && made.ids.len() < wanted {
+        while row < table.rows && made.ids.len() < explorer.wanted {
             let to = (row + ROWS_AT_ONCE).min(table.rows);
             if by_column && measure(arms, row, to) {
                 row = columns_of(explorer, arms, row, to, &mut made);
             }
             // The rest of the part has long lists.
-            rows_of(arms, row..to, wanted, &mut made, explorer, &table)?;
+            rows_of(arms, row..to, &mut made, explorer, &table)?;
             row = to;
             explorer.limiter.check_growth(&table, made.ids.len(), 1)?;
         }
         Ok::<(), QueryError>(())
     })?;
-    let is_dead = explorer.once && !keep.contains(variable);
-    let workspace = &mut *explorer.workspace;
-    if is_dead {
+    if explorer.is_dead(variable) {
         made.parents.dedup();
         made.ids.clear();
     }
-    let mut table = table.gather(&made.parents, keep, workspace);
-    workspace.give_rows(made.parents);
-    table.set_kept(variable, made.ids, keep, workspace);
-    Ok(table)
+    Ok(explorer.extended(table, made.parents, [(variable, made.ids)]))
 }
 
 /// The new rows: the row that each came from, and its value of the variable.
@@ -375,11 +367,10 @@ impl Arm<'_, '_> {
     }
 }
 
-/// Makes rows one by one, until there are `wanted`.
+/// Makes rows one by one, until there are enough.
 fn rows_of(
     arms: &mut [Arm<'_, '_>],
     rows: Range<usize>,
-    wanted: usize,
     made: &mut Extensions,
     explorer: &mut Explorer<'_, '_>,
     table: &Table,
@@ -412,7 +403,7 @@ fn rows_of(
         made.ids.extend_from_slice(&common);
         made.parents.resize(made.ids.len(), row as u32);
         explorer.limiter.check_growth(table, made.ids.len(), 1)?;
-        if made.ids.len() >= wanted {
+        if made.ids.len() >= explorer.wanted {
             break;
         }
     }

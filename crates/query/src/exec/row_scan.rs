@@ -7,7 +7,6 @@ use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
 use crate::algebra::varset::VarSet;
 use crate::context::limiter::Limiter;
 use crate::context::table::Table;
-use crate::context::workspace::Workspace;
 use crate::exec::explore::{End, Explorer, ROWS_PER_CHECK};
 use crate::view::graph_view::Source;
 use crate::view::sources::{self, Graphs, Scratch};
@@ -65,36 +64,20 @@ impl Output {
         }
         Ok(())
     }
-
-    pub(crate) fn into_table(
-        self,
-        table: Table,
-        keep: &VarSet,
-        workspace: &mut Workspace,
-    ) -> Table {
-        let mut table = table.gather(&self.parents, keep, workspace);
-        workspace.give_rows(self.parents);
-        for (variable, column) in self.columns {
-            table.set_kept(variable, column, keep, workspace);
-        }
-        table
-    }
 }
 
-/// Reads a pattern for every row, until `wanted` rows have been made.
+/// Reads a pattern for every row, until the wanted number of rows has been made.
 pub(crate) fn scan(
     explorer: &mut Explorer<'_, '_>,
     pattern: &QuadPattern,
-    keep: &VarSet,
-    wanted: usize,
     table: Table,
 ) -> Result<Table, QueryError> {
     let Explorer {
         graphs,
         constants,
         limiter,
-        workspace,
-        once,
+        keep,
+        ..
     } = explorer;
     let subject = End::of(pattern.subject, &table, constants);
     let predicate = End::of(pattern.predicate, &table, constants);
@@ -126,7 +109,7 @@ pub(crate) fn scan(
             places[at] = Some(output.place(variable));
         }
     }
-    let dead = if *once {
+    let dead = if explorer.once {
         dead_ends(&positions, &mut places, keep)
     } else {
         [false; 3]
@@ -151,7 +134,7 @@ pub(crate) fn scan(
                     seen.insert(triple[1]);
                 }
                 output.check(limiter, &table)?;
-                if output.parents.len() >= wanted {
+                if output.parents.len() >= explorer.wanted {
                     return Err(Stop::Enough);
                 }
             }
@@ -182,7 +165,7 @@ pub(crate) fn scan(
             Err(Stop::Error(error)) => return Err(error),
         }
     }
-    Ok(output.into_table(table, keep, workspace))
+    Ok(explorer.extended(table, output.parents, output.columns))
 }
 
 /// Which of subject, predicate and object are not needed: they are free, occur nowhere else in the
@@ -416,14 +399,12 @@ fn edges(
 pub(crate) fn graph_name(
     explorer: &mut Explorer<'_, '_>,
     name: Position,
-    keep: &VarSet,
     table: Table,
 ) -> Result<Table, QueryError> {
     let Explorer {
         graphs,
         constants,
         limiter,
-        workspace,
         ..
     } = explorer;
     let end = End::of(name, &table, constants);
@@ -450,5 +431,5 @@ pub(crate) fn graph_name(
         }
         output.check(limiter, &table)?;
     }
-    Ok(output.into_table(table, keep, workspace))
+    Ok(explorer.extended(table, output.parents, output.columns))
 }

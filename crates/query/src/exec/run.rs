@@ -12,7 +12,7 @@ use crate::eval::evaluate::Evaluation;
 use crate::exec::distinct_rows::distinct_rows;
 use crate::exec::explore::Explorer;
 use crate::exec::join;
-use crate::exec::operators::{Slice, StepKind};
+use crate::exec::operators::{Input, Slice, StepKind};
 use crate::exec::step::{Plan, Step};
 use crate::view::sources::Graphs;
 use somersault_lang::VarId;
@@ -61,10 +61,12 @@ impl<'a> Runner<'_, 'a> {
         self.run_steps(&plan.steps, Table::unit(), Some(rows))
     }
 
-    /// The reader of the graphs for a step; `once`: see [`Step::once`].
-    pub(crate) fn explorer(&mut self, once: bool) -> Explorer<'_, 'a> {
+    /// The reader of the graphs for a step.
+    pub(crate) fn explorer<'s>(&'s mut self, step: &'s Step, wanted: usize) -> Explorer<'s, 'a> {
         Explorer {
-            once,
+            keep: &step.keep,
+            wanted,
+            once: step.once,
             graphs: self.graphs,
             constants: &self.evaluation.constants,
             limiter: self.limiter,
@@ -111,7 +113,12 @@ impl<'a> Runner<'_, 'a> {
     ) -> Result<Table, QueryError> {
         let started = (!self.actual.is_empty()).then(Instant::now);
         self.find_exists(step, &table)?;
-        let mut table = step.kind.operator().run(step, table, wanted, self)?;
+        let input = Input {
+            table,
+            step,
+            wanted,
+        };
+        let mut table = step.kind.operator().run(input, self)?;
         table.keep(&step.keep, self.workspace);
         if step.once && step.keep.is_empty() {
             table.drop_repeats();

@@ -5,7 +5,7 @@
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::Group;
 use crate::algebra::varset::VarSet;
-use crate::exec::operators::{Bind, Join, StepKind};
+use crate::exec::operators::{Bind, Join};
 use crate::exec::step::Plan;
 use crate::plan::cost;
 use crate::plan::estimate::State;
@@ -108,23 +108,20 @@ impl Planner<'_> {
         state.certain.extend(&own_state.certain);
         state.cost += own_state.cost + cost::hash(state.flow(rows), own_state.rows);
         state.advance(rows);
-        let kind = StepKind::Join(Join {
+        let join = Join {
             plan: own_plan,
             shared: VarSet::of([key]),
             yields: own_state.possible,
-        });
-        self.push(plan, kind, rows);
+        };
+        self.push(plan, join, rows);
     }
 
     fn push_key(&mut self, key: VarId, of: VarId, state: &mut State, plan: &mut Plan) {
         let values = state.distinct(of);
         state.bind(key, values);
         state.cost += state.rows * 20.0;
-        let kind = StepKind::Bind(Bind {
-            variable: key,
-            expr: Arc::new(Expr::EqualityKey(of)),
-        });
-        self.push(plan, kind, state.rows);
+        let (variable, expr) = (key, Arc::new(Expr::EqualityKey(of)));
+        self.push(plan, Bind { variable, expr }, state.rows);
     }
 }
 

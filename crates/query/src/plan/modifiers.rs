@@ -39,11 +39,11 @@ impl Planner<'_> {
             ] if before == 0 => Degrees::of(pattern, keys, aggregates),
             _ => None,
         };
-        let (kind, exists) = match degrees {
+        let (kind, exists): (StepKind, _) = match degrees {
             Some(degrees) => {
                 self.steps -= plan.steps.len();
                 plan.steps.clear();
-                (StepKind::Degrees(degrees), Vec::new())
+                (degrees.into(), Vec::new())
             }
             None => {
                 let read = aggregates.iter().filter_map(|(_, one)| match one {
@@ -52,11 +52,11 @@ impl Planner<'_> {
                 });
                 let exists = read.flat_map(|expression| self.exists_in(expression, state));
                 let exists = exists.collect();
-                let kind = StepKind::GroupBy(GroupBy {
+                let group = GroupBy {
                     keys: Arc::clone(keys),
                     aggregates: Arc::clone(aggregates),
-                });
-                (kind, exists)
+                };
+                (group.into(), exists)
             }
         };
         let spent = state.cost + cost::group(state.rows);
@@ -78,11 +78,8 @@ impl Planner<'_> {
         let exists = keys.iter().flat_map(|(key, _)| self.exists_in(key, state));
         let exists = exists.collect();
         state.cost += cost::sort(state.rows);
-        let kind = StepKind::OrderBy(OrderBy {
-            keys: Arc::clone(keys),
-            limit: None,
-        });
-        self.push_with_exists(plan, kind, state.rows, exists);
+        let (keys, limit) = (Arc::clone(keys), None);
+        self.push_with_exists(plan, OrderBy { keys, limit }, state.rows, exists);
     }
 
     /// Passes over the first rows of a node and keeps some; a sort before that need not go further.
@@ -113,6 +110,6 @@ impl Planner<'_> {
         }
         let rows = (state.rows - offset as f64).max(0.0);
         state.advance(limit.map_or(rows, |limit| rows.min(limit as f64)));
-        self.push(plan, StepKind::Slice(Slice { offset, limit }), state.rows);
+        self.push(plan, Slice { offset, limit }, state.rows);
     }
 }

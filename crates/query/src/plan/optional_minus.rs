@@ -81,8 +81,7 @@ impl Planner<'_> {
         self.node(node, &mut inner, &mut inner_plan);
         self.filters(filters, &mut inner, &mut inner_plan);
         self.without(&inner, state);
-        let kind = StepKind::AntiSemi(AntiSemi { plan: inner_plan });
-        self.push(plan, kind, state.rows);
+        self.push(plan, AntiSemi { plan: inner_plan }, state.rows);
     }
 
     /// The state after rows that something was found for are dropped.
@@ -98,8 +97,8 @@ impl Planner<'_> {
         for filter in filters {
             let exists = self.exists_in(filter, state);
             self.leave(filter, state);
-            let kind = StepKind::FilterRows(FilterRows(Arc::clone(filter)));
-            self.push_with_exists(plan, kind, state.rows, exists);
+            let filter = FilterRows(Arc::clone(filter));
+            self.push_with_exists(plan, filter, state.rows, exists);
         }
     }
 
@@ -138,15 +137,16 @@ impl Planner<'_> {
         }
         state.cost += matched.cost + cost::each(state.flow(rows), 5.0);
         state.advance(rows);
-        let kind = if along {
-            StepKind::Optional(Optional { plan: inner_plan })
+        let kind: StepKind = if along {
+            Optional { plan: inner_plan }.into()
         } else {
-            StepKind::OptionalJoin(OptionalJoin {
+            let join = OptionalJoin {
                 plan: inner_plan,
                 shared,
                 yields: node.possible.clone(),
                 filters: filter_plan,
-            })
+            };
+            join.into()
         };
         self.push(plan, kind, rows);
     }
@@ -170,9 +170,9 @@ impl Planner<'_> {
             State::unit()
         };
         self.node(node, &mut inner, &mut inner_plan);
-        let kind = if along {
+        let kind: StepKind = if along {
             self.without(&inner, state);
-            StepKind::AntiSemi(AntiSemi { plan: inner_plan })
+            AntiSemi { plan: inner_plan }.into()
         } else {
             let mut found = state.rows * inner.rows;
             for variable in shared.iter() {
@@ -181,10 +181,8 @@ impl Planner<'_> {
             inner.cost += cost::hash(state.flow(found), inner.rows);
             inner.rows = found;
             self.without(&inner, state);
-            StepKind::Minus(Minus {
-                plan: inner_plan,
-                shared,
-            })
+            let plan = inner_plan;
+            Minus { plan, shared }.into()
         };
         self.push(plan, kind, state.rows);
     }

@@ -100,7 +100,7 @@ impl Planner<'_> {
         state: &mut State,
         plan: &mut Plan,
     ) {
-        let kind = match part {
+        let kind: StepKind = match part {
             Orderable::Block(block) => {
                 // The order's own estimate of the cost stands for the block's.
                 let cost = state.cost;
@@ -114,21 +114,21 @@ impl Planner<'_> {
             }
             Orderable::Pattern(pattern, cardinality) => {
                 cardinality.bind(&pattern, state);
-                StepKind::Scan(Scan(pattern))
+                Scan(pattern).into()
             }
             Orderable::Path(path) => {
                 for variable in path.variables().iter() {
                     state.bind(variable, rows.max(1.0));
                     state.certain.insert(variable);
                 }
-                StepKind::FollowPath(FollowPath(Arc::clone(path)))
+                FollowPath(Arc::clone(path)).into()
             }
             Orderable::Graph(name) => {
                 if let Some(variable) = name.variable() {
                     state.bind(variable, self.graphs.named().len() as f64);
                     state.certain.insert(variable);
                 }
-                StepKind::GraphName(GraphName(name))
+                GraphName(name).into()
             }
         };
         state.advance(rows);
@@ -157,14 +157,13 @@ impl Planner<'_> {
         match closed.first() {
             Some(Some(variable)) if closed.iter().all(|c| *c == Some(*variable)) => {
                 let variable = *variable;
-                let kind = StepKind::Intersect(Intersect { variable, patterns });
-                self.push(plan, kind, rows);
+                self.push(plan, Intersect { variable, patterns }, rows);
             }
             // A variable that the search took for bound in every row is not: placing one after the
             // other is right.
             _ => patterns
                 .into_iter()
-                .for_each(|pattern| self.push(plan, StepKind::Scan(Scan(pattern)), rows)),
+                .for_each(|pattern| self.push(plan, Scan(pattern), rows)),
         }
     }
 

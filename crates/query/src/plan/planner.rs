@@ -125,19 +125,20 @@ impl<'a> Planner<'a> {
         self.steps
     }
 
-    pub(crate) fn push(&mut self, plan: &mut Plan, kind: StepKind, estimate: f64) {
+    pub(crate) fn push(&mut self, plan: &mut Plan, kind: impl Into<StepKind>, estimate: f64) {
         self.push_with_exists(plan, kind, estimate, Vec::new());
     }
 
     pub(crate) fn push_with_exists(
         &mut self,
         plan: &mut Plan,
-        kind: StepKind,
+        kind: impl Into<StepKind>,
         estimate: f64,
         exists: Vec<(usize, Plan)>,
     ) {
+        let kind = kind.into();
         if kind.operator().is_volatile() && !plan.ends_in_term_order() {
-            self.push(plan, StepKind::InTermOrder(InTermOrder), estimate);
+            self.push(plan, InTermOrder, estimate);
         }
         plan.steps.push(Step {
             number: self.steps,
@@ -200,8 +201,7 @@ impl<'a> Planner<'a> {
             Operator::Distinct(inner) => {
                 self.node(inner, state, plan);
                 state.cost += cost::group(state.rows);
-                let kind = StepKind::Distinct(Distinct(node.possible.clone()));
-                self.push(plan, kind, state.rows);
+                self.push(plan, Distinct(node.possible.clone()), state.rows);
             }
             Operator::EachGraph { variable, inner } => {
                 self.each_graph(*variable, inner, node.possible.clone(), state, plan);
@@ -223,8 +223,7 @@ impl<'a> Planner<'a> {
     ) {
         let rows = (&values.variables[..], values.rows.len());
         Self::given(rows, certain, state);
-        let kind = StepKind::JoinValues(JoinValues(Arc::clone(values)));
-        self.push(plan, kind, state.rows);
+        self.push(plan, JoinValues(Arc::clone(values)), state.rows);
     }
 
     /// A join with a given number of rows of these variables, which exist already.
@@ -265,8 +264,7 @@ impl<'a> Planner<'a> {
             state.certain.insert(*variable);
         }
         state.advance(flow.made);
-        let kind = StepKind::JoinCells(JoinCells(Arc::clone(variables)));
-        self.push(plan, kind, state.rows);
+        self.push(plan, JoinCells(Arc::clone(variables)), state.rows);
     }
 
     fn maintained(
@@ -279,8 +277,7 @@ impl<'a> Planner<'a> {
         let table = self.beside.maintained.get(rows.number);
         let count = table.map_or(0, |table| table.rows);
         Self::given((&rows.variables, count), certain, state);
-        let kind = StepKind::JoinRetained(JoinRetained(rows.clone()));
-        self.push(plan, kind, state.rows);
+        self.push(plan, JoinRetained(rows.clone()), state.rows);
     }
 
     fn service(&mut self, service: &Arc<Service>, state: &mut State, plan: &mut Plan) {
@@ -289,8 +286,7 @@ impl<'a> Planner<'a> {
         }
         state.cost += SERVICE_COST + cost::hash(state.flow(state.rows), SERVICE_ROWS);
         state.advance(state.rows.max(SERVICE_ROWS));
-        let kind = StepKind::CallService(CallService(Arc::clone(service)));
-        self.push(plan, kind, state.rows);
+        self.push(plan, CallService(Arc::clone(service)), state.rows);
     }
 
     fn each_graph(
@@ -307,12 +303,12 @@ impl<'a> Planner<'a> {
         state.bind(variable, count);
         state.certain.insert(variable);
         state.advance(state.rows.max(count));
-        let kind = StepKind::EachGraph(EachGraph {
+        let each = EachGraph {
             variable,
             plan: own_plan,
             yields,
-        });
-        self.push(plan, kind, state.rows);
+        };
+        self.push(plan, each, state.rows);
     }
 
     fn union(&mut self, branches: &[Node], state: &mut State, plan: &mut Plan) {
@@ -342,7 +338,7 @@ impl<'a> Planner<'a> {
         state.certain = certain.unwrap_or_default();
         state.cost += cost;
         state.advance(rows);
-        self.push(plan, StepKind::Union(Union(plans)), rows);
+        self.push(plan, Union(plans), rows);
     }
 
     /// A node that is evaluated alone and joined with the rows so far.
@@ -364,12 +360,12 @@ impl<'a> Planner<'a> {
         state.certain.extend(&node.certain);
         state.cost += own.cost + cost::hash(state.flow(rows), own.rows);
         state.advance(rows);
-        let kind = StepKind::Join(Join {
+        let join = Join {
             plan: own_plan,
             shared,
             yields: node.possible.clone(),
-        });
-        self.push(plan, kind, rows);
+        };
+        self.push(plan, join, rows);
     }
 
     fn group(&mut self, group: &Group, state: &mut State, plan: &mut Plan) {
@@ -487,12 +483,8 @@ impl<'a> Planner<'a> {
                 let filter = left.filters.remove(at);
                 let exists = self.exists_in(filter, state);
                 self.leave(filter, state);
-                self.push_with_exists(
-                    plan,
-                    StepKind::FilterRows(FilterRows(Arc::clone(filter))),
-                    state.rows,
-                    exists,
-                );
+                let filter = FilterRows(Arc::clone(filter));
+                self.push_with_exists(plan, filter, state.rows, exists);
                 continue;
             }
             let bind = left.binds.iter().enumerate().position(|(at, (v, e))| {
@@ -536,14 +528,7 @@ impl<'a> Planner<'a> {
             state.certain.insert(variable);
         }
         state.advance(rows);
-        self.push_with_exists(
-            plan,
-            StepKind::Bind(Bind {
-                variable,
-                expr: Arc::clone(expr),
-            }),
-            rows,
-            exists,
-        );
+        let expr = Arc::clone(expr);
+        self.push_with_exists(plan, Bind { variable, expr }, rows, exists);
     }
 }

@@ -4,7 +4,7 @@
 //! the values have such an edge and much would be made of the others.
 
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
-use crate::exec::operators::{Reduce, StepKind};
+use crate::exec::operators::Reduce;
 use crate::exec::step::Plan;
 use crate::plan::cost;
 use crate::plan::estimate::State;
@@ -118,7 +118,7 @@ impl Planner<'_> {
         plan: &mut Plan,
     ) {
         state.advance(rows);
-        self.push(plan, StepKind::Reduce(Reduce { variable, pattern }), rows);
+        self.push(plan, Reduce { variable, pattern }, rows);
     }
 
     /// For forced plans: every reduction that the rows allow.

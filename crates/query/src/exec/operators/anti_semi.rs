@@ -4,9 +4,9 @@ use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::{Child, PhysicalOperator};
+use crate::exec::operators::{Child, Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::{Plan, Step};
+use crate::exec::step::Plan;
 
 /// Drops the rows that the plan finds something for.
 #[derive(Debug)]
@@ -15,8 +15,6 @@ pub(crate) struct AntiSemi {
 }
 
 impl PhysicalOperator for AntiSemi {
-    fn binds(&self, _bound: &mut VarSet) {}
-
     fn mentioned(&self) -> VarSet {
         self.plan.mentioned.clone()
     }
@@ -42,13 +40,8 @@ impl PhysicalOperator for AntiSemi {
         "without".to_owned()
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let found = runner.matched(&self.plan, &table)?;
         Ok(runner.select(table, &step.keep, |row| !found[row]))
     }

@@ -6,9 +6,8 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::eval::evaluate::Row;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use somersault_lang::VarId;
 use somersault_model::TermId;
 use std::sync::Arc;
@@ -29,10 +28,6 @@ impl PhysicalOperator for Bind {
         let mut set = self.expr.variables();
         set.insert(self.variable);
         set
-    }
-
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed.union(&self.mentioned())
     }
 
     /// A volatile function has a value for each row of the whole table.
@@ -58,15 +53,9 @@ impl PhysicalOperator for Bind {
         format!("bind {variable} = {}", names.expr(&self.expr))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        mut table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let (mut table, keep) = (input.table, &input.step.keep);
         let Bind { variable, expr } = self;
-        let keep = &step.keep;
         if !keep.contains(*variable) && table.column(*variable).is_none() {
             return Ok(table);
         }

@@ -6,9 +6,8 @@ use crate::algebra::logical::{Position, Service};
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use oxrdf::Term;
 use somersault_model::TermId;
 use std::sync::Arc;
@@ -28,23 +27,14 @@ impl PhysicalOperator for CallService {
         VarSet::of(answers.chain(self.0.name.variable()))
     }
 
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed.union(&self.mentioned())
-    }
-
     fn explain(&self, names: &Names<'_>, _bound: &VarSet) -> String {
         let variables = self.0.variables.iter().map(|(variable, _)| *variable);
         let name = names.position(self.0.name);
         format!("service {name} ({})", names.list(variables))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         runner.service(&self.0, &step.keep, table)
     }
 }

@@ -9,9 +9,8 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::explore::Explorer;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use crate::value::term_value::Value;
 use crate::view::sources;
 use somersault_lang::{AggregateFunction, VarId};
@@ -142,15 +141,10 @@ impl PhysicalOperator for Degrees {
         )
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
-        debug_assert!(table.origin.is_none() && table.rows == 1);
-        let (vertices, counts) = self.count(&mut runner.explorer(step.once))?;
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        debug_assert!(input.table.origin.is_none() && input.table.rows == 1);
+        let explorer = &mut runner.explorer(input.step, input.wanted);
+        let (vertices, counts) = self.count(explorer)?;
         let mut table = Table::of([(self.key, vertices)], counts.len());
         for variable in &self.counts {
             let number = |count: &usize| Value::Integer((*count as i64).into());

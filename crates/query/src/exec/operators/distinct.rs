@@ -5,9 +5,8 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::distinct_rows::distinct_rows;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use somersault_lang::VarId;
 
 /// Drops repeats of these columns together.
@@ -35,13 +34,8 @@ impl PhysicalOperator for Distinct {
         format!("distinct ({})", names.list(self.0.iter()))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let variables: Vec<VarId> = self.0.iter().collect();
         let (_, firsts) = distinct_rows(&table, &variables, runner.limiter)?;
         Ok(table.gather(&firsts, &step.keep, runner.workspace))

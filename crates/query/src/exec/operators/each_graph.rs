@@ -4,9 +4,9 @@ use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::{Child, PhysicalOperator};
+use crate::exec::operators::{Child, Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::{Plan, Step};
+use crate::exec::step::Plan;
 use somersault_lang::VarId;
 
 /// Runs the plan in each named graph, and joins with the graph's name.
@@ -41,13 +41,7 @@ impl PhysicalOperator for EachGraph {
         format!("in each named graph {}", names.variable(self.variable))
     }
 
-    fn run(
-        &self,
-        _step: &Step,
-        _table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, _input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
         let graphs = runner.graphs;
         let mut all: Option<Table> = None;
         let mut held = 0;

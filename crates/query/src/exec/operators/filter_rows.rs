@@ -6,9 +6,8 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::eval::filter::Filter;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use std::sync::Arc;
 
 /// Keeps the rows for which the condition is true.
@@ -16,15 +15,8 @@ use std::sync::Arc;
 pub(crate) struct FilterRows(pub(crate) Arc<Expr>);
 
 impl PhysicalOperator for FilterRows {
-    fn binds(&self, _bound: &mut VarSet) {}
-
     fn mentioned(&self) -> VarSet {
         self.0.variables()
-    }
-
-    fn prune(&mut self, mut needed: VarSet, _once: bool) -> VarSet {
-        needed.extend(&self.0.variables());
-        needed
     }
 
     /// A volatile function has a value for each row of the whole table.
@@ -49,13 +41,8 @@ impl PhysicalOperator for FilterRows {
         format!("filter {}", names.expr(&self.0))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let mut kept = runner.workspace.rows();
         let mut filter = Filter {
             evaluation: runner.evaluation,

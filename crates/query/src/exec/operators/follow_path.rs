@@ -5,10 +5,9 @@ use crate::algebra::logical::PathPattern;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::path;
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use std::sync::Arc;
 
 /// Follows a property path.
@@ -22,11 +21,6 @@ impl PhysicalOperator for FollowPath {
 
     fn mentioned(&self) -> VarSet {
         self.0.variables()
-    }
-
-    fn prune(&mut self, mut needed: VarSet, _once: bool) -> VarSet {
-        needed.extend(&self.0.variables());
-        needed
     }
 
     fn may_split(&self) -> bool {
@@ -44,13 +38,8 @@ impl PhysicalOperator for FollowPath {
         )
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
-        path::follow(&mut runner.explorer(step.once), &self.0, &step.keep, table)
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let explorer = &mut runner.explorer(input.step, input.wanted);
+        path::follow(explorer, &self.0, input.table)
     }
 }

@@ -5,10 +5,9 @@ use crate::algebra::logical::Position;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::row_scan;
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 
 /// Binds or checks the name of a named graph.
 #[derive(Debug)]
@@ -23,10 +22,6 @@ impl PhysicalOperator for GraphName {
         VarSet::of(self.0.variable())
     }
 
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed.union(&self.mentioned())
-    }
-
     fn may_split(&self) -> bool {
         true
     }
@@ -35,13 +30,8 @@ impl PhysicalOperator for GraphName {
         format!("graph {}", names.position(self.0))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
-        row_scan::graph_name(&mut runner.explorer(step.once), self.0, &step.keep, table)
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let explorer = &mut runner.explorer(input.step, input.wanted);
+        row_scan::graph_name(explorer, self.0, input.table)
     }
 }

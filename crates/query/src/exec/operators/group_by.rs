@@ -10,9 +10,8 @@ use crate::eval::evaluate::Evaluation;
 use crate::exec::aggregate::Accumulator;
 use crate::exec::distinct_rows::distinct_rows;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use somersault_lang::VarId;
 use somersault_model::TermId;
 use std::sync::Arc;
@@ -75,13 +74,8 @@ impl PhysicalOperator for GroupBy {
         format!("group by ({keys}) {}", aggregates.join(", "))
     }
 
-    fn run(
-        &self,
-        _step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let table = input.table;
         let GroupBy { keys, aggregates } = self;
         aggregate(runner.evaluation, runner.limiter, keys, aggregates, &table)
     }

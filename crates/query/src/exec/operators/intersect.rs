@@ -7,9 +7,8 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::intersect;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use somersault_lang::VarId;
 
 /// Binds one variable to what all these patterns allow: shortest list first, the others checked.
@@ -31,10 +30,6 @@ impl PhysicalOperator for Intersect {
         })
     }
 
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed.union(&self.mentioned())
-    }
-
     fn may_split(&self) -> bool {
         true
     }
@@ -49,15 +44,9 @@ impl PhysicalOperator for Intersect {
         format!("intersect {variable} in {}", patterns.join(" and "))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
-        let explorer = &mut runner.explorer(step.once);
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let explorer = &mut runner.explorer(input.step, input.wanted);
         let Intersect { variable, patterns } = self;
-        intersect::intersect(explorer, *variable, patterns, &step.keep, wanted, table)
+        intersect::intersect(explorer, *variable, patterns, input.table)
     }
 }

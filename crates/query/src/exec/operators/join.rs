@@ -5,9 +5,9 @@ use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::{Child, PhysicalOperator};
+use crate::exec::operators::{Child, Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::{Plan, Step};
+use crate::exec::step::Plan;
 
 /// Joins the rows with those of a plan that starts by itself.
 #[derive(Debug)]
@@ -40,13 +40,8 @@ impl PhysicalOperator for Join {
         format!("join on ({})", names.list(self.shared.iter()))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         if table.rows == 0 {
             return Ok(Table::empty_like(&table));
         }

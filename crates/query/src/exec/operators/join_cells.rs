@@ -5,9 +5,8 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::explore::ROWS_PER_CHECK;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use somersault_lang::VarId;
 use somersault_model::TermId;
 use std::sync::Arc;
@@ -26,10 +25,6 @@ impl PhysicalOperator for JoinCells {
         VarSet::of(self.0.iter().copied())
     }
 
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed.union(&self.mentioned())
-    }
-
     fn may_split(&self) -> bool {
         true
     }
@@ -38,13 +33,8 @@ impl PhysicalOperator for JoinCells {
         format!("cells ({})", names.list(self.0.iter().copied()))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let variables = &*self.0;
         let Some(cells) = runner.evaluation.cells else {
             return Ok(Table::empty_like(&table));

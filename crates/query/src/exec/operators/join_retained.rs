@@ -5,9 +5,8 @@ use crate::algebra::logical::RetainedScan;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use somersault_lang::VarId;
 
 /// Joins the rows with those that are retained from one execution to the next.
@@ -23,10 +22,6 @@ impl PhysicalOperator for JoinRetained {
         VarSet::of(self.0.variables.iter().copied())
     }
 
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed.union(&self.mentioned())
-    }
-
     fn explain(&self, names: &Names<'_>, _bound: &VarSet) -> String {
         format!(
             "maintained ({})",
@@ -34,13 +29,8 @@ impl PhysicalOperator for JoinRetained {
         )
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let RetainedScan { number, variables } = &self.0;
         let held = &runner.evaluation.maintained[*number];
         if table.rows == 1 && !table.is_numbered_or_wide() {

@@ -5,9 +5,8 @@ use crate::algebra::logical::Values;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use somersault_model::TermId;
 use std::sync::Arc;
 
@@ -24,10 +23,6 @@ impl PhysicalOperator for JoinValues {
         VarSet::of(self.0.variables.iter().copied())
     }
 
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed.union(&self.mentioned())
-    }
-
     fn may_split(&self) -> bool {
         true
     }
@@ -38,13 +33,8 @@ impl PhysicalOperator for JoinValues {
         format!("values ({variables}) {} rows", rows.len())
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let Values { variables, rows } = &*self.0;
         let constants = &runner.evaluation.constants;
         let columns = variables.iter().enumerate().map(|(at, variable)| {

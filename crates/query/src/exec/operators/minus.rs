@@ -5,9 +5,9 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::join;
 use crate::exec::names::Names;
-use crate::exec::operators::{Child, PhysicalOperator};
+use crate::exec::operators::{Child, Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::{Plan, Step};
+use crate::exec::step::Plan;
 
 /// Drops the rows that are compatible with one of the plan's, and share a variable with it.
 #[derive(Debug)]
@@ -17,8 +17,6 @@ pub(crate) struct Minus {
 }
 
 impl PhysicalOperator for Minus {
-    fn binds(&self, _bound: &mut VarSet) {}
-
     fn mentioned(&self) -> VarSet {
         self.shared.clone()
     }
@@ -36,13 +34,8 @@ impl PhysicalOperator for Minus {
         format!("minus on ({})", names.list(self.shared.iter()))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let right = runner.alone(&self.plan, &table)?;
         let taken = join::taken(&table, &right, &self.shared, runner.limiter)?;
         Ok(runner.select(table, &step.keep, |row| !taken[row]))

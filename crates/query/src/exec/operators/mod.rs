@@ -2,7 +2,7 @@
 //! how it runs. The one thing to know before changing them: what an operator says of itself here
 //! steers how its plan is cut into parts and pruned, so it must hold for any data.
 //!
-//! To add an operator, write its file, and name it in [`StepKind`] and in `operator_of`.
+//! To add an operator, write its file, and name it in `operators!`.
 //! All that depends on the kind of a step is asked through [`PhysicalOperator`], once a step and
 //! not once a row.
 
@@ -63,90 +63,87 @@ use crate::exec::names::Names;
 use crate::exec::run::Runner;
 use crate::exec::step::{Plan, Step};
 
-/// The operator of a step.
-#[derive(Debug)]
-pub(crate) enum StepKind {
-    Scan(Scan),
-    Intersect(Intersect),
-    Reduce(Reduce),
-    FollowPath(FollowPath),
-    GraphName(GraphName),
-    FilterRows(FilterRows),
-    Bind(Bind),
-    Union(Union),
-    Join(Join),
-    JoinValues(JoinValues),
-    JoinCells(JoinCells),
-    JoinRetained(JoinRetained),
-    CallService(CallService),
-    Optional(Optional),
-    OptionalJoin(OptionalJoin),
-    EachGraph(EachGraph),
-    AntiSemi(AntiSemi),
-    Minus(Minus),
-    GroupBy(GroupBy),
-    Degrees(Degrees),
-    OrderBy(OrderBy),
-    Distinct(Distinct),
-    InTermOrder(InTermOrder),
-    Slice(Slice),
-}
+/// Declares the operators: each is a variant of [`StepKind`].
+macro_rules! operators {
+    ($($operator:ident),+ $(,)?) => {
+        /// The operator of a step.
+        #[derive(Debug)]
+        pub(crate) enum StepKind {
+            $($operator($operator)),+
+        }
 
-/// The operator of a kind, as it is borrowed.
-macro_rules! operator_of {
-    ($kind:expr) => {
-        match $kind {
-            StepKind::Scan(operator) => operator,
-            StepKind::Intersect(operator) => operator,
-            StepKind::Reduce(operator) => operator,
-            StepKind::FollowPath(operator) => operator,
-            StepKind::GraphName(operator) => operator,
-            StepKind::FilterRows(operator) => operator,
-            StepKind::Bind(operator) => operator,
-            StepKind::Union(operator) => operator,
-            StepKind::Join(operator) => operator,
-            StepKind::JoinValues(operator) => operator,
-            StepKind::JoinCells(operator) => operator,
-            StepKind::JoinRetained(operator) => operator,
-            StepKind::CallService(operator) => operator,
-            StepKind::Optional(operator) => operator,
-            StepKind::OptionalJoin(operator) => operator,
-            StepKind::EachGraph(operator) => operator,
-            StepKind::AntiSemi(operator) => operator,
-            StepKind::Minus(operator) => operator,
-            StepKind::GroupBy(operator) => operator,
-            StepKind::Degrees(operator) => operator,
-            StepKind::OrderBy(operator) => operator,
-            StepKind::Distinct(operator) => operator,
-            StepKind::InTermOrder(operator) => operator,
-            StepKind::Slice(operator) => operator,
+        $(impl From<$operator> for StepKind {
+            fn from(operator: $operator) -> Self {
+                Self::$operator(operator)
+            }
+        })+
+
+        impl StepKind {
+            /// The operator of this kind.
+            pub(crate) fn operator(&self) -> &dyn PhysicalOperator {
+                match self {
+                    $(Self::$operator(operator) => operator),+
+                }
+            }
+
+            /// The same, to be pruned.
+            pub(crate) fn operator_mut(&mut self) -> &mut dyn PhysicalOperator {
+                match self {
+                    $(Self::$operator(operator) => operator),+
+                }
+            }
         }
     };
 }
 
-impl StepKind {
-    /// The operator of this kind.
-    pub(crate) fn operator(&self) -> &dyn PhysicalOperator {
-        operator_of!(self)
-    }
+operators!(
+    Scan,
+    Intersect,
+    Reduce,
+    FollowPath,
+    GraphName,
+    FilterRows,
+    Bind,
+    Union,
+    Join,
+    JoinValues,
+    JoinCells,
+    JoinRetained,
+    CallService,
+    Optional,
+    OptionalJoin,
+    EachGraph,
+    AntiSemi,
+    Minus,
+    GroupBy,
+    Degrees,
+    OrderBy,
+    Distinct,
+    InTermOrder,
+    Slice,
+);
 
-    /// The same, to be pruned.
-    pub(crate) fn operator_mut(&mut self) -> &mut dyn PhysicalOperator {
-        operator_of!(self)
-    }
+/// What a step runs on.
+pub(crate) struct Input<'s> {
+    pub(crate) table: Table,
+    pub(crate) step: &'s Step,
+    /// More rows than that need not come out.
+    pub(crate) wanted: usize,
 }
 
 /// One kind of step: what it says of itself to the planner and to EXPLAIN, and how it runs.
 pub(crate) trait PhysicalOperator {
     /// Adds the variables that may have values after it.
-    fn binds(&self, bound: &mut VarSet);
+    fn binds(&self, _bound: &mut VarSet) {}
 
     /// The variables that it reads or binds, once its plans are pruned.
     fn mentioned(&self) -> VarSet;
 
     /// Prunes its plans, where `needed` is needed of its rows; returns what is needed of its input.
     /// `once`: nothing that follows counts its rows.
-    fn prune(&mut self, needed: VarSet, once: bool) -> VarSet;
+    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
+        needed.union(&self.mentioned())
+    }
 
     /// Whether it may run on parts of the table, the plans of its EXISTS aside: what it makes of a
     /// row depends on that row alone, and it repeats no work for each part.
@@ -189,17 +186,11 @@ pub(crate) trait PhysicalOperator {
     /// The operator's line in EXPLAIN, where these variables have values in its input.
     fn explain(&self, names: &Names<'_>, bound: &VarSet) -> String;
 
-    /// Runs it on a table. More than `wanted` rows need not come out.
+    /// Runs it on a table.
     ///
     /// # Errors
     /// A limit was reached, the query was cancelled, or a remote part failed.
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError>;
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError>;
 }
 
 /// A plan that an operator runs, as EXPLAIN shows it.

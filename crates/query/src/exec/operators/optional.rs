@@ -5,9 +5,9 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::join;
 use crate::exec::names::Names;
-use crate::exec::operators::{Child, PhysicalOperator};
+use crate::exec::operators::{Child, Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::{Plan, Step};
+use crate::exec::step::Plan;
 
 /// Extends the rows by what the plan makes of them; rows that it drops stay as they are.
 #[derive(Debug)]
@@ -48,13 +48,8 @@ impl PhysicalOperator for Optional {
     }
 
     /// Rows in which all is the same that the plan reads are looked at once.
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let (mut inputs, groups) = runner.inputs(&table, &self.plan.mentioned)?;
         let count = inputs.rows;
         inputs.number(runner.workspace);

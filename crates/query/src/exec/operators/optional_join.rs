@@ -5,9 +5,9 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::join;
 use crate::exec::names::Names;
-use crate::exec::operators::{Child, PhysicalOperator};
+use crate::exec::operators::{Child, Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::{Plan, Step};
+use crate::exec::step::Plan;
 
 /// Extends the rows by those of a plan that starts by itself, where the filters let them through.
 #[derive(Debug)]
@@ -48,13 +48,8 @@ impl PhysicalOperator for OptionalJoin {
         format!("optional join on ({})", names.list(self.shared.iter()))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let right = runner.alone(&self.plan, &table)?;
         let mut numbered = table.copy(runner.workspace);
         numbered.number(runner.workspace);

@@ -5,10 +5,9 @@ use crate::algebra::expression::Expr;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
 use crate::exec::sort;
-use crate::exec::step::Step;
 use std::sync::Arc;
 
 /// Sorts; of the sorted rows nothing after the first `limit` is wanted. With a limit, the order of
@@ -21,15 +20,9 @@ pub(crate) struct OrderBy {
 }
 
 impl PhysicalOperator for OrderBy {
-    fn binds(&self, _bound: &mut VarSet) {}
-
     fn mentioned(&self) -> VarSet {
         let keys = self.keys.iter();
         keys.fold(VarSet::new(), |set, (key, _)| set.union(&key.variables()))
-    }
-
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed.union(&self.mentioned())
     }
 
     fn is_volatile(&self) -> bool {
@@ -56,13 +49,8 @@ impl PhysicalOperator for OrderBy {
         }
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let Input { table, step, .. } = input;
         let OrderBy { keys, limit } = self;
         let order = sort::order(runner.evaluation, runner.limiter, keys, *limit, &table)?;
         Ok(table.gather(&order, &step.keep, runner.workspace))

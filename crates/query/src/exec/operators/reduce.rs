@@ -9,9 +9,8 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::explore::{Explorer, has_unbound};
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 use crate::view::sources;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId};
@@ -29,15 +28,8 @@ pub(crate) struct Reduce {
 }
 
 impl PhysicalOperator for Reduce {
-    fn binds(&self, _bound: &mut VarSet) {}
-
     fn mentioned(&self) -> VarSet {
         VarSet::of([self.variable])
-    }
-
-    fn prune(&mut self, mut needed: VarSet, _once: bool) -> VarSet {
-        needed.insert(self.variable);
-        needed
     }
 
     fn may_split(&self) -> bool {
@@ -53,16 +45,10 @@ impl PhysicalOperator for Reduce {
         format!("reduce {variable} by {}", names.pattern(&self.pattern))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
-        let explorer = &mut runner.explorer(step.once);
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let explorer = &mut runner.explorer(input.step, input.wanted);
         let Reduce { variable, pattern } = self;
-        reduce(explorer, *variable, pattern, &step.keep, wanted, table)
+        reduce(explorer, *variable, pattern, input.table)
     }
 }
 
@@ -71,14 +57,12 @@ fn reduce(
     explorer: &mut Explorer<'_, '_>,
     variable: VarId,
     pattern: &QuadPattern,
-    keep: &VarSet,
-    wanted: usize,
     mut table: Table,
 ) -> Result<Table, QueryError> {
     let column = table.column(variable).filter(|c| !has_unbound(c));
     let (Position::Constant(predicate), Some(column)) = (pattern.predicate, column) else {
         // The planner reduces by neither; leaving the rows as they are is right all the same.
-        table.keep(keep, explorer.workspace);
+        table.keep(explorer.keep, explorer.workspace);
         return Ok(table);
     };
     let constants = explorer.constants;
@@ -102,7 +86,7 @@ fn reduce(
     };
     let mut parents = explorer.workspace.rows();
     for (at, part) in column.chunks(ROWS_AT_ONCE).enumerate() {
-        if parents.len() >= wanted {
+        if parents.len() >= explorer.wanted {
             break;
         }
         let first = (at * ROWS_AT_ONCE) as u32;
@@ -113,7 +97,7 @@ fn reduce(
     let workspace = &mut *explorer.workspace;
     workspace.give_ids(list);
     workspace.give_ids(merged);
-    let table = table.gather(&parents, keep, workspace);
+    let table = table.gather(&parents, explorer.keep, workspace);
     workspace.give_rows(parents);
     Ok(table)
 }

@@ -7,9 +7,8 @@ use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::explore;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 
 /// Reads a pattern for every row: from an index vertex, along an edge, or as a check.
 #[derive(Debug)]
@@ -24,11 +23,6 @@ impl PhysicalOperator for Scan {
         self.0.variables()
     }
 
-    fn prune(&mut self, mut needed: VarSet, _once: bool) -> VarSet {
-        needed.extend(&self.0.variables());
-        needed
-    }
-
     fn may_split(&self) -> bool {
         true
     }
@@ -41,15 +35,9 @@ impl PhysicalOperator for Scan {
         format!("{} {}", reading(&self.0, bound), names.pattern(&self.0))
     }
 
-    fn run(
-        &self,
-        step: &Step,
-        table: Table,
-        wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
-        let explorer = &mut runner.explorer(step.once);
-        explore::scan(explorer, &self.0, &step.keep, wanted, table)
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let explorer = &mut runner.explorer(input.step, input.wanted);
+        explore::scan(explorer, &self.0, input.table)
     }
 }
 

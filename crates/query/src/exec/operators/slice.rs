@@ -4,9 +4,8 @@ use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::PhysicalOperator;
+use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::Step;
 
 /// Passes over the first rows, and keeps some.
 #[derive(Debug)]
@@ -16,14 +15,8 @@ pub(crate) struct Slice {
 }
 
 impl PhysicalOperator for Slice {
-    fn binds(&self, _bound: &mut VarSet) {}
-
     fn mentioned(&self) -> VarSet {
         VarSet::new()
-    }
-
-    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
-        needed
     }
 
     fn may_drop_repeats(&self, _once: bool) -> bool {
@@ -38,13 +31,8 @@ impl PhysicalOperator for Slice {
         }
     }
 
-    fn run(
-        &self,
-        _step: &Step,
-        mut table: Table,
-        _wanted: usize,
-        _runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, _runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let mut table = input.table;
         table.slice(self.offset, self.limit);
         Ok(table)
     }

@@ -4,9 +4,9 @@ use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::names::Names;
-use crate::exec::operators::{Child, PhysicalOperator};
+use crate::exec::operators::{Child, Input, PhysicalOperator};
 use crate::exec::run::Runner;
-use crate::exec::step::{Plan, Step};
+use crate::exec::step::Plan;
 
 /// Concatenates what each branch makes of the rows.
 #[derive(Debug)]
@@ -45,13 +45,8 @@ impl PhysicalOperator for Union {
         "union".to_owned()
     }
 
-    fn run(
-        &self,
-        _step: &Step,
-        table: Table,
-        _wanted: usize,
-        runner: &mut Runner<'_, '_>,
-    ) -> Result<Table, QueryError> {
+    fn run(&self, input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
+        let table = input.table;
         let mut all: Option<Table> = None;
         let mut held = table.bytes();
         runner.limiter.reserve(held)?;

@@ -7,7 +7,6 @@ mod walker;
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Path, PathPattern, Position};
-use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::distinct_rows::by_number;
 use crate::exec::explore::{End, Explorer, has_unbound};
@@ -19,7 +18,6 @@ use walker::{Ends, Walker};
 pub(crate) fn follow(
     explorer: &mut Explorer<'_, '_>,
     pattern: &PathPattern,
-    keep: &VarSet,
     table: Table,
 ) -> Result<Table, QueryError> {
     let constants = explorer.constants;
@@ -53,19 +51,13 @@ pub(crate) fn follow(
         .check_memory(found.rows.len() * 32 + table.bytes())?;
     let (subject, object) = (pattern.subject.variable(), pattern.object.variable());
     let graph = pattern.graph.variable();
-    let workspace = &mut *explorer.workspace;
-    let mut table = table.gather(&found.rows, keep, workspace);
     let columns = [
         (subject, found.subjects),
         (object, found.objects),
         (graph, found.graphs),
     ];
-    for (variable, column) in columns {
-        if let Some(variable) = variable {
-            table.set_kept(variable, column, keep, workspace);
-        }
-    }
-    Ok(table)
+    let columns = (columns.into_iter()).filter_map(|(variable, ids)| Some((variable?, ids)));
+    Ok(explorer.extended(table, found.rows, columns))
 }
 
 /// The end that a cell is.
