@@ -4,7 +4,8 @@
 use crate::config::ServerConfig;
 use crate::event_stream::texts::Firings;
 use crate::http::body::Bodies;
-use crate::http::gate::Gate;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::{Gate, Lane};
 use crate::http::hosts::Hosts;
 use crate::http::metrics::HttpMetrics;
 use axum::http::{HeaderMap, header};
@@ -74,6 +75,19 @@ impl App {
             stopping,
             config,
         }))
+    }
+
+    /// Runs work on the engine in a lane.
+    pub(crate) async fn run<T: Send + 'static, E: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce(&Engine) -> Result<T, E> + Send + 'static,
+    ) -> ApiResult<T>
+    where
+        ApiError: From<E>,
+    {
+        let engine = self.engine.clone();
+        Ok(self.gate.run(lane, move || work(&engine)).await??)
     }
 
     /// Completes when the server is asked to stop.

@@ -28,10 +28,9 @@ pub(crate) trait Declared: 'static {
 
 pub(crate) async fn show<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
     let name = named(request.uri(), D::PATH, "")?;
-    let engine = app.engine.clone();
-    let info = (app.gate)
-        .run(Lane::Control, move || D::one(&engine, &name))
-        .await??;
+    let info = app
+        .run(Lane::Control, move |engine| D::one(engine, &name))
+        .await?;
     Ok(Json(D::json(&info)).into_response())
 }
 
@@ -89,10 +88,7 @@ pub(crate) async fn command(
     app: &App,
     work: impl FnOnce(&Engine) -> Result<(), EngineError> + Send + 'static,
 ) -> ApiResult {
-    let engine = app.engine.clone();
-    (app.gate)
-        .run(Lane::Control, move || work(&engine))
-        .await??;
+    app.run(Lane::Control, work).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -22,8 +22,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
 use somersault::{
-    EngineError, FiringId, FiringResult, ParseFiringIdError, SubscribeOptions, Subscription,
-    SubscriptionEvent, WhenSlow,
+    Engine, EngineError, FiringId, FiringResult, ParseFiringIdError, SubscribeOptions,
+    Subscription, SubscriptionEvent, WhenSlow,
 };
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -67,11 +67,9 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
                 10,
             )
         })?;
-    let (engine, query) = (app.engine.clone(), name.clone());
-    let subscription = app
-        .gate
-        .run(Lane::Control, move || engine.subscribe(&query, options))
-        .await??;
+    let query = name.clone();
+    let subscribed = move |engine: &Engine| engine.subscribe(&query, options);
+    let subscription = app.run(Lane::Control, subscribed).await?;
     let feed = Feed {
         app,
         name,

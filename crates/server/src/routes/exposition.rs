@@ -2,156 +2,151 @@
 //! no recorder keeps them, so a dropped stream or query leaves nothing behind.
 
 use metrics_exporter_prometheus::formatting::{write_help_line, write_type_line};
-use somersault::{Latency, MetricsSnapshot, QueryMetrics, StreamMetrics};
+use somersault::{Latency, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
 use std::fmt::{Display, Write as _};
+
+/// A family of samples: its name, its type, the value of one of the things that are measured, and
+/// its help.
+pub(crate) type Family<T> = (
+    &'static str,
+    &'static str,
+    fn(&T) -> Option<f64>,
+    &'static str,
+);
+
+type Label<'t> = (&'static str, &'t dyn Display);
+
+/// A family of histograms: its name, the latencies of one of the things, and its help.
+type Histogram<T> = (&'static str, fn(&T) -> &Latency, &'static str);
+
+#[rustfmt::skip]
+const ENGINE: &[Family<MetricsSnapshot>] = &[
+    ("somersault_stable_sn", "gauge", |s| count(s.stable_sn),
+        "The snapshot number that one-shot queries see."),
+    ("somersault_retained_sns", "gauge", |s| count(s.retained_sns),
+        "Snapshot numbers that are retained: pinned, stable, and cut but not stable yet."),
+    ("somersault_pins", "gauge", |s| count(s.pins),
+        "Snapshots pinned by firings and one-shot queries."),
+    ("somersault_tuples_total", "counter", |s| count(s.tuples),
+        "Statements taken by all streams."),
+    ("somersault_pushes_total", "counter", |s| count(s.pushes),
+        "Pushes acknowledged."),
+    ("somersault_push_repeats_total", "counter", |s| count(s.repeats),
+        "Pushes that were repeats and dropped."),
+    ("somersault_pushes_refused_total", "counter", |s| count(s.refused),
+        "Pushes refused."),
+    ("somersault_updates_total", "counter", |s| count(s.updates),
+        "Updates carried out."),
+    ("somersault_one_shot_total", "counter", |s| count(s.one_shot),
+        "One-shot queries answered."),
+    ("somersault_one_shot_failed_total", "counter", |s| count(s.one_shot_failed),
+        "One-shot queries that failed."),
+    ("somersault_stored_statements", "gauge", |s| count(s.stored_statements),
+        "Statements stored, over all graphs."),
+    ("somersault_dictionary_terms", "gauge", |s| count(s.terms),
+        "Terms in the dictionary."),
+    ("somersault_dictionary_passing_terms", "gauge", |s| count(s.transient_terms),
+        "Terms that came with timing statements."),
+    ("somersault_dictionary_reclaimed_terms_total", "counter", |s| count(s.reclaimed_terms),
+        "Terms that only expired timing statements used, and that were reclaimed."),
+];
+
+const ENGINE_LATENCIES: &[Histogram<MetricsSnapshot>] = &[(
+    "somersault_one_shot_execution_seconds",
+    |s| &s.one_shot_execution,
+    "Execution times of one-shot queries.",
+)];
+
+#[rustfmt::skip]
+const MEMORY: &[Family<MetricsSnapshot>] = &[
+    ("somersault_snapshots_bytes", "gauge", |s| count(s.memory.snapshots_bytes),
+        "Approximate memory of the store that only old snapshots need."),
+    ("somersault_log_bytes", "gauge", |s| count(s.memory.log_bytes),
+        "Bytes in the log on disk."),
+];
+
+#[rustfmt::skip]
+const STREAMS: &[Family<StreamMetrics>] = &[
+    ("somersault_stream_tuples_total", "counter", |s| count(s.tuples),
+        "Statements taken."),
+    ("somersault_stream_late_total", "counter", |s| count(s.late),
+        "Late statements dropped."),
+    ("somersault_stream_amended_total", "counter", |s| count(s.amended),
+        "Late statements taken into closed batches (LATE AMEND)."),
+    ("somersault_stream_batches_total", "counter", |s| count(s.batches),
+        "Closed batches that held statements."),
+    ("somersault_stream_complete_through_seconds", "gauge", |s| s.complete_through_ms.map(seconds),
+        "Event time through which the stream is complete, in seconds since 1970."),
+    ("somersault_stream_stable_time_seconds", "gauge", |s| s.stable_time_ms.map(seconds),
+        "Event time through which the stream is visible, in seconds since 1970."),
+    ("somersault_stream_lag_seconds", "gauge", |s| s.lag_ms.map(seconds),
+        "Distance of the visible event time behind the complete one."),
+    ("somersault_stream_memory_bytes", "gauge", |s| count(s.memory_bytes),
+        "Memory of the stream's slices."),
+];
+
+#[rustfmt::skip]
+const QUERIES: &[Family<QueryMetrics>] = &[
+    ("somersault_query_firings_total", "counter", |q| count(q.firings),
+        "Firings, including empty ones. A group of queries has one for each close, under the name of one of them."),
+    ("somersault_query_executions_total", "counter", |q| count(q.executions),
+        "Answers to queries. Each answer of a group's firing counts."),
+    ("somersault_query_nonempty_total", "counter", |q| count(q.nonempty),
+        "Answers to queries that had rows."),
+    ("somersault_query_passed_in_bulk_total", "counter", |q| count(q.skipped_empty),
+        "Closes skipped because their windows held nothing."),
+    ("somersault_query_skipped_total", "counter", |q| count(q.skipped),
+        "Firings that were not executed because a newer one was due (ON OVERLOAD SKIP)."),
+    ("somersault_query_failed_total", "counter", |q| count(q.failed),
+        "Firings that failed."),
+    ("somersault_query_rows_total", "counter", |q| count(q.rows),
+        "Rows in all answers."),
+    ("somersault_query_group_members", "gauge", |q| count(q.members),
+        "Queries that differ only in names and constants, and are evaluated together."),
+    ("somersault_query_kept_bytes", "gauge", |q| count(q.kept_bytes),
+        "Approximate memory of the answers kept for subscribers that reconnect."),
+];
+
+#[rustfmt::skip]
+const QUERY_LATENCIES: &[Histogram<QueryMetrics>] = &[
+    ("somersault_query_execution_seconds", |q| &q.execution,
+        "Time from the start of a firing's execution to its answer."),
+    ("somersault_query_delay_seconds", |q| &q.delay,
+        "Time from the acknowledgement of the last statement that a firing needs to its answer."),
+    ("somersault_query_waiting_seconds", |q| &q.waiting,
+        "The part of the delay spent waiting behind other queries."),
+];
+
+#[rustfmt::skip]
+const SHARDS: &[Family<ShardMetrics>] = &[
+    ("somersault_shard_injected_total", "counter", |s| count(s.injected),
+        "Half edges written to a shard: inserts and deletes."),
+    ("somersault_shard_applied_sn", "gauge", |s| count(s.applied_sn),
+        "The newest snapshot number that a shard has applied."),
+];
 
 /// Writes every counter of the engine.
 pub(crate) fn render(snapshot: &MetricsSnapshot, text: &mut String) {
-    engine(snapshot, text);
+    one(text, ENGINE, snapshot);
+    histograms(
+        text,
+        ENGINE_LATENCIES,
+        std::slice::from_ref(snapshot),
+        |_| Vec::new(),
+    );
     memory(snapshot, text);
-    streams(&snapshot.streams, text);
-    queries(&snapshot.queries, text);
-    family(
-        text,
-        "somersault_shard_injected_total",
-        "counter",
-        "Half edges written to a shard: inserts and deletes.",
-    );
-    for shard in &snapshot.shards {
-        line(
-            text,
-            "somersault_shard_injected_total",
-            &[("shard", &shard.shard)],
-            shard.injected,
-        );
-    }
-    family(
-        text,
-        "somersault_shard_applied_sn",
-        "gauge",
-        "The newest snapshot number that a shard has applied.",
-    );
-    for shard in &snapshot.shards {
-        line(
-            text,
-            "somersault_shard_applied_sn",
-            &[("shard", &shard.shard)],
-            shard.applied_sn,
-        );
-    }
-}
-
-/// Writes one gauge without labels.
-pub(crate) fn gauge(text: &mut String, name: &str, help: &str, value: f64) {
-    family(text, name, "gauge", help);
-    line(text, name, &[], value);
-}
-
-/// Writes one counter without labels.
-pub(crate) fn counter(text: &mut String, name: &str, help: &str, value: u64) {
-    family(text, name, "counter", help);
-    line(text, name, &[], value);
-}
-
-fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
-    let single: [(&str, &str, &str, u64); 14] = [
-        (
-            "somersault_stable_sn",
-            "gauge",
-            "The snapshot number that one-shot queries see.",
-            snapshot.stable_sn,
-        ),
-        (
-            "somersault_retained_sns",
-            "gauge",
-            "Snapshot numbers that are retained: pinned, stable, and cut but not stable yet.",
-            snapshot.retained_sns,
-        ),
-        (
-            "somersault_pins",
-            "gauge",
-            "Snapshots pinned by firings and one-shot queries.",
-            snapshot.pins,
-        ),
-        (
-            "somersault_tuples_total",
-            "counter",
-            "Statements taken by all streams.",
-            snapshot.tuples,
-        ),
-        (
-            "somersault_pushes_total",
-            "counter",
-            "Pushes acknowledged.",
-            snapshot.pushes,
-        ),
-        (
-            "somersault_push_repeats_total",
-            "counter",
-            "Pushes that were repeats and dropped.",
-            snapshot.repeats,
-        ),
-        (
-            "somersault_pushes_refused_total",
-            "counter",
-            "Pushes refused.",
-            snapshot.refused,
-        ),
-        (
-            "somersault_updates_total",
-            "counter",
-            "Updates carried out.",
-            snapshot.updates,
-        ),
-        (
-            "somersault_one_shot_total",
-            "counter",
-            "One-shot queries answered.",
-            snapshot.one_shot,
-        ),
-        (
-            "somersault_one_shot_failed_total",
-            "counter",
-            "One-shot queries that failed.",
-            snapshot.one_shot_failed,
-        ),
-        (
-            "somersault_stored_statements",
-            "gauge",
-            "Statements stored, over all graphs.",
-            snapshot.stored_statements,
-        ),
-        (
-            "somersault_dictionary_terms",
-            "gauge",
-            "Terms in the dictionary.",
-            snapshot.terms,
-        ),
-        (
-            "somersault_dictionary_passing_terms",
-            "gauge",
-            "Terms that came with timing statements.",
-            snapshot.transient_terms,
-        ),
-        (
-            "somersault_dictionary_reclaimed_terms_total",
-            "counter",
-            "Terms that only expired timing statements used, and that were reclaimed.",
-            snapshot.reclaimed_terms,
-        ),
-    ];
-    for (name, kind, help, value) in single {
-        family(text, name, kind, help);
-        line(text, name, &[], value);
-    }
-    let name = "somersault_one_shot_execution_seconds";
-    family(
-        text,
-        name,
-        "histogram",
-        "Execution times of one-shot queries.",
-    );
-    histogram(text, name, &[], &snapshot.one_shot_execution);
+    samples(text, STREAMS, &snapshot.streams, |s| {
+        vec![("stream", &s.iri as _)]
+    });
+    samples(text, QUERIES, &snapshot.queries, |q| {
+        vec![("query", &q.name as _)]
+    });
+    histograms(text, QUERY_LATENCIES, &snapshot.queries, |q| {
+        vec![("query", &q.name as _)]
+    });
+    samples(text, SHARDS, &snapshot.shards, |s| {
+        vec![("shard", &s.shard as _)]
+    });
 }
 
 fn memory(snapshot: &MetricsSnapshot, text: &mut String) {
@@ -166,172 +161,50 @@ fn memory(snapshot: &MetricsSnapshot, text: &mut String) {
     for (part, bytes) in parts {
         line(text, name, &[("part", &part)], bytes);
     }
-    family(
-        text,
-        "somersault_snapshots_bytes",
-        "gauge",
-        "Approximate memory of the store that only old snapshots need.",
-    );
-    line(
-        text,
-        "somersault_snapshots_bytes",
-        &[],
-        snapshot.memory.snapshots_bytes,
-    );
-    family(
-        text,
-        "somersault_log_bytes",
-        "gauge",
-        "Bytes in the log on disk.",
-    );
-    line(text, "somersault_log_bytes", &[], snapshot.memory.log_bytes);
+    one(text, MEMORY, snapshot);
 }
 
-type StreamValue = fn(&StreamMetrics) -> Option<f64>;
+/// Writes families that have one sample without labels each.
+pub(crate) fn one<T>(text: &mut String, families: &[Family<T>], measured: &T) {
+    samples(text, families, std::slice::from_ref(measured), |_| {
+        Vec::new()
+    });
+}
 
-fn streams(streams: &[StreamMetrics], text: &mut String) {
-    let families: [(&str, &str, &str, StreamValue); 8] = [
-        (
-            "somersault_stream_tuples_total",
-            "counter",
-            "Statements taken.",
-            |s| Some(s.tuples as f64),
-        ),
-        (
-            "somersault_stream_late_total",
-            "counter",
-            "Late statements dropped.",
-            |s| Some(s.late as f64),
-        ),
-        (
-            "somersault_stream_amended_total",
-            "counter",
-            "Late statements taken into closed batches (LATE AMEND).",
-            |s| Some(s.amended as f64),
-        ),
-        (
-            "somersault_stream_batches_total",
-            "counter",
-            "Closed batches that held statements.",
-            |s| Some(s.batches as f64),
-        ),
-        (
-            "somersault_stream_complete_through_seconds",
-            "gauge",
-            "Event time through which the stream is complete, in seconds since 1970.",
-            |s| s.complete_through_ms.map(seconds),
-        ),
-        (
-            "somersault_stream_stable_time_seconds",
-            "gauge",
-            "Event time through which the stream is visible, in seconds since 1970.",
-            |s| s.stable_time_ms.map(seconds),
-        ),
-        (
-            "somersault_stream_lag_seconds",
-            "gauge",
-            "Distance of the visible event time behind the complete one.",
-            |s| s.lag_ms.map(seconds),
-        ),
-        (
-            "somersault_stream_memory_bytes",
-            "gauge",
-            "Memory of the stream's slices.",
-            |s| Some(s.memory_bytes as f64),
-        ),
-    ];
-    for (name, kind, help, value) in families {
+/// Writes families with a sample for each thing that has a value.
+fn samples<T>(
+    text: &mut String,
+    families: &[Family<T>],
+    things: &[T],
+    labels: impl Fn(&T) -> Vec<Label<'_>>,
+) {
+    for (name, kind, value, help) in families {
         family(text, name, kind, help);
-        for stream in streams {
-            if let Some(value) = value(stream) {
-                line(text, name, &[("stream", &stream.iri)], value);
+        for thing in things {
+            if let Some(value) = value(thing) {
+                line(text, name, &labels(thing), value);
             }
         }
     }
 }
 
-type QueryCount = fn(&QueryMetrics) -> u64;
-type QueryLatency = fn(&QueryMetrics) -> &Latency;
-
-fn queries(queries: &[QueryMetrics], text: &mut String) {
-    let counters: [(&str, &str, QueryCount); 7] = [
-        (
-            "somersault_query_firings_total",
-            "Firings, including empty ones. A group of queries has one for each close, under the name of one of them.",
-            |q| q.firings,
-        ),
-        (
-            "somersault_query_executions_total",
-            "Answers to queries. Each answer of a group's firing counts.",
-            |q| q.executions,
-        ),
-        (
-            "somersault_query_nonempty_total",
-            "Answers to queries that had rows.",
-            |q| q.nonempty,
-        ),
-        (
-            "somersault_query_passed_in_bulk_total",
-            "Closes skipped because their windows held nothing.",
-            |q| q.skipped_empty,
-        ),
-        (
-            "somersault_query_skipped_total",
-            "Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).",
-            |q| q.skipped,
-        ),
-        (
-            "somersault_query_failed_total",
-            "Firings that failed.",
-            |q| q.failed,
-        ),
-        ("somersault_query_rows_total", "Rows in all answers.", |q| {
-            q.rows
-        }),
-    ];
-    let gauges: [(&str, &str, QueryCount); 2] = [
-        (
-            "somersault_query_group_members",
-            "Queries that differ only in names and constants, and are evaluated together.",
-            |q| q.members,
-        ),
-        (
-            "somersault_query_kept_bytes",
-            "Approximate memory of the answers kept for subscribers that reconnect.",
-            |q| q.kept_bytes,
-        ),
-    ];
-    let counters = counters.map(|counter| ("counter", counter));
-    let gauges = gauges.map(|gauge| ("gauge", gauge));
-    for (kind, (name, help, value)) in counters.into_iter().chain(gauges) {
-        family(text, name, kind, help);
-        for query in queries {
-            line(text, name, &[("query", &query.name)], value(query));
-        }
-    }
-    let latencies: [(&str, &str, QueryLatency); 3] = [
-        (
-            "somersault_query_execution_seconds",
-            "Time from the start of a firing's execution to its answer.",
-            |q| &q.execution,
-        ),
-        (
-            "somersault_query_delay_seconds",
-            "Time from the acknowledgement of the last statement that a firing needs to its answer.",
-            |q| &q.delay,
-        ),
-        (
-            "somersault_query_waiting_seconds",
-            "The part of the delay spent waiting behind other queries.",
-            |q| &q.waiting,
-        ),
-    ];
-    for (name, help, latency) in latencies {
+fn histograms<T>(
+    text: &mut String,
+    families: &[Histogram<T>],
+    things: &[T],
+    labels: impl Fn(&T) -> Vec<Label<'_>>,
+) {
+    for (name, latency, help) in families {
         family(text, name, "histogram", help);
-        for query in queries {
-            histogram(text, name, &[("query", &query.name)], latency(query));
+        for thing in things {
+            histogram(text, name, &labels(thing), latency(thing));
         }
     }
+}
+
+/// A count as a sample, which is a floating-point number in the format too.
+pub(crate) fn count(number: u64) -> Option<f64> {
+    Some(number as f64)
 }
 
 fn seconds(millis: i64) -> f64 {
@@ -343,7 +216,7 @@ fn family(text: &mut String, name: &str, kind: &str, help: &str) {
     write_type_line(text, name, None, None, kind);
 }
 
-fn line(text: &mut String, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
+fn line(text: &mut String, name: &str, labels: &[Label<'_>], value: impl Display) {
     text.push_str(name);
     for (index, (label, value)) in labels.iter().enumerate() {
         let _ = write!(
@@ -369,24 +242,19 @@ fn escaped(value: &str) -> String {
 }
 
 /// Writes cumulative buckets; the last is `+Inf` and equals the count.
-fn histogram(text: &mut String, name: &str, labels: &[(&str, &dyn Display)], latency: &Latency) {
+fn histogram(text: &mut String, name: &str, labels: &[Label<'_>], latency: &Latency) {
     let bucket = format!("{name}_bucket");
-    for (bound, count) in &latency.buckets {
-        if bound.is_finite() {
-            let mut labels = labels.to_vec();
-            labels.push(("le", bound));
-            line(text, &bucket, &labels, count);
-        }
+    let finite = latency
+        .buckets
+        .iter()
+        .filter(|(bound, _)| bound.is_finite());
+    let mut buckets: Vec<(&dyn Display, u64)> = finite.map(|(b, n)| (b as _, *n)).collect();
+    buckets.push((&"+Inf", latency.count));
+    for (bound, count) in buckets {
+        line(text, &bucket, &[labels, &[("le", bound)]].concat(), count);
     }
-    let mut labels_inf = labels.to_vec();
-    labels_inf.push(("le", &"+Inf"));
-    line(text, &bucket, &labels_inf, latency.count);
-    line(
-        text,
-        &format!("{name}_sum"),
-        labels,
-        latency.sum.as_secs_f64(),
-    );
+    let sum = latency.sum.as_secs_f64();
+    line(text, &format!("{name}_sum"), labels, sum);
     line(text, &format!("{name}_count"), labels, latency.count);
 }
 

@@ -103,9 +103,8 @@ fn base_of(app: &App, head: &Parts, graph: &GraphName) -> String {
 async fn read_graph(app: &App, head: &Parts, graph: GraphName) -> ApiResult {
     let accept = Accept::from_headers(&head.headers);
     let offer = accept.choose(RDF_OFFERS, "a graph")?;
-    let engine = app.engine.clone();
     if head.method == Method::HEAD {
-        let sn = engine.graph_sn(&graph)?;
+        let sn = app.engine.graph_sn(&graph)?;
         let mut response = Response::new(axum::body::Body::empty());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, offer.content_type());
@@ -114,20 +113,17 @@ async fn read_graph(app: &App, head: &Parts, graph: GraphName) -> ApiResult {
         return Ok(response);
     }
     let prepared = app
-        .gate
-        .run(Lane::Query, move || {
+        .run(Lane::Query, move |engine| {
             Prepared::new(engine.graph(&graph)?, &accept)
         })
-        .await??;
+        .await?;
     prepared.into_response(app)
 }
 
 async fn delete_graph(app: &App, graph: GraphName) -> ApiResult {
-    let engine = app.engine.clone();
     let done = app
-        .gate
-        .run(Lane::Write, move || engine.clear_graph(&graph))
-        .await??;
+        .run(Lane::Write, move |engine| engine.clear_graph(&graph))
+        .await?;
     Ok(written(&done, false))
 }
 
@@ -234,10 +230,8 @@ async fn write_graph(
     document: Document,
     base: String,
 ) -> ApiResult {
-    let engine = app.engine.clone();
     let done = app
-        .gate
-        .run(Lane::Write, move || {
+        .run(Lane::Write, move |engine| {
             let reader = Cursor::new(&document.bytes);
             if replace {
                 engine.replace_graph(&graph, reader, document.format, Some(&base))
@@ -245,7 +239,7 @@ async fn write_graph(
                 engine.add_to_graph(&graph, reader, document.format, Some(&base))
             }
         })
-        .await??;
+        .await?;
     Ok(written(&done, done.created))
 }
 
@@ -287,10 +281,8 @@ async fn post_to_store(app: &App, head: &Parts, body: axum::body::Body) -> ApiRe
 }
 
 async fn load_dataset(app: &App, document: Document, base: String) -> ApiResult {
-    let engine = app.engine.clone();
     let done = app
-        .gate
-        .run(Lane::Write, move || {
+        .run(Lane::Write, move |engine| {
             // The reader must own the bytes, as a load may read on a thread of its own.
             let options = LoadOptions {
                 base: Some(base),
@@ -298,7 +290,7 @@ async fn load_dataset(app: &App, document: Document, base: String) -> ApiResult 
             };
             engine.load(Cursor::new(document.bytes), document.format, options)
         })
-        .await??;
+        .await?;
     Ok(
         Json(json!({ "statements": done.statements, "stored": done.stored, "sn": done.sn }))
             .into_response(),

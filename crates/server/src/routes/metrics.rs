@@ -3,11 +3,23 @@
 
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
-use crate::routes::exposition;
+use crate::routes::exposition::{self, Family, count};
 use crate::state::App;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+
+#[rustfmt::skip]
+const SUBSCRIBERS: &[Family<App>] = &[
+    ("somersault_http_subscribers", "gauge", |app| count(subscribed(app)),
+        "Open event streams."),
+    ("somersault_http_subscribers_queued_bytes", "gauge", |app| count(app.backlog.bytes()),
+        "Approximate memory of the firings that wait for subscribers. A firing that several wait for counts once."),
+    ("somersault_http_subscribers_written_bytes", "gauge", |app| count(app.firings.written_bytes()),
+        "Bytes of the texts of events that subscribers have yet to take, or may ask for."),
+    ("somersault_http_subscribers_slow_total", "counter", |app| count(app.backlog.slow()),
+        "Event streams that ended because their clients read too slowly."),
+];
 
 pub(crate) async fn metrics(State(app): State<App>) -> ApiResult {
     let engine = app.engine.clone();
@@ -17,11 +29,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> ApiResult {
         .await?;
     let mut text = app.http.render();
     exposition::render(&snapshot, &mut text);
-    let subscribed = app
-        .config
-        .subscribers
-        .saturating_sub(app.subscribers.available_permits());
-    subscribers(&app, subscribed, &mut text);
+    exposition::one(&mut text, SUBSCRIBERS, &app);
     Ok((
         [(
             header::CONTENT_TYPE,
@@ -32,31 +40,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> ApiResult {
         .into_response())
 }
 
-fn subscribers(app: &App, subscribed: usize, text: &mut String) {
-    let gauges = [
-        (
-            "somersault_http_subscribers",
-            "Open event streams.",
-            subscribed as f64,
-        ),
-        (
-            "somersault_http_subscribers_queued_bytes",
-            "Approximate memory of the firings that wait for subscribers. A firing that several wait for counts once.",
-            app.backlog.bytes() as f64,
-        ),
-        (
-            "somersault_http_subscribers_written_bytes",
-            "Bytes of the texts of events that subscribers have yet to take, or may ask for.",
-            app.firings.written_bytes() as f64,
-        ),
-    ];
-    for (name, help, value) in gauges {
-        exposition::gauge(text, name, help, value);
-    }
-    exposition::counter(
-        text,
-        "somersault_http_subscribers_slow_total",
-        "Event streams that ended because their clients read too slowly.",
-        app.backlog.slow(),
-    );
+fn subscribed(app: &App) -> u64 {
+    let free = app.subscribers.available_permits();
+    app.config.subscribers.saturating_sub(free) as u64
 }

@@ -35,11 +35,9 @@ pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult 
     let event_time = event_time(&head.headers, &params)?;
     let syntax = Syntax::of(&head.headers, event_time)?;
     let held = app.bodies.read(&head.headers, body).await?;
-    let engine = app.engine.clone();
     let limit = app.engine.config().limits.push_statements;
     let receipt = app
-        .gate
-        .run(Lane::Write, move || {
+        .run(Lane::Write, move |engine| {
             if syntax == Syntax::TimedLines
                 && let Some(lines) = TimedLines::read(&held, limit)
             {
@@ -56,7 +54,7 @@ pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult 
             };
             engine.push(&stream, push).map_err(ApiError::from)
         })
-        .await??;
+        .await?;
     let answer = json!({ "accepted": receipt.accepted, "dropped": receipt.dropped, "repeated": receipt.repeated });
     Ok(Json(answer).into_response())
 }

@@ -242,9 +242,10 @@ async fn run_query(
     let gone = CancelOnDrop::default();
     options.cancel = Some(gone.token());
     let prepared = if text.len() > SHORT_TEXT {
-        let engine = app.engine.clone();
-        let work = move || Prepared::new(engine.query(&text).options(&options).run()?, &accept);
-        app.gate.run(Lane::Query, work).await??
+        app.run(Lane::Query, move |engine| {
+            Prepared::new(engine.query(&text).options(&options).run()?, &accept)
+        })
+        .await?
     } else {
         match app.engine.query(&text).options(&options).begin()? {
             FastPath::Answered(results) => {
@@ -267,13 +268,11 @@ async fn run_query(
 }
 
 async fn run_update(app: &App, text: String, options: UpdateOptions) -> ApiResult {
-    let engine = app.engine.clone();
     let done = app
-        .gate
-        .run(Lane::Write, move || {
+        .run(Lane::Write, move |engine| {
             engine.update(&text).options(&options).run()
         })
-        .await??;
+        .await?;
     Ok(
         Json(json!({ "sn": done.sn, "inserted": done.inserted, "deleted": done.deleted }))
             .into_response(),
@@ -302,17 +301,15 @@ pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResu
         &params,
         app.public_url(&head.headers, head.uri.path()),
     )?;
-    let engine = app.engine.clone();
     let explanation = app
-        .gate
-        .run(Lane::Query, move || {
+        .run(Lane::Query, move |engine| {
             let query = engine.query(&text).options(&options);
             match analyze {
                 true => query.explain_analyze(),
                 false => query.explain(),
             }
         })
-        .await??;
+        .await?;
     Ok(text_response(explanation))
 }
 

@@ -84,10 +84,9 @@ pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> Api
 /// `POST /streams/{name}/reset-time`: the stream starts again, without a time.
 pub(crate) async fn reset(State(app): State<App>, request: Request) -> ApiResult {
     let name = named(request.uri(), Streams::PATH, "/reset-time")?;
-    let engine = app.engine.clone();
-    let dropped = (app.gate)
-        .run(Lane::Write, move || engine.reset_stream(&name))
-        .await??;
+    let dropped = app
+        .run(Lane::Write, move |engine| engine.reset_stream(&name))
+        .await?;
     Ok(Json(json!({ "dropped": dropped })).into_response())
 }
 
@@ -135,8 +134,7 @@ async fn advance(
     app: &App,
     work: impl FnOnce(&Engine) -> Result<Sn, EngineError> + Send + 'static,
 ) -> ApiResult {
-    let engine = app.engine.clone();
-    let sn = (app.gate).run(Lane::Write, move || work(&engine)).await??;
+    let sn = app.run(Lane::Write, work).await?;
     Ok(Json(json!({ "sn": sn })).into_response())
 }
 

@@ -36,14 +36,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "one match over the positions",
     ),
     (
-        "crates/server/src/routes/exposition.rs::engine",
-        "data: one line a metric",
-    ),
-    (
-        "crates/server/src/routes/exposition.rs::queries",
-        "data: one line a metric or field",
-    ),
-    (
         "crates/server/src/routes/openapi/schemas.rs::queries",
         "data: one line a metric or field",
     ),

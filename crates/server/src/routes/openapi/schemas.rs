@@ -1,6 +1,6 @@
 //! The parts of the OpenAPI description that its operations refer to: schemas, parameters, errors.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 fn integer(description: &str) -> Value {
     json!({ "type": "integer", "format": "int64", "description": description })
@@ -44,265 +44,165 @@ fn object(properties: Value, absent: &[&str]) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
+/// Returns every schema by its name.
 pub(super) fn schemas() -> Value {
-    let mut all = Map::new();
-    answers(&mut all);
-    streams(&mut all);
-    queries(&mut all);
-    Value::Object(all)
+    let groups = [answers(), streams(), queries()].into_iter();
+    let members = groups.filter_map(|group| match group {
+        Value::Object(members) => Some(members),
+        _ => None,
+    });
+    Value::Object(members.flatten().collect())
 }
 
-fn answers(all: &mut Map<String, Value>) {
-    all.insert("Anything".into(), json!({ "type": "object" }));
-    all.insert(
-        "Error".into(),
-        object(
-            json!({
-                "error": text("What was wrong, where, and what to do, in a sentence or two."),
-                "code": text("A word for the kind of error, which does not change."),
-                "line": integer("The line in the text that was sent, from 1."),
-                "column": integer("The position in that line, in characters from 1."),
-                "limit": text("The limit that was reached."),
-                "limit_bytes": integer("The limit on the body."),
-                "available": json!({ "type": "array", "items": { "type": "string" }, "description": "406: the available media types." }),
-                "supported": json!({ "type": "array", "items": { "type": "string" }, "description": "415: the media types that this address reads." }),
-            }),
-            &["line", "column", "limit", "limit_bytes", "available", "supported"],
-        ),
-    );
-    all.insert(
-        "UpdateSummary".into(),
-        object(
-            json!({
-                "sn": integer("The snapshot number in which the effects are visible."),
-                "inserted": integer("Statements that were not there before."),
-                "deleted": integer("Statements that were removed."),
-            }),
-            &[],
-        ),
-    );
-    all.insert(
-        "GraphWrite".into(),
-        object(
-            json!({
-                "graph": optional_text("The graph's IRI; null for the default graph."),
-                "created": flag("Whether the graph held nothing before."),
-                "inserted": integer("Statements that were not there before."),
-                "deleted": integer("Statements that were removed."),
-                "sn": integer("The snapshot number in which this is visible."),
-            }),
-            &[],
-        ),
-    );
-    all.insert(
-        "Health".into(),
-        object(
-            json!({
-                "status": json!({ "type": "string", "enum": ["ok", "read_only", "failed", "stopping", "recovering"] }),
-                "message": text("A sentence, with the remedy if there is one."),
-                "stable_sn": integer("The snapshot number that one-shot queries see."),
-                "stored_statements": integer("Statements stored, over all graphs."),
-                "version": text("The server's version."),
-            }),
-            &[],
-        ),
-    );
+fn answers() -> Value {
+    json!({
+        "Anything": { "type": "object" },
+        "Error": object(json!({
+            "error": text("What was wrong, where, and what to do, in a sentence or two."),
+            "code": text("A word for the kind of error, which does not change."),
+            "line": integer("The line in the text that was sent, from 1."),
+            "column": integer("The position in that line, in characters from 1."),
+            "limit": text("The limit that was reached."),
+            "limit_bytes": integer("The limit on the body."),
+            "available": json!({ "type": "array", "items": { "type": "string" }, "description": "406: the available media types." }),
+            "supported": json!({ "type": "array", "items": { "type": "string" }, "description": "415: the media types that this address reads." }),
+        }), &["line", "column", "limit", "limit_bytes", "available", "supported"]),
+        "UpdateSummary": object(json!({
+            "sn": integer("The snapshot number in which the effects are visible."),
+            "inserted": integer("Statements that were not there before."),
+            "deleted": integer("Statements that were removed."),
+        }), &[]),
+        "GraphWrite": object(json!({
+            "graph": optional_text("The graph's IRI; null for the default graph."),
+            "created": flag("Whether the graph held nothing before."),
+            "inserted": integer("Statements that were not there before."),
+            "deleted": integer("Statements that were removed."),
+            "sn": integer("The snapshot number in which this is visible."),
+        }), &[]),
+        "Health": object(json!({
+            "status": json!({ "type": "string", "enum": ["ok", "read_only", "failed", "stopping", "recovering"] }),
+            "message": text("A sentence, with the remedy if there is one."),
+            "stable_sn": integer("The snapshot number that one-shot queries see."),
+            "stored_statements": integer("Statements stored, over all graphs."),
+            "version": text("The server's version."),
+        }), &[]),
+    })
 }
 
-fn streams(all: &mut Map<String, Value>) {
-    all.insert(
-        "StreamList".into(),
-        object(json!({ "streams": list_of("Stream") }), &[]),
-    );
-    all.insert(
-        "Stream".into(),
-        object(
-            json!({
-                "iri": text("The stream's IRI."),
-                "href": text("Its address on this server."),
-                "text": text("The CREATE STREAM text, or that of the query that derives it."),
-                "derived_by": optional_text("The query whose answers its statements are; null for a stream that is pushed to."),
-                "batch_ms": integer("Its batch interval."),
-                "complete_through_ms": optional("Every statement with an earlier event time has been seen; null before the first push or advance."),
-                "stable_time_ms": optional("Event time through which it is visible."),
-                "lag_ms": optional("The difference of the two."),
-                "ahead_of_clock_ms": optional("How far complete_through_ms is ahead of the clock; null if it is not."),
-                "tuples": integer("Statements taken."),
-                "late": integer("Late statements dropped."),
-                "amended": integer("Late statements taken, which amended closed batches (LATE AMEND)."),
-                "batches": integer("Batches closed that held something."),
-                "memory_bytes": integer("Memory of its slices."),
-                "budget_bytes": integer("Limit on the memory of its slices."),
-                "idle_ms": optional("After this time without data the clock advances it; null is never."),
-            }),
-            &[],
-        ),
-    );
-    all.insert(
-        "PushReceipt".into(),
-        object(
-            json!({
-                "accepted": integer("Statements taken; 0 for a repeat."),
-                "dropped": integer("Late statements that the stream dropped (LATE DROP)."),
-                "repeated": flag("Whether this (stream, source, sequence number) had been taken before."),
-            }),
-            &[],
-        ),
-    );
-    all.insert(
-        "AdvanceOne".into(),
-        object(json!({ "to_ms": integer("Milliseconds since 1970.") }), &[]),
-    );
-    all.insert(
-        "AdvanceSeveral".into(),
-        object(
-            json!({
-                "to_ms": integer("Milliseconds since 1970, for all streams."),
-                "streams": json!({ "type": "object", "additionalProperties": { "type": "integer", "format": "int64" }, "description": "IRI to milliseconds since 1970." }),
-            }),
-            &["to_ms", "streams"],
-        ),
-    );
-    all.insert(
-        "Advanced".into(),
-        object(
-            json!({ "sn": integer("The snapshot number in which the closes that became due are stable.") }),
-            &[],
-        ),
-    );
-    all.insert(
-        "Reset".into(),
-        object(
-            json!({ "dropped": integer("Statements that only windows could still have shown, and that are lost.") }),
-            &[],
-        ),
-    );
+fn streams() -> Value {
+    json!({
+        "StreamList": object(json!({ "streams": list_of("Stream") }), &[]),
+        "Stream": object(json!({
+            "iri": text("The stream's IRI."),
+            "href": text("Its address on this server."),
+            "text": text("The CREATE STREAM text, or that of the query that derives it."),
+            "derived_by": optional_text("The query whose answers its statements are; null for a stream that is pushed to."),
+            "batch_ms": integer("Its batch interval."),
+            "complete_through_ms": optional("Every statement with an earlier event time has been seen; null before the first push or advance."),
+            "stable_time_ms": optional("Event time through which it is visible."),
+            "lag_ms": optional("The difference of the two."),
+            "ahead_of_clock_ms": optional("How far complete_through_ms is ahead of the clock; null if it is not."),
+            "tuples": integer("Statements taken."),
+            "late": integer("Late statements dropped."),
+            "amended": integer("Late statements taken, which amended closed batches (LATE AMEND)."),
+            "batches": integer("Batches closed that held something."),
+            "memory_bytes": integer("Memory of its slices."),
+            "budget_bytes": integer("Limit on the memory of its slices."),
+            "idle_ms": optional("After this time without data the clock advances it; null is never."),
+        }), &[]),
+        "PushReceipt": object(json!({
+            "accepted": integer("Statements taken; 0 for a repeat."),
+            "dropped": integer("Late statements that the stream dropped (LATE DROP)."),
+            "repeated": flag("Whether this (stream, source, sequence number) had been taken before."),
+        }), &[]),
+        "AdvanceOne": object(json!({ "to_ms": integer("Milliseconds since 1970.") }), &[]),
+        "AdvanceSeveral": object(json!({
+            "to_ms": integer("Milliseconds since 1970, for all streams."),
+            "streams": json!({ "type": "object", "additionalProperties": { "type": "integer", "format": "int64" }, "description": "IRI to milliseconds since 1970." }),
+        }), &["to_ms", "streams"]),
+        "Advanced": object(json!({ "sn": integer("The snapshot number in which the closes that became due are stable.") }), &[]),
+        "Reset": object(json!({ "dropped": integer("Statements that only windows could still have shown, and that are lost.") }), &[]),
+    })
 }
 
-fn queries(all: &mut Map<String, Value>) {
-    all.insert(
-        "QueryList".into(),
-        object(json!({ "queries": list_of("Query"), "total": integer("The number of all registered queries."), "next": optional_text("The address of the next page; null on the last.") }), &[]),
-    );
-    all.insert("Quantiles".into(), object(json!({ "p50": integer("Half of the firings, in microseconds."), "p99": integer("99 of 100 firings, in microseconds.") }), &[]));
-    all.insert(
-        "Window".into(),
-        object(json!({ "stream": text("The stream's IRI."), "window": text("The text between its brackets, as it was understood."), "range_ms": integer("RANGE; null for a window of statements, NOW and ALL."), "step_ms": integer("STEP, if the window has one in time.") }), &[]),
-    );
-    all.insert(
-        "Reached".into(),
-        object(
-            json!({
-                "stream": text("The stream's IRI."),
-                "complete_through_ms": optional("How far it is complete; null if it has no time yet."),
-                "since_ms": optional("The time of its last advance, by the server's clock; null if it never advanced."),
-                "close_ms": optional("In held_up_by: the close that waits for it; null until every stream has a time."),
-            }),
-            &["close_ms"],
-        ),
-    );
-    all.insert(
-        "QueryGroup".into(),
-        object(
-            json!({
-                "queries": integer("The number of queries that differ only in names and constants, including this one."),
-                "combinations": integer("The number of different combinations of their constants."),
-                "together": flag("Whether all combinations are evaluated together; otherwise each is evaluated alone."),
-            }),
-            &[],
-        ),
-    );
-    all.insert(
-        "NewQuery".into(),
-        object(
-            json!({
-                "name": text("Its name; may be left out if the text has one."),
-                "query": text("Its text."),
-            }),
-            &["name"],
-        ),
-    );
-    all.insert(
-        "BatchSummary".into(),
-        object(
-            json!({
-                "lines": integer("The number of lines."),
-                "registered": integer("The number of new queries."),
-                "unchanged": integer("The number of queries that were registered before under the same name with the same text."),
-                "refused": integer("The number of refused lines."),
-                "errors": json!({ "type": "array", "items": object(json!({
-                    "line": integer("The number of the line, from 1."),
-                    "name": optional_text("The name in the line."),
-                    "error": text("The reason, in a sentence."),
-                }), &[]), "description": "The refused lines, the first 1,000 of them." }),
-                "errors_left_off": integer("The number of refused lines that are not listed."),
-            }),
-            &[],
-        ),
-    );
-    all.insert(
-        "Query".into(),
-        object(
-            json!({
-                "name": text("Its name."),
-                "uid": integer("Its number; each registration has a new one."),
-                "href": text("Its address on this server."),
-                "results": text("The address of its answers."),
-                "text": text("Its text as registered."),
-                "windows": list_of("Window"),
-                "paused": flag("Whether it is paused."),
-                "group": json!({ "anyOf": [refer("QueryGroup"), { "type": "null" }], "description": "Its group; null for a query without one." }),
-                "firings": integer("Firings so far, including empty ones. After a restart it counts the firings executed since, including those that are kept."),
-                "amended": integer("Firings for closes that were answered before, and whose windows late statements amended."),
-                "skipped": integer("Firings that were not executed because a newer one was due (ON OVERLOAD SKIP)."),
-                "derives": optional_text("The stream that its answers fill (REGISTER STREAM); null for a query."),
-                "rows": integer("Rows in all of them."),
-                "last_close_ms": optional("The newest close that has been answered."),
-                "next_close_ms": optional("The close that it fires for next; null while it is paused or one of its streams has no time."),
-                "streams": list_of("Reached"),
-                "held_up_by": json!({ "anyOf": [refer("Reached"), { "type": "null" }], "description": "The stream that the next close waits for: the one furthest behind." }),
-                "passed_in_bulk": integer("Closes that were skipped without a firing, because a jump in time left their windows empty."),
-                "passed_while_paused": integer("Closes that passed while it was paused."),
-                "last_error": optional_text("The newest firing's error, if it failed."),
-                "subscribers": integer("Open event streams."),
-                "execution_us": refer("Quantiles"),
-                "delay_us": refer("Quantiles"),
-                "waiting_us": refer("Quantiles"),
-                "replaced": json!({ "anyOf": [refer("Replaced"), { "type": "null" }], "description": "Only in the answer to a registration with `replace`: the query that was replaced; null if there was none, or the same." }),
-            }),
-            &["replaced"],
-        ),
-    );
-    all.insert(
-        "Replaced".into(),
-        object(
-            json!({
-                "uid": integer("The number that the old query had."),
-                "after_ms": optional("The old query answers the closes up to this time, the new one those after it; null while none of their streams has a time."),
-            }),
-            &[],
-        ),
-    );
-    all.insert(
-        "Firing".into(),
-        object(
-            json!({
-                "query": text("The query's name."),
-                "uid": integer("The query's number; a new registration has a new one."),
-                "close_ms": integer("The close; also the event's id, unless the revision or the ordinal is above 0."),
-                "revision": integer("0; above 0 for firings that late statements amended."),
-                "ordinal": integer("Distinguishes firings for the same close; with uid, close and revision it is the firing's key."),
-                "sn": integer("The snapshot number that it saw."),
-                "complete_from_ms": integer("The windows are complete only from here on."),
-                "execution_us": integer("From the start of execution to the answer."),
-                "delay_us": integer("From the acknowledgement of the last statement that it needed to its answer."),
-                "waiting_us": integer("The part of the delay spent waiting behind other queries."),
-                "results": json!({ "type": ["object", "string"], "description": "SPARQL 1.1 JSON results for SELECT and ASK; N-Triples in a string for CONSTRUCT and DESCRIBE." }),
-                "error": text("In place of results: the reason why this firing has none."),
-            }),
-            &["complete_from_ms", "results", "error"],
-        ),
-    );
+fn queries() -> Value {
+    json!({
+        "QueryList": object(json!({ "queries": list_of("Query"), "total": integer("The number of all registered queries."), "next": optional_text("The address of the next page; null on the last.") }), &[]),
+        "Quantiles": object(json!({ "p50": integer("Half of the firings, in microseconds."), "p99": integer("99 of 100 firings, in microseconds.") }), &[]),
+        "Window": object(json!({ "stream": text("The stream's IRI."), "window": text("The text between its brackets, as it was understood."), "range_ms": integer("RANGE; null for a window of statements, NOW and ALL."), "step_ms": integer("STEP, if the window has one in time.") }), &[]),
+        "Reached": object(json!({
+            "stream": text("The stream's IRI."),
+            "complete_through_ms": optional("How far it is complete; null if it has no time yet."),
+            "since_ms": optional("The time of its last advance, by the server's clock; null if it never advanced."),
+            "close_ms": optional("In held_up_by: the close that waits for it; null until every stream has a time."),
+        }), &["close_ms"]),
+        "QueryGroup": object(json!({
+            "queries": integer("The number of queries that differ only in names and constants, including this one."),
+            "combinations": integer("The number of different combinations of their constants."),
+            "together": flag("Whether all combinations are evaluated together; otherwise each is evaluated alone."),
+        }), &[]),
+        "NewQuery": object(json!({
+            "name": text("Its name; may be left out if the text has one."),
+            "query": text("Its text."),
+        }), &["name"]),
+        "BatchSummary": object(json!({
+            "lines": integer("The number of lines."),
+            "registered": integer("The number of new queries."),
+            "unchanged": integer("The number of queries that were registered before under the same name with the same text."),
+            "refused": integer("The number of refused lines."),
+            "errors": json!({ "type": "array", "items": object(json!({
+                "line": integer("The number of the line, from 1."),
+                "name": optional_text("The name in the line."),
+                "error": text("The reason, in a sentence."),
+            }), &[]), "description": "The refused lines, the first 1,000 of them." }),
+            "errors_left_off": integer("The number of refused lines that are not listed."),
+        }), &[]),
+        "Query": object(json!({
+            "name": text("Its name."),
+            "uid": integer("Its number; each registration has a new one."),
+            "href": text("Its address on this server."),
+            "results": text("The address of its answers."),
+            "text": text("Its text as registered."),
+            "windows": list_of("Window"),
+            "paused": flag("Whether it is paused."),
+            "group": json!({ "anyOf": [refer("QueryGroup"), { "type": "null" }], "description": "Its group; null for a query without one." }),
+            "firings": integer("Firings so far, including empty ones. After a restart it counts the firings executed since, including those that are kept."),
+            "amended": integer("Firings for closes that were answered before, and whose windows late statements amended."),
+            "skipped": integer("Firings that were not executed because a newer one was due (ON OVERLOAD SKIP)."),
+            "derives": optional_text("The stream that its answers fill (REGISTER STREAM); null for a query."),
+            "rows": integer("Rows in all of them."),
+            "last_close_ms": optional("The newest close that has been answered."),
+            "next_close_ms": optional("The close that it fires for next; null while it is paused or one of its streams has no time."),
+            "streams": list_of("Reached"),
+            "held_up_by": json!({ "anyOf": [refer("Reached"), { "type": "null" }], "description": "The stream that the next close waits for: the one furthest behind." }),
+            "passed_in_bulk": integer("Closes that were skipped without a firing, because a jump in time left their windows empty."),
+            "passed_while_paused": integer("Closes that passed while it was paused."),
+            "last_error": optional_text("The newest firing's error, if it failed."),
+            "subscribers": integer("Open event streams."),
+            "execution_us": refer("Quantiles"),
+            "delay_us": refer("Quantiles"),
+            "waiting_us": refer("Quantiles"),
+            "replaced": json!({ "anyOf": [refer("Replaced"), { "type": "null" }], "description": "Only in the answer to a registration with `replace`: the query that was replaced; null if there was none, or the same." }),
+        }), &["replaced"]),
+        "Replaced": object(json!({
+            "uid": integer("The number that the old query had."),
+            "after_ms": optional("The old query answers the closes up to this time, the new one those after it; null while none of their streams has a time."),
+        }), &[]),
+        "Firing": object(json!({
+            "query": text("The query's name."),
+            "uid": integer("The query's number; a new registration has a new one."),
+            "close_ms": integer("The close; also the event's id, unless the revision or the ordinal is above 0."),
+            "revision": integer("0; above 0 for firings that late statements amended."),
+            "ordinal": integer("Distinguishes firings for the same close; with uid, close and revision it is the firing's key."),
+            "sn": integer("The snapshot number that it saw."),
+            "complete_from_ms": integer("The windows are complete only from here on."),
+            "execution_us": integer("From the start of execution to the answer."),
+            "delay_us": integer("From the acknowledgement of the last statement that it needed to its answer."),
+            "waiting_us": integer("The part of the delay spent waiting behind other queries."),
+            "results": json!({ "type": ["object", "string"], "description": "SPARQL 1.1 JSON results for SELECT and ASK; N-Triples in a string for CONSTRUCT and DESCRIBE." }),
+            "error": text("In place of results: the reason why this firing has none."),
+        }), &["complete_from_ms", "results", "error"]),
+    })
 }
 
 pub(super) fn parameters() -> Value {
@@ -345,52 +245,19 @@ pub(super) fn parameters() -> Value {
 }
 
 pub(super) fn errors() -> Value {
-    let all = [
-        (
-            "400",
-            "The request is malformed, or cannot be accepted; line and column if there is a text.",
-        ),
-        ("404", "There is no such stream, query or graph."),
-        (
-            "406",
-            "None of the media types that the client accepts is available; `available` lists those that are.",
-        ),
-        ("408", "The client stopped sending the body."),
-        (
-            "409",
-            "The name belongs to something else, or the state does not allow it.",
-        ),
-        (
-            "413",
-            "The body or the push is over its limit, which is named.",
-        ),
-        (
-            "415",
-            "This address does not read the body's media type; `supported` lists those that it reads.",
-        ),
-        (
-            "422",
-            "The query is valid, but was not answered: it reached a limit, which is named, or its evaluation failed.",
-        ),
-        (
-            "429",
-            "The stream's memory budget is used up; Retry-After says when to try again.",
-        ),
-        ("500", "A fault of the server."),
-        (
-            "503",
-            "Not now: too many requests at one time, a full disk, or the server is stopping. Retry-After says when to try again.",
-        ),
-    ];
     let content = json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } }, "text/plain": { "schema": { "type": "string" } } });
-    Value::Object(
-        all.into_iter()
-            .map(|(status, description)| {
-                (
-                    status.to_owned(),
-                    json!({ "description": description, "content": content }),
-                )
-            })
-            .collect(),
-    )
+    let error = |description: &str| json!({ "description": description, "content": content });
+    json!({
+        "400": error("The request is malformed, or cannot be accepted; line and column if there is a text."),
+        "404": error("There is no such stream, query or graph."),
+        "406": error("None of the media types that the client accepts is available; `available` lists those that are."),
+        "408": error("The client stopped sending the body."),
+        "409": error("The name belongs to something else, or the state does not allow it."),
+        "413": error("The body or the push is over its limit, which is named."),
+        "415": error("This address does not read the body's media type; `supported` lists those that it reads."),
+        "422": error("The query is valid, but was not answered: it reached a limit, which is named, or its evaluation failed."),
+        "429": error("The stream's memory budget is used up; Retry-After says when to try again."),
+        "500": error("A fault of the server."),
+        "503": error("Not now: too many requests at one time, a full disk, or the server is stopping. Retry-After says when to try again."),
+    })
 }
