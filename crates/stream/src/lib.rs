@@ -26,6 +26,7 @@ mod texts;
 
 pub use coordinator::Coordinator;
 pub use output::{JoiningMember, Output, Pause, QueryChange, QueryEvent};
+pub use protocol::cohort_view::CohortView;
 pub use protocol::command::{ParsedCommand, ParsedQuery};
 pub use protocol::declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};

@@ -4,6 +4,7 @@
 //! `Due` is followed by exactly one `Fire` or `Cancelled` of the same key (in recovery: of those
 //! not yet delivered).
 
+use crate::protocol::cohort_view::CohortView;
 use crate::protocol::firing::{Firing, FiringKey};
 use crate::protocol::inject::Inject;
 use crate::streams::clock::StreamClock;
@@ -79,6 +80,8 @@ pub enum QueryChange {
         namespace: Option<String>,
         /// The stream that its answers make.
         derives: Option<StreamUid>,
+        /// Its size and the name of a member, now and later.
+        view: Arc<CohortView>,
     },
     /// Queries were registered.
     Joined {

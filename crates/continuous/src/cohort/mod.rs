@@ -33,13 +33,15 @@ use somersault_model::{EventTime, QueryUid, TermId};
 use somersault_query::{Cells, Dataset, Execution, QueryError, SnapshotView};
 use somersault_runtime::FiringAcks;
 use somersault_store::Store;
-use somersault_stream::{JoiningMember, Pause};
+use somersault_stream::{CohortView, JoiningMember, Pause};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A cohort and its members.
 pub(crate) struct Cohort {
     shape: Arc<Shape>,
+    /// Its size and the name of a member, which the coordinator keeps up to date.
+    view: Arc<CohortView>,
     dataset: Arc<Dataset>,
     evaluator: Evaluator,
     stages: Stages,
@@ -98,8 +100,8 @@ impl Cohort {
     /// Returns a cohort without members; `text` is the text of the first.
     pub(crate) fn new(
         shape: Arc<Shape>,
-        text: &str,
-        namespace: Option<&str>,
+        (text, namespace): (&str, Option<&str>),
+        view: Arc<CohortView>,
         resources: &Resources,
     ) -> Cohort {
         let CompiledText {
@@ -116,6 +118,7 @@ impl Cohort {
         let is_shared = shape.is_shared();
         Cohort {
             shape,
+            view,
             dataset: Arc::new(dataset),
             evaluator,
             stages,
@@ -340,8 +343,11 @@ impl Cohort {
         }
     }
 
-    pub(crate) fn metrics(&self, name: String, members: u64) -> QueryMetrics {
-        self.hub.lock().metrics(name, members)
+    /// Returns its counters; `None` if its last member has been dropped.
+    pub(crate) fn metrics(&self) -> Option<QueryMetrics> {
+        let members = Some(self.view.members()).filter(|members| *members > 0)?;
+        let name = self.view.name().to_string();
+        Some(self.hub.lock().metrics(name, members as u64))
     }
 
     /// Returns the memory of the rows that it keeps from one close to the next, in bytes.

@@ -78,9 +78,13 @@ impl Registry {
         Some((cohort.summary(member.slot), cohort.size()))
     }
 
-    /// Returns the counters of a cohort of `members` queries, one of which has this name.
-    pub fn metrics(&self, cohort: QueryUid, name: String, members: u64) -> Option<QueryMetrics> {
-        Some(self.cohort(cohort)?.metrics(name, members))
+    /// Returns the counters of all cohorts, each under the name of one of its members, by name.
+    pub fn metrics(&self) -> Vec<QueryMetrics> {
+        let cohorts: Vec<Arc<Cohort>> = self.cohorts.read().values().cloned().collect();
+        let metrics = cohorts.iter().filter_map(|cohort| cohort.metrics());
+        let mut metrics: Vec<QueryMetrics> = metrics.collect();
+        metrics.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        metrics
     }
 
     /// Returns the memory of the rows that queries keep from one close to the next, in bytes.
@@ -149,9 +153,11 @@ impl Host for Registry {
                 shape,
                 text,
                 namespace,
+                view,
                 ..
             } => {
-                let cohort = Cohort::new(shape, &text, namespace.as_deref(), &self.resources);
+                let source = (text.as_str(), namespace.as_deref());
+                let cohort = Cohort::new(shape, source, view, &self.resources);
                 self.cohorts.write().insert(uid, Arc::new(cohort));
                 return;
             }

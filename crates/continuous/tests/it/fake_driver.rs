@@ -12,8 +12,8 @@ use somersault_query::Environment;
 use somersault_runtime::{Fired, FiringAcks, FiringJob, Host};
 use somersault_store::{ShardBatch, ShardWriter, Store};
 use somersault_stream::{
-    BatchShape, Firing, FiringKey, JoiningMember, MemberId, QueryChange, QueryDeclaration,
-    QueryEvent, QueryStatus, WindowBatches,
+    BatchShape, CohortView, Firing, FiringKey, JoiningMember, MemberId, QueryChange,
+    QueryDeclaration, QueryEvent, QueryStatus, WindowBatches,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -32,6 +32,7 @@ pub(crate) struct FakeDriver {
     answered: Receiver<Fired>,
     sn: Sn,
     members: u32,
+    view: Arc<CohortView>,
 }
 
 impl FakeDriver {
@@ -64,6 +65,7 @@ impl FakeDriver {
             answered,
             sn: Sn::ZERO,
             members: 0,
+            view: Arc::new(CohortView::new("q0", 1)),
         }
     }
 
@@ -99,6 +101,7 @@ impl FakeDriver {
             text: text.to_owned(),
             namespace: None,
             derives: None,
+            view: Arc::clone(&self.view),
         });
         self.join(text, base_ms)
     }

@@ -62,11 +62,11 @@ impl Driver {
         self.listed(move |coordinator| coordinator.stream(&iri))
     }
 
-    /// Whether a stream, and those derived from it, have room for this many more statements.
+    /// Whether a stream, and those derived from it, surely have room for this many more statements;
+    /// `true` for an unknown stream.
     pub fn has_room(&self, iri: &str, statements: usize) -> bool {
-        let iri = iri.to_owned();
-        self.handle
-            .read(move |coordinator| coordinator.has_room(&iri, statements))
+        let clock = self.handle.shared.directory.find(iri);
+        clock.is_none_or(|clock| clock.has_room(statements))
     }
 
     /// The ARRIVAL TIME streams whose time is far ahead of the clock, and by how much.
@@ -132,11 +132,6 @@ impl Driver {
         let namespace = namespace.map(str::to_owned);
         self.handle
             .read(move |coordinator| coordinator.group_of(&shape, namespace.as_deref()))
-    }
-
-    /// All cohorts: the uid, the name of one member, and the number of members.
-    pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
-        self.handle.read(Coordinator::firing_queries)
     }
 
     /// One continuous query.

@@ -128,18 +128,9 @@ impl Engine {
                 .into_iter()
                 .map(StreamMetrics::from)
                 .collect(),
-            queries: self.query_metrics(),
+            queries: inner.continuous.metrics(),
             shards: self.shard_metrics(),
         }
-    }
-
-    fn query_metrics(&self) -> Vec<somersault_continuous::QueryMetrics> {
-        let continuous = &self.inner.continuous;
-        let firing = self.inner.driver.firing_queries();
-        let metrics = firing
-            .into_iter()
-            .filter_map(|(uid, name, members)| continuous.metrics(uid, name, members as u64));
-        metrics.collect()
     }
 
     fn shard_metrics(&self) -> Vec<ShardMetrics> {

@@ -48,13 +48,6 @@ impl<'c> Admitter<'c> {
         PlannedNeeds::new(self.groups, self.queries, self.unfinished)
     }
 
-    /// Whether a push of this many statements would be within BUDGET; `true` for an unknown stream.
-    pub(crate) fn has_room(&self, iri: &str, statements: usize) -> bool {
-        let stream = self.streams().find(iri);
-        let has_room = |stream| (self.streams()).has_room(stream, statements, &self.needs());
-        stream.is_none_or(has_room)
-    }
-
     /// Checks an input against the state and says what to log. Changes nothing.
     ///
     /// # Errors

@@ -23,11 +23,6 @@ impl Coordinator {
         Some(self.stream_status(self.home.streams().find(iri)?))
     }
 
-    /// Whether a push of this many statements would be within BUDGET; `true` for an unknown stream.
-    pub fn has_room(&self, iri: &str, statements: usize) -> bool {
-        self.admitter().has_room(iri, statements)
-    }
-
     /// All queries, by name.
     pub fn queries(&self) -> Vec<QueryStatus> {
         let members = self.planner.queries.members();
@@ -55,11 +50,6 @@ impl Coordinator {
     /// The cohort of the queries that have a shape, and their number.
     pub fn group_of(&self, shape: &Shape, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
         self.planner.queries.group_of(shape, namespace)
-    }
-
-    /// All cohorts: the uid, the name of one member, and the number of members.
-    pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
-        self.planner.queries.firing_queries()
     }
 
     /// One query.

@@ -1,5 +1,6 @@
 //! The interface of the coordinator: inputs, refusals, declarations, outputs.
 
+pub(crate) mod cohort_view;
 pub(crate) mod command;
 pub(crate) mod declaration;
 pub(crate) mod firing;

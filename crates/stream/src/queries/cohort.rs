@@ -11,6 +11,7 @@ use super::members::{Counts, Members};
 use crate::closes::close_group::{CloseGroup, GroupKey};
 use crate::closes::close_groups::{GroupId, SkippedCloses};
 use crate::closes::schedule::{Schedule, Span, WindowShape};
+use crate::protocol::cohort_view::CohortView;
 use crate::protocol::declaration::QueryDeclaration;
 use crate::protocol::firing::{BatchShape, BatchSpan, Firing, Statements, WindowBatches};
 use crate::streams::Streams;
@@ -48,6 +49,8 @@ pub(crate) struct Cohort {
     /// In the order of the text.
     windows: Vec<Window>,
     pub(super) members: Members,
+    /// What other threads may know of it.
+    view: Arc<CohortView>,
     /// The group for whose closes it fires; `None` while no member runs.
     pub(super) group: Option<GroupId>,
     /// The time after which its eldest running member fires.
@@ -132,6 +135,7 @@ impl Cohort {
             declaration,
             derives,
             members: Members::new(),
+            view: Arc::new(CohortView::new("", 0)),
             group: None,
             base: EventTime::MIN,
             counts: Counts::default(),
@@ -147,6 +151,17 @@ impl Cohort {
     /// The number of its members, including paused ones.
     pub(crate) fn size(&self) -> usize {
         self.members.len()
+    }
+
+    /// What other threads may know of it.
+    pub(super) fn view(&self) -> &Arc<CohortView> {
+        &self.view
+    }
+
+    /// Shows its members on its view.
+    pub(super) fn publish(&self) {
+        self.view
+            .show(self.members.names().next(), self.members.len());
     }
 
     /// The stream that it derives.

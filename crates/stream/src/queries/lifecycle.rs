@@ -154,6 +154,7 @@ impl Registrar<'_> {
                     words: shape.constant_words(words),
                 });
             }
+            cohort.publish();
         }
         for JoiningMember { slot, .. } in &joining {
             let slot = *slot;
@@ -183,12 +184,14 @@ impl Registrar<'_> {
             resolved,
             self.home.streams(),
         );
+        let view = Arc::clone(cohort.view());
         self.queries.add(cohort);
         let formed = QueryChange::Formed {
             shape: Arc::clone(shape),
             text,
             namespace: namespace.map(str::to_owned),
             derives: derived,
+            view,
         };
         out.push(Output::query(uid, formed));
         uid
@@ -231,6 +234,7 @@ impl Registrar<'_> {
         let resumed = self.queries.get_mut(id.cohort).and_then(|cohort| {
             let words = cohort.members.constant_words(id.slot);
             let slot = cohort.members.resume(id.slot, base, passed)?;
+            cohort.publish();
             Some(JoiningMember { uid, slot, words })
         });
         let Some(member) = resumed else { return };
@@ -254,6 +258,7 @@ impl Registrar<'_> {
         let mut is_last = false;
         if let Some(cohort) = self.queries.get_mut(id.cohort) {
             cohort.members.leave(id.slot);
+            cohort.publish();
             is_last = cohort.members.len() == 0;
         }
         let slot = id.slot;

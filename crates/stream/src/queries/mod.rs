@@ -262,19 +262,6 @@ impl Queries {
         Some((cohort.uid, cohort.members.len()))
     }
 
-    /// All cohorts: the uid, the name of one member, and the number of members; by name.
-    pub(crate) fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
-        let uids = self.cohorts.values();
-        let mut all: Vec<_> = uids
-            .map(|cohort| {
-                let name = self.shown_name(cohort.uid).to_owned();
-                (cohort.uid, name, cohort.members.len())
-            })
-            .collect();
-        all.sort_unstable_by(|(_, a, _), (_, b, _)| a.cmp(b));
-        all
-    }
-
     /// Gives `each` the names of members from a position on, `most` at the most. Returns the
     /// position after them, if there are more.
     pub(crate) fn names_from(

@@ -42,6 +42,8 @@ pub struct StreamClock {
 struct BudgetUse {
     /// The statements in open batches and in slices that are not retired.
     held: AtomicU64,
+    /// No more than these of them does the stream have to keep.
+    needed_at_most: AtomicU64,
     /// Those of them that the stream has to keep, once they cost more than half of BUDGET; 0
     /// before.
     needed: AtomicU64,
@@ -126,6 +128,15 @@ impl StreamClock {
     /// The number of statements in open batches and in slices that are not retired.
     pub fn held_statements(&self) -> u64 {
         self.budget.held.load(Ordering::Acquire)
+    }
+
+    /// Whether a push of this many statements is surely within BUDGET, and the streams that this one
+    /// feeds have not used up theirs. `false` where it may be and a cut has to tell: for pushes of
+    /// more than half of BUDGET.
+    pub fn has_room(&self, statements: usize) -> bool {
+        let needed = self.budget.needed_at_most.load(Ordering::Acquire);
+        (needed + statements as u64) * STATEMENT_BYTES <= self.declaration.budget_bytes
+            && !self.budget.is_full_below.load(Ordering::Acquire)
     }
 
     /// The newest time that the stream has heard of, without LATENESS subtracted.
@@ -284,6 +295,12 @@ impl StreamClock {
 
     pub(super) fn set_held(&self, statements: u64) {
         self.budget.held.store(statements, Ordering::Release);
+    }
+
+    /// Publishes the greatest number of statements that the stream may have to keep.
+    pub(super) fn set_needed_at_most(&self, statements: u64) {
+        let needed = &self.budget.needed_at_most;
+        needed.store(statements, Ordering::Release);
     }
 
     /// Publishes what the stream has to keep, and what holds it, where that costs more than half of

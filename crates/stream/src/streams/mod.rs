@@ -167,17 +167,6 @@ impl Streams {
         })
     }
 
-    /// Whether a push of this many statements would be within BUDGET.
-    pub(crate) fn has_room(
-        &self,
-        stream: &Stream,
-        statements: usize,
-        needs: &impl StreamNeeds,
-    ) -> bool {
-        let held = stream.over_budget(statements, needs.needs_of(stream.uid()));
-        held.is_none() && self.full_below(stream, needs).is_none()
-    }
-
     /// Shows on the clocks what the streams hold that have changed since the last time, or whose
     /// `needs` have.
     pub(crate) fn publish(

@@ -621,6 +621,8 @@ impl Stream {
         let is_near = |statements: &u64| statements * STATEMENT_BYTES > budget / 2;
         let held = Some(self.held_statements()).filter(is_near);
         let needed = held.map(|_| self.needed_statements(needs));
+        self.clock
+            .set_needed_at_most(needed.unwrap_or(self.held_statements()));
         let needed = needed.filter(is_near);
         self.clock
             .set_needed(needed.map(|needed| (needed, holder())));

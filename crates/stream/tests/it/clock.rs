@@ -7,7 +7,9 @@ use crate::harness::{Driver, derived, statement, stream, windows};
 use proptest::prelude::*;
 use somersault_lang::{AheadLimit, CreateStream, LatePolicy, TimeDomain};
 use somersault_model::{EventTime, Millis};
-use somersault_stream::{Input, Push, PushHead, PushStatement, Refusal, StreamClock, StreamLimits};
+use somersault_stream::{
+    Admission, Input, Push, PushHead, PushStatement, Refusal, StreamClock, StreamLimits,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -176,8 +178,10 @@ impl Judged {
             received_ms: now_ms,
             statements: statements.collect(),
         });
-        let admission = self.driver.coordinator.admit(push.clone()).map(drop);
+        let admission = self.driver.coordinator.admit(push.clone());
         let clock = self.clock(stream);
+        check_room(&clock, times.len(), &admission);
+        let admission = admission.map(drop);
         let of_clock = clock
             .judge(&head, now_ms, times.iter().copied())
             .map_err(|it| it.about(|_| statement(1, "reading").to_string()));
@@ -200,6 +204,16 @@ impl Judged {
                 *highest = seq.max(*highest);
             }
         }
+    }
+}
+
+/// A push for which a clock has room is not refused for BUDGET. One for which it has none is not
+/// taken, unless it is larger than half of BUDGET.
+fn check_room(clock: &StreamClock, statements: usize, admission: &Result<Admission, Refusal>) {
+    let is_large = statements as u64 * STATEMENT > clock.declaration().budget_bytes / 2;
+    match clock.has_room(statements) {
+        true => assert!(!matches!(admission, Err(Refusal::OverBudget { .. }))),
+        false => assert!(is_large || !matches!(admission, Ok(Admission::Record(_)))),
     }
 }
 

@@ -282,10 +282,11 @@ fn a_full_derived_stream_slows_its_source_down() {
         sentence.contains("<http://d/>") && sentence.contains("feeds it"),
         "{sentence}"
     );
-    assert!(!driver.coordinator.has_room(A, 1));
+    let clock = driver.coordinator.clock_of(A).unwrap();
+    assert!(!clock.has_room(1));
     driver.pause("q");
     driver.freshness_cut();
-    assert!(driver.coordinator.has_room(A, 1));
+    assert!(clock.has_room(1));
 }
 
 /// The statements of each window: time and number.
