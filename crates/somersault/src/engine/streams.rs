@@ -332,10 +332,10 @@ impl Engine {
         result
     }
 
-    /// Whether a push of this many statements to a stream is surely within its BUDGET now, and within
-    /// the budgets of the streams derived from it. Returns `false` where it only may be, for pushes
-    /// of more than half of BUDGET; `true` for an unknown stream, since a push explains better what
-    /// is wrong.
+    /// Whether a push of this many statements to a stream is surely within its BUDGET now, and
+    /// within the budgets of the streams derived from it. Returns `false` where it only may be, for
+    /// pushes of more than half of BUDGET; `true` for an unknown stream, since a push explains
+    /// better what is wrong.
     ///
     /// ```
     /// use somersault::{Engine, EngineConfig};

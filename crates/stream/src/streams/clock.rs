@@ -130,9 +130,9 @@ impl StreamClock {
         self.budget.held.load(Ordering::Acquire)
     }
 
-    /// Whether a push of this many statements is surely within BUDGET, and the streams that this one
-    /// feeds have not used up theirs. `false` where it may be and a cut has to tell: for pushes of
-    /// more than half of BUDGET.
+    /// Whether a push of this many statements is surely within BUDGET, and the streams that this
+    /// one feeds have not used up theirs. `false` also where it only may be, for pushes of more
+    /// than half of BUDGET.
     pub fn has_room(&self, statements: usize) -> bool {
         let needed = self.budget.needed_at_most.load(Ordering::Acquire);
         (needed + statements as u64) * STATEMENT_BYTES <= self.declaration.budget_bytes

@@ -121,7 +121,7 @@ fn the_planner_names_no_term() {
     holds(&breaches(&planner));
 }
 
-/// Texts are parsed before they reach the coordinator, so no input waits for the parsing of another.
+/// Texts are parsed before they reach the coordinator, so no input waits while another is parsed.
 #[test]
 fn the_sequencer_and_the_coordinator_parse_nothing() {
     const OF_THE_PARSER: [&str; 3] = ["Parser", "Shape::of(", "LoggedTexts"];
