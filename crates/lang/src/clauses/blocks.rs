@@ -15,32 +15,70 @@ use oxrdf::NamedNode;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-/// Reads the window blocks from a place of the text on.
+/// Reads the window blocks of a query whose pattern begins at the cursor.
 pub(crate) fn read(surface: &mut Surface, mut cursor: Cursor<'_>) -> Result<(), ParseError> {
-    // The places of GRAPH with a variable, handled once all windows are known.
-    let mut graph_variables = Vec::new();
-    let mut taken = None;
-    while !cursor.is_end() {
-        if cursor.is_keyword("WINDOW") && cursor.is_punctuation_at(2, "{") {
-            window_block(surface, &mut cursor)?;
-        } else if cursor.is_keyword("STREAM") {
-            stream_block(surface, &mut cursor, &mut taken)?;
-        } else if cursor.take_keyword("GRAPH") {
-            match cursor.peek_kind() {
-                Some(TokenKind::Variable) => graph_variables.push(cursor),
-                Some(_) => refuse_window_as_graph(surface, &cursor)?,
-                None => {}
-            }
-        } else {
-            cursor.bump();
+    let mut blocks = Blocks::default();
+    // Before the pattern, a computed column may hold EXISTS. Everything else there has no blocks,
+    // and the template of CONSTRUCT has graphs of its own.
+    let mut head = Cursor {
+        at: surface.form,
+        ..cursor
+    };
+    let mut open = 0usize;
+    while head.at < cursor.at {
+        match head.peek_text() {
+            "(" => open += 1,
+            ")" => open = open.saturating_sub(1),
+            _ => {}
+        }
+        match open {
+            0 => _ = head.bump(),
+            _ => blocks.read_token(surface, &mut head)?,
         }
     }
+    while !cursor.is_end() {
+        blocks.read_token(surface, &mut cursor)?;
+    }
     if matches!(surface.dialect, Some(Dialect::RspQl | Dialect::CqelsQl)) {
-        for at in graph_variables {
+        for at in blocks.graph_variables {
             keep_from_windows(surface, at);
         }
     }
     Ok(())
+}
+
+#[derive(Default)]
+struct Blocks<'t> {
+    /// The places of GRAPH with a variable, handled once all windows are known.
+    graph_variables: Vec<Cursor<'t>>,
+    /// The names that no window of CQELS-QL may get, once one needs a name.
+    taken: Option<HashSet<NamedNode>>,
+}
+
+impl<'t> Blocks<'t> {
+    /// Reads the head of a block, or goes one token further.
+    fn read_token(
+        &mut self,
+        surface: &mut Surface,
+        cursor: &mut Cursor<'t>,
+    ) -> Result<(), ParseError> {
+        if cursor.is_keyword("WINDOW") && cursor.is_punctuation_at(2, "{") {
+            return window_block(surface, cursor);
+        }
+        if cursor.is_keyword("STREAM") {
+            return stream_block(surface, cursor, &mut self.taken);
+        }
+        if !cursor.take_keyword("GRAPH") {
+            cursor.bump();
+            return Ok(());
+        }
+        match cursor.peek_kind() {
+            Some(TokenKind::Variable) => self.graph_variables.push(*cursor),
+            Some(_) => refuse_window_as_graph(surface, cursor)?,
+            None => {}
+        }
+        Ok(())
+    }
 }
 
 /// `WINDOW (iri | variable) {`, up to the brace.

@@ -38,6 +38,8 @@ pub(crate) struct Header {
 pub(crate) struct Surface {
     pub(crate) header: Option<Header>,
     pub(crate) operator: StreamOperator,
+    /// The token of the query's form: SELECT, CONSTRUCT, ASK or DESCRIBE.
+    pub(crate) form: usize,
     pub(crate) windows: Vec<WindowClause>,
     /// The place of each window's source.
     pub(crate) window_offsets: Vec<usize>,
@@ -93,6 +95,7 @@ pub(crate) fn read<'t>(
     let mut surface = Surface {
         header: None,
         operator: StreamOperator::default(),
+        form: 0,
         windows: Vec::new(),
         window_offsets: Vec::new(),
         stored: Vec::new(),
@@ -113,6 +116,7 @@ pub(crate) fn read<'t>(
         surface.removed.push(start..cursor.at);
         surface.names.read_prologue(&mut cursor)?;
     }
+    surface.form = cursor.at;
     surface.operator = read_operator(surface.header.as_ref(), &cursor)?;
     if operator_at(&cursor, 1).is_some() {
         surface.removed.push(cursor.at + 1..cursor.at + 2);
