@@ -4,6 +4,8 @@
 //   data BYTES, a line feed, N-Quads   -> ready
 //   query BYTES, a line feed, SPARQL   -> rows COUNT, and COUNT lines of terms with tabs between them
 //                                         (nothing for what is unbound), or: failed REASON
+//   reference BYTES, a line feed, SPARQL -> the same from Jena's reference evaluator, which carries out
+//                                         the algebra as it is defined, without the optimiser
 // A query that takes longer than LIMIT_MS fails.
 
 import java.io.BufferedInputStream;
@@ -16,6 +18,8 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.apache.jena.graph.Node;
 import org.apache.jena.query.Dataset;
@@ -27,7 +31,9 @@ import org.apache.jena.query.ResultSet;
 import org.apache.jena.query.Syntax;
 import org.apache.jena.riot.Lang;
 import org.apache.jena.riot.RDFDataMgr;
+import org.apache.jena.sparql.algebra.Algebra;
 import org.apache.jena.sparql.core.Var;
+import org.apache.jena.sparql.engine.QueryIterator;
 import org.apache.jena.sparql.engine.binding.Binding;
 
 public final class Oracle {
@@ -44,7 +50,7 @@ public final class Oracle {
             byte[] body = commands.readNBytes(Integer.parseInt(words[1]));
             try {
                 oracle.answer(words[0], body);
-            } catch (Exception | StackOverflowError error) {
+            } catch (Exception | StackOverflowError | OutOfMemoryError error) {
                 oracle.out.print("failed " + String.valueOf(error).replaceAll("\\s+", " ") + "\n");
             }
             oracle.out.flush();
@@ -52,7 +58,7 @@ public final class Oracle {
         System.exit(0);
     }
 
-    private void answer(String command, byte[] body) {
+    private void answer(String command, byte[] body) throws Exception {
         if (command.equals("data")) {
             dataset = DatasetFactory.create();
             RDFDataMgr.read(dataset, new ByteArrayInputStream(body), Lang.NQUADS);
@@ -60,24 +66,52 @@ public final class Oracle {
             return;
         }
         Query query = QueryFactory.create(new String(body, StandardCharsets.UTF_8), Syntax.syntaxARQ);
-        List<String> rows = new ArrayList<>();
-        try (QueryExecution execution =
-                QueryExecution.dataset(dataset).query(query).timeout(LIMIT_MS, TimeUnit.MILLISECONDS).build()) {
-            if (query.isAskType()) {
-                rows.add(String.valueOf(execution.execAsk()));
-            } else {
-                ResultSet solutions = execution.execSelect();
-                List<Var> columns = Var.varList(solutions.getResultVars());
-                while (solutions.hasNext()) {
-                    rows.add(row(solutions.nextBinding(), columns));
-                }
-            }
-        }
+        List<String> rows = command.equals("reference") ? withinLimit(() -> rowsOfReference(query)) : rows(query);
         out.print("rows " + rows.size() + "\n");
         for (String row : rows) {
             out.print(row);
             out.print('\n');
         }
+    }
+
+    private List<String> rows(Query query) {
+        List<String> rows = new ArrayList<>();
+        try (QueryExecution execution =
+                QueryExecution.dataset(dataset).query(query).timeout(LIMIT_MS, TimeUnit.MILLISECONDS).build()) {
+            if (query.isAskType()) {
+                rows.add(String.valueOf(execution.execAsk()));
+                return rows;
+            }
+            ResultSet solutions = execution.execSelect();
+            List<Var> columns = Var.varList(solutions.getResultVars());
+            while (solutions.hasNext()) {
+                rows.add(row(solutions.nextBinding(), columns));
+            }
+        }
+        return rows;
+    }
+
+    // The reference evaluator has no limit of its own; what it is still doing then is left to a thread.
+    private static <T> T withinLimit(Callable<T> call) throws Exception {
+        FutureTask<T> task = new FutureTask<>(call);
+        Thread thread = new Thread(task);
+        thread.setDaemon(true);
+        thread.start();
+        return task.get(LIMIT_MS, TimeUnit.MILLISECONDS);
+    }
+
+    private List<String> rowsOfReference(Query query) {
+        List<String> rows = new ArrayList<>();
+        QueryIterator solutions = Algebra.execRef(Algebra.compile(query), dataset.asDatasetGraph());
+        if (query.isAskType()) {
+            rows.add(String.valueOf(solutions.hasNext()));
+            return rows;
+        }
+        List<Var> columns = query.getProjectVars();
+        while (solutions.hasNext()) {
+            rows.add(row(solutions.next(), columns));
+        }
+        return rows;
     }
 
     private static String row(Binding solution, List<Var> columns) {

@@ -2,8 +2,69 @@
 //! OPTIONAL, UNION, MINUS, FILTER, EXISTS, BIND, VALUES, paths, sub-queries and aggregates over
 //! them.
 
+use super::matrix;
 use crate::rsp::child;
-use std::fmt::Write;
+use std::fmt::{self, Write};
+
+/// The prologue of each query.
+pub(super) const HEAD: &str = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n";
+
+/// A drawn query, whose expressions can be replaced.
+pub(super) struct DrawnQuery {
+    /// The patterns that the expressions are evaluated over.
+    pub(super) group: String,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// A piece of a query's text.
+pub(super) enum Piece {
+    Text(String),
+    Value(Value),
+}
+
+impl fmt::Display for DrawnQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pieces.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => f.write_str(text),
+            Piece::Value(value) => value.fmt(f),
+        })
+    }
+}
+
+/// An expression, in the parts that the matrix knows.
+#[derive(Clone)]
+pub(super) enum Value {
+    /// A variable or a term.
+    Operand(String),
+    /// An expression of the matrix, and what stands in it for `?a` and `?b`.
+    Operation { form: String, operands: Vec<Value> },
+    /// IF.
+    Choice {
+        condition: String,
+        then: Box<Value>,
+        otherwise: Box<Value>,
+    },
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Operand(text) => f.write_str(text),
+            Value::Operation { form, operands } => {
+                let operands: Vec<String> = operands.iter().map(Value::to_string).collect();
+                match form.starts_with('?') {
+                    true => write!(f, "({})", matrix::applied(form, &operands)),
+                    false => f.write_str(&matrix::applied(form, &operands)),
+                }
+            }
+            Value::Choice {
+                condition,
+                then,
+                otherwise,
+            } => write!(f, "IF({condition}, {then}, {otherwise})"),
+        }
+    }
+}
 
 /// Draws from a seed.
 pub(super) struct QueryDraw(child::Draw);
@@ -71,38 +132,52 @@ impl QueryDraw {
     }
 
     /// A query.
-    pub(super) fn query(&mut self) -> String {
-        let head = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n";
+    pub(super) fn query(&mut self) -> DrawnQuery {
+        let text = |text: String| Piece::Text(text);
         let group = self.group(2);
+        let bound = self.chance(2).then(|| self.value(2));
+        let mut pieces = vec![text(HEAD.to_owned())];
+        let mut end = String::new();
         match self.0.below(8) {
-            0 => format!("{head}ASK {{ {group} }}"),
+            0 => pieces.push(text("ASK".to_owned())),
             1 => {
-                let aggregate = self.aggregate();
-                format!("{head}SELECT ({aggregate} AS ?x) {{ {group} }}")
+                pieces.push(text("SELECT (".to_owned()));
+                pieces.extend(self.aggregate());
+                pieces.push(text(" AS ?x)".to_owned()));
             }
             2 => {
-                let (key, aggregate) = (self.one(&VARIABLES), self.aggregate());
-                format!(
-                    "{head}SELECT {key} ({aggregate} AS ?x) {{ {group} }} GROUP BY {key} HAVING(COUNT(*) > 1)"
-                )
+                let key = self.one(&VARIABLES);
+                pieces.push(text(format!("SELECT {key} (")));
+                pieces.extend(self.aggregate());
+                pieces.push(text(" AS ?x)".to_owned()));
+                end = format!(" GROUP BY {key} HAVING(COUNT(*) > 1)");
             }
-            3 => format!("{head}SELECT DISTINCT ?a ?b {{ {group} }}"),
-            _ => format!("{head}SELECT ?a ?b ?c ?d ?e ?f {{ {group} }}"),
+            3 => pieces.push(text("SELECT DISTINCT ?a ?b".to_owned())),
+            _ => pieces.push(text("SELECT ?a ?b ?c ?d ?e ?f".to_owned())),
         }
+        pieces.push(text(format!(" {{ {group}")));
+        if let Some(value) = bound {
+            let (before, after) = (" BIND(".to_owned(), " AS ?f)".to_owned());
+            pieces.extend([text(before), Piece::Value(value), text(after)]);
+        }
+        pieces.push(text(format!(" }}{end}")));
+        DrawnQuery { group, pieces }
     }
 
-    fn aggregate(&mut self) -> String {
+    fn aggregate(&mut self) -> Vec<Piece> {
         let value = match self.chance(3) {
             true => self.value(1),
-            false => self.one(&VARIABLES),
+            false => Value::Operand(self.one(&VARIABLES)),
         };
-        match self.0.below(5) {
-            0 => "COUNT(*)".to_owned(),
-            1 => format!("COUNT({value})"),
-            2 => format!("COUNT(DISTINCT {value})"),
-            3 => format!("SUM({value})"),
-            _ => format!("AVG({value})"),
-        }
+        let function = match self.0.below(5) {
+            0 => return vec![Piece::Text("COUNT(*)".to_owned())],
+            1 => "COUNT(",
+            2 => "COUNT(DISTINCT ",
+            3 => "SUM(",
+            _ => "AVG(",
+        };
+        let text = |text: &str| Piece::Text(text.to_owned());
+        vec![text(function), Piece::Value(value), text(")")]
     }
 
     fn pattern(&mut self) -> String {
@@ -180,10 +255,6 @@ impl QueryDraw {
             };
             elements.push(element);
         }
-        // A name that BIND gives must be new; two in one group would clash.
-        if depth == 2 && self.chance(2) {
-            elements.push(format!("BIND({} AS ?f)", self.value(2)));
-        }
         elements.join(" ")
     }
 
@@ -196,21 +267,33 @@ impl QueryDraw {
     }
 
     /// An expression.
-    fn value(&mut self, depth: usize) -> String {
+    fn value(&mut self, depth: usize) -> Value {
         if depth == 0 {
-            return self.operand();
+            return Value::Operand(self.operand());
         }
         let a = self.value(depth - 1);
+        let of_one = |form: &str, a| Value::Operation {
+            form: form.to_owned(),
+            operands: vec![a],
+        };
         match self.0.below(9) {
             0..=2 => {
-                let (sign, b) = (self.one(&["+", "-", "*"]), self.value(depth - 1));
-                format!("({a} {sign} {b})")
+                let form = self.one(&["?a + ?b", "?a - ?b", "?a * ?b"]);
+                let operands = vec![a, self.value(depth - 1)];
+                Value::Operation { form, operands }
             }
-            3 => format!("COALESCE({a}, \"none\")"),
-            4 => format!("IF({}, {a}, 0)", self.condition(0)),
-            5 => format!("STR({a})"),
-            6 => format!("ABS({a})"),
-            7 => format!("DATATYPE({a})"),
+            3 => Value::Operation {
+                form: "COALESCE(?a, ?b)".to_owned(),
+                operands: vec![a, Value::Operand("\"none\"".to_owned())],
+            },
+            4 => Value::Choice {
+                condition: self.condition(0),
+                then: Box::new(a),
+                otherwise: Box::new(Value::Operand("0".to_owned())),
+            },
+            5 => of_one("STR(?a)", a),
+            6 => of_one("ABS(?a)", a),
+            7 => of_one("DATATYPE(?a)", a),
             _ => a,
         }
     }

@@ -1,6 +1,7 @@
 //! Every operator and function over terms of all kinds: edge values of all numeric types, invalid
 //! forms, texts, dates, times, durations, an IRI, a blank node, and nothing.
 
+use super::term_text::XSD;
 use std::fmt::Write;
 
 /// A term, with the name by which the list of differences speaks of it.
@@ -278,6 +279,53 @@ pub(super) fn among(query: &str, values: &str) -> String {
     query.replacen("{ ?x", &format!("{{ {values} ?x"), 1)
 }
 
+/// An expression of the matrix with texts in the places of `?a` and `?b`.
+pub(super) fn applied(form: &str, operands: &[String]) -> String {
+    // The last place first: what an operand's text holds is then never taken for a place.
+    let places = ["?a", "?b"].into_iter().zip(operands).rev();
+    places.fold(form.to_owned(), |text, (place, operand)| {
+        text.replacen(place, operand, 1)
+    })
+}
+
+/// The name by which the list of differences speaks of a written term that the matrix may lack:
+/// the operand's that it is, or else one that begins with its kind, as `str-drawn` does.
+pub(super) fn name_of(written: &str) -> String {
+    let own = OPERANDS
+        .iter()
+        .find(|operand| expanded(operand.term) == written);
+    if let Some(operand) = own {
+        return operand.name.to_owned();
+    }
+    let datatype = written.rsplit_once("\"^^").map(|(_, datatype)| datatype);
+    let xsd = datatype.and_then(|name| name.strip_prefix(&format!("<{XSD}")));
+    let kind = match xsd {
+        Some("integer>") => "int-drawn",
+        Some("byte>") => "int-byte",
+        Some("decimal>") => "dec-drawn",
+        Some("double>") => "dbl-drawn",
+        Some("float>") => "flt-drawn",
+        Some("boolean>") => "bool-drawn",
+        Some("string>") => "str-drawn",
+        Some("dateTime>") => "dateTime-drawn",
+        Some("dayTimeDuration>") => "dtd-drawn",
+        Some("yearMonthDuration>") => "ymd-drawn",
+        Some("duration>") => "dur-drawn",
+        _ if written.contains("\"@") => "lang-drawn",
+        _ if written.starts_with('<') => "iri",
+        _ => "other",
+    };
+    kind.to_owned()
+}
+
+/// A term of [`OPERANDS`] with its IRIs in full.
+fn expanded(term: &str) -> String {
+    match term.split_once("xsd:") {
+        Some((form, name)) => format!("{form}<{XSD}{name}>"),
+        None => term.to_owned(),
+    }
+}
+
 /// Stands where there is no second operand.
 static NONE: Operand = operand("", "");
 
@@ -291,7 +339,7 @@ fn number(operand: &Operand) -> String {
 pub(super) fn key(operand: &Operand) -> String {
     let number = number(operand);
     let number = if number.is_empty() { "\"\"" } else { &number };
-    format!("{number}^^<http://www.w3.org/2001/XMLSchema#string>")
+    format!("{number}^^<{XSD}string>")
 }
 
 /// The data of the matrix, in N-Quads.
@@ -302,12 +350,36 @@ pub(super) fn data() -> String {
         // Writing to a String never fails.
         let _ = writeln!(data, "{subject} <http://x/at> \"{place}\" .");
         if !operand.term.is_empty() {
-            let term = match operand.term.split_once("xsd:") {
-                Some((form, name)) => format!("{form}<http://www.w3.org/2001/XMLSchema#{name}>"),
-                None => operand.term.to_owned(),
-            };
+            let term = expanded(operand.term);
             let _ = writeln!(data, "{subject} <http://x/value> {term} .");
         }
     }
     data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_stand_where_their_places_are() {
+        let of = |form, operands: [&str; 2]| applied(form, &operands.map(str::to_owned));
+        assert_eq!(of("?a + ?b", ["?b", "?a"]), "?b + ?a");
+        assert_eq!(
+            of("COALESCE(?a, ?b)", ["(?b - ?a)", "1"]),
+            "COALESCE((?b - ?a), 1)"
+        );
+        assert_eq!(applied("STR(?a)", &["?b".to_owned()]), "STR(?b)");
+    }
+
+    #[test]
+    fn a_term_is_named_by_its_kind() {
+        let of = |form: &str, datatype: &str| name_of(&format!("\"{form}\"^^<{XSD}{datatype}>"));
+        assert_eq!(of("PT36H", "dayTimeDuration"), "dtd-36h");
+        assert_eq!(of("PT1H", "dayTimeDuration"), "dtd-drawn");
+        assert_eq!(of("3", "byte"), "int-byte");
+        assert_eq!(name_of("\"x\"@en"), "lang-drawn");
+        assert_eq!(name_of("<http://x/p>"), "iri");
+        assert_eq!(of("x", "gYear"), "other");
+    }
 }

@@ -3,6 +3,7 @@
 //! know before changing it: a difference is mended or listed in `oracle/differences.tsv` with the
 //! clause that allows it, and a line of that list that nothing meets is a surprise too.
 
+mod arbiter;
 mod differences;
 mod draw;
 mod matrix;
@@ -11,7 +12,7 @@ mod term_text;
 
 use crate::ConformanceError;
 use differences::{Case, Differences};
-use oracle::{AnswerRows, Oracle};
+use oracle::{Answer, Oracle};
 use somersault::{Engine, EngineConfig, LoadOptions, QueryOptions};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,7 +66,11 @@ impl JenaReport {
             self.equal += 1;
             return;
         }
-        match differences.class_of(case) {
+        self.note_difference(case, differences.class_of(case));
+    }
+
+    fn note_difference(&mut self, case: &Case<'_>, class: Option<String>) {
+        match class {
             Some(class) => *self.allowed.entry(class).or_default() += 1,
             None => self.unlisted.push(case.to_string()),
         }
@@ -188,7 +193,7 @@ fn jenas_values(
 type Values = Result<BTreeMap<String, String>, String>;
 
 /// The values of a matrix's answer by their operands.
-fn values(answer: Result<AnswerRows, String>) -> Values {
+fn values(answer: Answer) -> Values {
     let split = |row: String| {
         let (key, value) = row.rsplit_once('\t')?;
         Some((key.to_owned(), value.to_owned()))
@@ -210,29 +215,19 @@ fn compare_queries(
         let (data, query) = (draw.data(), draw.query());
         let engine = engine_with(&data)?;
         oracle.load(&data)?;
-        let (ours, jenas) = (answer(&engine, &query), oracle.ask(&query)?);
+        let text = query.to_string();
+        let (ours, jenas) = (answer(&engine, &text), oracle.ask(&text)?);
         report.queries += 1;
         if ours.is_err() && jenas.is_err() {
             report.unanswered += 1;
         }
-        let text = |rows: &Result<AnswerRows, String>| match rows {
-            Ok(rows) => {
-                let cells = |row: &String| {
-                    let cells = row
-                        .split('\t')
-                        .map(|cell| term_text::comparable(cell, true));
-                    cells.collect::<Vec<_>>().join("\t")
-                };
-                let mut rows: Vec<String> = rows.iter().map(cells).collect();
-                rows.sort();
-                rows.join(" / ")
-            }
-            Err(reason) => format!("refused: {}", reason.lines().next().unwrap_or_default()),
-        };
-        let (ours, jenas) = (text(&ours), text(&jenas));
+        let (ours, jenas) = (answer_text(&ours), answer_text(&jenas));
+        if ours == jenas {
+            report.equal += 1;
+            continue;
+        }
         let seed = options.seed;
-        let shown =
-            format!("query {number} of seed {seed}: {query} over {data}").replace('\n', " ");
+        let shown = format!("query {number} of seed {seed}: {text} over {data}").replace('\n', " ");
         let case = Case {
             expression: &shown,
             a: "",
@@ -240,9 +235,30 @@ fn compare_queries(
             ours: &ours,
             jenas: &jenas,
         };
-        report.note(&case, differences);
+        let class = arbiter::class_of(&query, &case, &engine, oracle, differences)?;
+        report.note_difference(&case, class);
     }
     Ok(())
+}
+
+/// An answer in one text, its rows sorted.
+fn answer_text(answer: &Answer) -> String {
+    let rows = match answer {
+        Ok(rows) => rows,
+        Err(reason) => {
+            let first = reason.lines().next().unwrap_or_default();
+            return format!("refused: {first}");
+        }
+    };
+    let of_row = |row: &String| {
+        let cells = row
+            .split('\t')
+            .map(|cell| term_text::comparable(cell, true));
+        cells.collect::<Vec<_>>().join("\t")
+    };
+    let mut rows: Vec<String> = rows.iter().map(of_row).collect();
+    rows.sort();
+    rows.join(" / ")
 }
 
 /// An engine that holds some N-Quads.
@@ -268,7 +284,7 @@ fn engine_with(data: &str) -> Result<Engine, ConformanceError> {
 }
 
 /// The engine's answer, a row as its terms with tabs between them.
-fn answer(engine: &Engine, query: &str) -> Result<AnswerRows, String> {
+fn answer(engine: &Engine, query: &str) -> Answer {
     let options = QueryOptions {
         timeout: Some(QUERY_TIME),
         ..QueryOptions::default()

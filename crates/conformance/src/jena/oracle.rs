@@ -7,6 +7,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// The rows of an answer, each as its terms with tabs between them.
 pub(super) type AnswerRows = Vec<String>;
 
+/// An answer, or why there is none.
+pub(super) type Answer = Result<AnswerRows, String>;
+
 pub(super) struct Oracle {
     process: Child,
     commands: ChildStdin,
@@ -45,11 +48,17 @@ impl Oracle {
     }
 
     /// The answer to a query, or why there is none.
-    pub(super) fn ask(
-        &mut self,
-        query: &str,
-    ) -> Result<Result<AnswerRows, String>, ConformanceError> {
-        let head = self.command("query", query)?;
+    pub(super) fn ask(&mut self, query: &str) -> Result<Answer, ConformanceError> {
+        self.answer("query", query)
+    }
+
+    /// The answer of Jena's reference evaluator, which carries out the algebra by its definition.
+    pub(super) fn ask_reference(&mut self, query: &str) -> Result<Answer, ConformanceError> {
+        self.answer("reference", query)
+    }
+
+    fn answer(&mut self, command: &str, query: &str) -> Result<Answer, ConformanceError> {
+        let head = self.command(command, query)?;
         if let Some(reason) = head.strip_prefix("failed ") {
             return Ok(Err(reason.to_owned()));
         }

@@ -6,7 +6,7 @@ use oxrdf::Term;
 use oxsdatatypes::{DayTimeDuration, Duration, YearMonthDuration};
 use std::str::FromStr;
 
-const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
+pub(super) const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
 /// A term as `Oracle.java` writes it.
 pub(super) fn written(term: &Term) -> String {

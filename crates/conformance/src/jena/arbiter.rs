@@ -1,0 +1,186 @@
+//! What settles a difference over a drawn query. The one thing to know before changing it: it
+//! allows only what the list of differences allows. A value of an expression is judged by the
+//! lines about that expression of the matrix, and the rest by Jena's reference evaluator, which
+//! carries out the algebra as it is defined.
+//!
+//! 1. Each part of the query's expressions is evaluated over the operands that it meets, one pair
+//!    at a time, by both engines. Where the list allows the values to differ, the query is asked
+//!    again with our value in the place of Jena's.
+//! 2. If Jena's answer is still another, its reference evaluator is asked.
+
+use super::draw::{DrawnQuery, HEAD, Piece, Value};
+use super::oracle::Oracle;
+use super::{Case, Differences, answer, answer_text, matrix};
+use crate::ConformanceError;
+use somersault::Engine;
+
+/// A name that no drawn query binds: an expression that is an error.
+const ERROR: &str = "?error";
+
+/// The class that allows a difference; `None` if nothing settles it.
+pub(super) fn class_of(
+    query: &DrawnQuery,
+    case: &Case<'_>,
+    engine: &Engine,
+    oracle: &mut Oracle,
+    differences: &mut Differences,
+) -> Result<Option<String>, ConformanceError> {
+    let mut correction = Correction {
+        group: &query.group,
+        engine,
+        oracle,
+        differences,
+        class: None,
+    };
+    let corrected = correction.of_query(query)?;
+    let class = correction.class;
+    let mut texts = vec![query.to_string()];
+    if let Some(corrected) = corrected.filter(|_| class.is_some()) {
+        if answer_text(&oracle.ask(&corrected)?) == case.ours {
+            return Ok(class);
+        }
+        texts.push(corrected);
+    }
+    for text in texts {
+        if answer_text(&oracle.ask_reference(&text)?) == case.ours {
+            let a = "reference";
+            return Ok(differences.class_of(&Case { a, ..*case }));
+        }
+    }
+    Ok(differences.class_of(case))
+}
+
+/// Replaces the values of expressions in which Jena may differ.
+struct Correction<'c> {
+    /// The patterns that the expressions are evaluated over.
+    group: &'c str,
+    engine: &'c Engine,
+    oracle: &'c mut Oracle,
+    differences: &'c mut Differences,
+    /// The class of the first value that was replaced.
+    class: Option<String>,
+}
+
+impl Correction<'_> {
+    /// A query with our values; `None` if a value differs that the list does not allow.
+    fn of_query(&mut self, query: &DrawnQuery) -> Result<Option<String>, ConformanceError> {
+        let mut text = String::new();
+        for piece in &query.pieces {
+            match piece {
+                Piece::Text(piece) => text.push_str(piece),
+                Piece::Value(value) => match self.of_value(value)? {
+                    Some(value) => text.push_str(&value.to_string()),
+                    None => return Ok(None),
+                },
+            }
+        }
+        Ok(Some(text))
+    }
+
+    /// An expression with our values.
+    fn of_value(&mut self, value: &Value) -> Result<Option<Value>, ConformanceError> {
+        match value {
+            Value::Operand(_) => Ok(Some(value.clone())),
+            Value::Choice {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let (then, otherwise) = (self.of_value(then)?, self.of_value(otherwise)?);
+                let choice = |(then, otherwise)| Value::Choice {
+                    condition: condition.clone(),
+                    then: Box::new(then),
+                    otherwise: Box::new(otherwise),
+                };
+                Ok(then.zip(otherwise).map(choice))
+            }
+            Value::Operation { form, operands } => self.of_operation(form, operands),
+        }
+    }
+
+    /// An operation with our values of its operands, and for the operands over which the engines
+    /// differ with our value of its own.
+    fn of_operation(
+        &mut self,
+        form: &str,
+        operands: &[Value],
+    ) -> Result<Option<Value>, ConformanceError> {
+        let mut corrected = Vec::new();
+        for operand in operands {
+            match self.of_value(operand)? {
+                Some(operand) => corrected.push(operand),
+                None => return Ok(None),
+            }
+        }
+        let mut value = Value::Operation {
+            form: form.to_owned(),
+            operands: corrected.clone(),
+        };
+        for terms in self.operands_met(operands)? {
+            let Some(ours) = self.allowed_value(form, &terms)? else {
+                return Ok(None);
+            };
+            if let Some(ours) = ours {
+                let same = corrected.iter().zip(&terms);
+                let same = same.map(|(operand, term)| format!("sameTerm({operand}, {term})"));
+                value = Value::Choice {
+                    condition: same.collect::<Vec<_>>().join(" && "),
+                    then: Box::new(Value::Operand(ours)),
+                    otherwise: Box::new(value),
+                };
+            }
+        }
+        Ok(Some(value))
+    }
+
+    /// The terms that an operation is applied to in the query; a row with an operand that is an
+    /// error or not bound is none of them.
+    fn operands_met(&self, operands: &[Value]) -> Result<Vec<Vec<String>>, ConformanceError> {
+        let names = ["?x", "?y"];
+        let binds = operands.iter().zip(names);
+        let binds = binds.map(|(operand, name)| format!("BIND({operand} AS {name})"));
+        let binds = binds.collect::<Vec<_>>().join(" ");
+        let names = names[..operands.len()].join(" ");
+        let group = self.group;
+        let query = format!("{HEAD}SELECT DISTINCT {names} {{ {group} {binds} }}");
+        let rows = answer(self.engine, &query).map_err(ConformanceError::Child)?;
+        let terms = |row: String| row.split('\t').map(str::to_owned).collect::<Vec<_>>();
+        let all_bound = |terms: &Vec<String>| terms.iter().all(|term| !term.is_empty());
+        Ok(rows.into_iter().map(terms).filter(all_bound).collect())
+    }
+
+    /// Our value of an operation over terms if Jena's is another: `None` if the list does not
+    /// allow that, `Some(None)` if the values are equal.
+    fn allowed_value(
+        &mut self,
+        form: &str,
+        terms: &[String],
+    ) -> Result<Option<Option<String>>, ConformanceError> {
+        let query = format!("{HEAD}SELECT ({} AS ?f) {{}}", matrix::applied(form, terms));
+        let (ours, jenas) = (answer(self.engine, &query), self.oracle.ask(&query)?);
+        let jenas = jenas.or_else(|_| Ok(vec!["fault".to_owned()]));
+        let (our_text, jenas) = (answer_text(&ours), answer_text(&jenas));
+        if our_text == jenas {
+            return Ok(Some(None));
+        }
+        let names: Vec<String> = terms.iter().map(|term| matrix::name_of(term)).collect();
+        let class = self.differences.class_of(&Case {
+            expression: form,
+            a: names.first().map_or("", String::as_str),
+            b: names.get(1).map_or("", String::as_str),
+            ours: &our_text,
+            jenas: &jenas,
+        });
+        let Some(class) = class else { return Ok(None) };
+        self.class.get_or_insert(class);
+        let value = ours
+            .ok()
+            .and_then(|mut rows| rows.pop())
+            .unwrap_or_default();
+        Ok(Some(Some(if value.is_empty() {
+            ERROR.to_owned()
+        } else {
+            value
+        })))
+    }
+}
