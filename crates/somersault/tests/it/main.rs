@@ -1,29 +1,12 @@
 //! The engine end to end, on cases small enough to be worked out by hand.
+//!
+//! Each room is a folder of tests on one topic; `support` holds what they share.
 
 #![allow(clippy::unwrap_used)]
 
-mod changes;
-mod clearing;
-mod delta;
-mod derived;
-mod endpoint;
-mod groups;
-mod jumps;
-mod kinds;
-mod lifecycle;
+mod durability;
 mod limits;
-mod lines;
-mod listed;
-mod loading;
-mod old_log;
 mod queries;
-mod refusals;
-mod replacing;
-mod restart;
-mod scenario;
-mod shards;
-mod slow;
-mod together;
-mod transient;
+mod streams;
+mod support;
 mod updates;
-mod windows;

@@ -1,6 +1,6 @@
 //! Windows: what a firing sees, and when.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{Engine, FiringId, Push, SubscribeOptions, SubscriptionEvent};
 use std::time::Duration;
 

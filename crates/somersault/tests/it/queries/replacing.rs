@@ -1,7 +1,7 @@
 //! A query takes the place of another while data flows: each close is answered by one of them,
 //! whatever crashes.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{
     Engine, EngineError, EventTime, FiringId, Replacement, SubscribeOptions, Subscription,

@@ -1,7 +1,7 @@
 //! Graphs that are larger than the limit on query memory can be cleared, dropped, replaced and
 //! deleted: such a change is one record that names the graph, and not its statements.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use oxrdf::{GraphName, NamedNode, Quad};
 use oxrdfio::RdfFormat;
 use somersault::{Engine, EngineConfig};

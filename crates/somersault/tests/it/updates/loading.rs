@@ -1,6 +1,6 @@
 //! Bulk loading: the same data by every way in, errors at their place, and again after a restart.
 
-use crate::scenario::ask;
+use crate::support::scenario::ask;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::oxrdf::{GraphName, NamedNode};
 use somersault::{Engine, EngineConfig, EngineError, FabricKind, LoadOptions, RdfFormat};

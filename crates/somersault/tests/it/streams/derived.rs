@@ -1,7 +1,7 @@
 //! Derived streams and late statements, through the whole engine: what feeds what, what is refused,
 //! and that a run which is cut off anywhere ends as the run that never was (RC-1, S13).
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{
     Engine, EngineConfig, EngineError, EventTime, FiringId, Push, SubscribeOptions,

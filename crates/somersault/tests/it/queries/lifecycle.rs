@@ -1,8 +1,8 @@
 //! Queries that come, go, wait and are slow while data flows: none of that is seen in the answers
 //! of others.
 
-use crate::endpoint::{LONG, Slow};
-use crate::scenario::*;
+use crate::support::endpoint::{LONG, Slow};
+use crate::support::scenario::*;
 use somersault::replay::{ReplayPlan, Speed, StreamFile, replay};
 use somersault::{
     DeltaMode, Engine, EngineConfig, FiringResult, NewQuery, Registered, SubscribeOptions,

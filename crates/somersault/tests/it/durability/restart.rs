@@ -1,6 +1,6 @@
 //! A run that is cut off anywhere and continues later ends like the uninterrupted run (RC-1, LG-1).
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{
     Engine, EngineConfig, EngineError, EventTime, FiringId, HealthStatus, LoadOptions,

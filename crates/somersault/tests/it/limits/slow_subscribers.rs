@@ -1,6 +1,6 @@
 //! Subscribers that read more slowly than their query fires.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{Backlog, Engine, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow};
 use std::time::Duration;
 

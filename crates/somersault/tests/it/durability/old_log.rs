@@ -5,7 +5,7 @@
 //! and is not written again. A later format gets a folder of its own: run this with
 //! `SOMERSAULT_WRITE_FIXTURE=1` where there is none.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{
     Engine, EngineConfig, EventTime, FiringId, NewQuery, SubscribeOptions, SubscriptionEvent,
 };

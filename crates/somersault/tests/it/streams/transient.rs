@@ -1,7 +1,7 @@
 //! Terms that only timing statements mention: they are reclaimed with their windows, and stay while
 //! an answer still holds them.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{DeltaMode, Engine, EngineConfig, EventTime, SubscribeOptions, Subscription};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The limits of a firing: a firing that runs out of time says so, by the name of the limit, and
 //! delays no other query.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{EngineConfig, Limits, NewQuery, SubscribeOptions};
 use std::time::Duration;
 

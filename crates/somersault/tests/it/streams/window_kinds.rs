@@ -1,7 +1,7 @@
 //! The kinds of windows beside RANGE and STEP: past ones, NOW, ALL, and those of a number of
 //! statements.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::oxrdf::GraphName;
 use somersault::{
     Answer, AnswerKind, DeltaMode, Engine, EngineConfig, RdfFormat, SubscribeOptions,

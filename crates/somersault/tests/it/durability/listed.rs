@@ -1,7 +1,7 @@
 //! Only durable streams and queries are listed, and an answer that cannot be logged does not stop a
 //! derived stream.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use parking_lot::{Condvar, Mutex};
 use somersault::disk::{Access, Disk, DiskFile, DiskLock, SimDisk};
 use somersault::oxrdf::{GraphName, NamedNode, Quad, Term, Triple};

@@ -1,7 +1,7 @@
 //! Jumps in time and storms of amendments: what else comes first while the closes of one query wait
 //! for their turn.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{Engine, EngineConfig, EngineError, HealthStatus, Limits};
 use std::sync::{Arc, mpsc};

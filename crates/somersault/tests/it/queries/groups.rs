@@ -1,7 +1,7 @@
 //! Cohorts: engines whose queries share cohorts answer as engines do whose texts have no shape,
 //! while queries are registered, paused and dropped; and behaviour that only cohorts have.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use proptest::prelude::*;
 use somersault::{
     DeltaMode, Engine, EngineConfig, EngineError, EventTime, NewQuery, Registered,

@@ -2,8 +2,8 @@
 //! alone: also at moments when a cohort knows less than each of its queries, or learns something
 //! about all of them at once.
 
-use crate::endpoint::LONG;
-use crate::scenario::*;
+use crate::support::endpoint::LONG;
+use crate::support::scenario::*;
 use proptest::prelude::*;
 use somersault::disk::SimDisk;
 use somersault::{

@@ -1,6 +1,6 @@
 //! Pushes of lines: the same as pushes of their terms, and what is refused of them.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{Engine, EngineError, LimitKind, Push, PushLines, PushReceipt};
 
 fn push_lines(engine: &Engine, seq: Option<u64>, lines: &str) -> Result<PushReceipt, EngineError> {

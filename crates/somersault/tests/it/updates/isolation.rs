@@ -1,7 +1,7 @@
 //! Updates and graphs: serialisable, with nothing between reading and effect (S15).
 
-use crate::endpoint::{LONG, Slow};
-use crate::scenario::*;
+use crate::support::endpoint::{LONG, Slow};
+use crate::support::scenario::*;
 use somersault::oxrdf::{GraphName, NamedNode};
 use somersault::{
     Engine, EngineError, LimitKind, LoadOptions, QueryOptions, RdfFormat, SubscribeOptions,

@@ -2,7 +2,7 @@
 //! evaluates every close as a whole, while facts are absorbed, updates change what is stored, and
 //! late statements amend closes.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use proptest::prelude::*;
 use somersault::{DeltaMode, Engine, EngineConfig, QueryOptions, SubscribeOptions};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Answers do not depend on how many shards there are, nor on how they interleave (CL-1).
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{Engine, FabricKind};
 use std::time::Duration;
 

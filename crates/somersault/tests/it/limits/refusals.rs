@@ -1,6 +1,6 @@
 //! Bad input gets the right kind of error, a sentence with the place, and leaves nothing half-done.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{EngineError, LoadOptions, RdfFormat, SubscribeOptions};
 
 const CREATE: &str = "CREATE STREAM <http://example.org/s> BATCH 1s IDLE NEVER";

@@ -1,7 +1,7 @@
 //! ISTREAM and DSTREAM: insertions and deletions since the previous firing, also across a pause, a
 //! jump in time, and a restart.
 
-use crate::scenario::*;
+use crate::support::scenario::*;
 use somersault::{Engine, EngineConfig};
 
 const CREATE: &str = "TIMING ALL BATCH 1s IDLE NEVER";

@@ -1,0 +1,5 @@
+//! What the log keeps: after a crash, from an earlier version, and before anything is reported.
+
+mod listed;
+mod old_log;
+mod restart;

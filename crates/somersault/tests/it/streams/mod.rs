@@ -1,0 +1,8 @@
+//! Streams: their pushes, times, windows and terms.
+
+mod derived;
+mod jumps;
+mod lines;
+mod transient;
+mod window_kinds;
+mod windows;

@@ -1,0 +1,4 @@
+//! The common parts of the tests.
+
+pub(crate) mod endpoint;
+pub(crate) mod scenario;
