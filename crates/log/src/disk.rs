@@ -4,9 +4,11 @@
 //! The one promise to know: [`DiskFile::append`] gives no durability, [`DiskFile::sync`] makes all
 //! bytes of that file durable, and a file's *name* is durable only after [`Disk::sync_folder`].
 
+mod altered;
 mod real;
 mod sim;
 
+pub use altered::AlteredDisk;
 pub use real::RealDisk;
 pub use sim::{CrashKeep, SimDisk};
 

@@ -22,7 +22,7 @@ mod record;
 mod segment;
 mod wire;
 
-pub use disk::{Access, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
+pub use disk::{Access, AlteredDisk, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
 pub use error::LogError;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
 pub use log::Log;

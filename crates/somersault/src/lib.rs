@@ -60,7 +60,9 @@ pub mod process_simulation {
 
 /// The disk under an engine with a data directory, for tests that tear, fill and crash it.
 pub mod disk {
-    pub use somersault_log::{Access, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
+    pub use somersault_log::{
+        Access, AlteredDisk, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk,
+    };
 }
 
 /// The RDF terms of this API.

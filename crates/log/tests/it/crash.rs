@@ -2,10 +2,7 @@
 //! absent.
 
 use crate::samples::{open, push, records_of, small, written};
-use somersault_log::{
-    Access, CommitMode, CrashKeep, Disk, DiskFile, DiskLock, Log, LogOptions, SimDisk,
-};
-use std::io::{self, Read};
+use somersault_log::{AlteredDisk, CommitMode, CrashKeep, Disk, Log, LogOptions, SimDisk};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,69 +135,11 @@ fn crashes_while_recovering_lose_nothing() {
 }
 
 /// The planted bug: a disk whose files acknowledge a sync before it has happened.
-#[derive(Clone)]
-struct Lying(SimDisk);
-
-struct LyingFile(Box<dyn DiskFile>);
-
-impl DiskFile for LyingFile {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.append(bytes)
-    }
-    fn sync(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-    fn is_in_place(&self) -> io::Result<bool> {
-        self.0.is_in_place()
-    }
-    fn truncate(&mut self, length: u64) -> io::Result<()> {
-        self.0.truncate(length)
-    }
-}
-
-impl Disk for Lying {
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.0.list()
-    }
-    fn length(&self, name: &str) -> io::Result<u64> {
-        self.0.length(name)
-    }
-    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
-        self.0.read(name)
-    }
-    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(LyingFile(self.0.create(name)?)))
-    }
-    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(LyingFile(self.0.append_to(name)?)))
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.replace(from, to)
-    }
-    fn sync_folder(&self) -> io::Result<()> {
-        self.0.sync_folder()
-    }
-    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
-        self.0.lock(access)
-    }
-    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
-        self.0.lock_file(name, access)
-    }
-}
-
 #[test]
 fn acknowledging_before_the_sync_is_caught() {
     let disk = SimDisk::new();
-    let (log, _) = open(&Lying(disk.clone())).unwrap();
+    let lying = AlteredDisk::of(&disk).with_sync(|_| Ok(()));
+    let (log, _) = Log::open(Arc::new(lying), small()).unwrap();
     let position = log.append(&push(0)).unwrap();
     log.wait_durable(position).unwrap();
     let lost = check(&disk.crash(CrashKeep::Synced), 1, 1).unwrap_err();
@@ -268,54 +207,17 @@ fn after_a_failed_sync_nothing_is_trusted_that_was_not_proven() {
 
 /// The planted bug: on this disk a rewritten segment never replaces the old one, so the log
 /// continues in the bytes that the failed sync left.
-#[derive(Clone)]
-struct InPlace(SimDisk);
-
-impl Disk for InPlace {
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.0.list()
-    }
-    fn length(&self, name: &str) -> io::Result<u64> {
-        self.0.length(name)
-    }
-    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
-        self.0.read(name)
-    }
-    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.0.create(name)
-    }
-    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.0.append_to(name)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
-        if to.ends_with(".seg") {
-            self.0.remove(from)
-        } else {
-            self.0.replace(from, to)
-        }
-    }
-    fn sync_folder(&self) -> io::Result<()> {
-        self.0.sync_folder()
-    }
-    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
-        self.0.lock(access)
-    }
-    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
-        self.0.lock_file(name, access)
-    }
-}
-
 #[test]
 fn going_on_behind_a_failed_sync_is_caught() {
-    let lost = lost_after_failed_syncs(|disk| Arc::new(InPlace(disk.clone())));
+    let lost = lost_after_failed_syncs(|disk| {
+        let keeps_segments = |disk: &SimDisk, from: &str, to: &str| {
+            if to.ends_with(".seg") {
+                disk.remove(from)
+            } else {
+                disk.replace(from, to)
+            }
+        };
+        Arc::new(AlteredDisk::of(disk).with_replace(keeps_segments))
+    });
     assert!(lost.len() > 5, "{lost:#?}");
 }

@@ -3,10 +3,9 @@
 
 use crate::support::scenario::*;
 use parking_lot::{Condvar, Mutex};
-use somersault::disk::{Access, Disk, DiskFile, DiskLock, SimDisk};
+use somersault::disk::{AlteredDisk, SimDisk};
 use somersault::oxrdf::{GraphName, NamedNode, Quad, Term, Triple};
 use somersault::{Engine, EventTime, Push, StreamStatement};
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -29,86 +28,16 @@ impl Gate {
     }
 }
 
-/// A disk whose syncs may be held up.
-struct SlowDisk {
-    disk: SimDisk,
-    gate: Gate,
-}
-
-struct SlowFile {
-    file: Box<dyn DiskFile>,
-    gate: Gate,
-}
-
-impl SlowDisk {
-    fn slow(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
-        let gate = self.gate.clone();
-        Box::new(SlowFile { file, gate })
-    }
-}
-
-impl Disk for SlowDisk {
-    fn describe(&self) -> String {
-        self.disk.describe()
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-    fn read(&self, name: &str) -> io::Result<Box<dyn io::Read + Send>> {
-        self.disk.read(name)
-    }
-    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(self.slow(self.disk.create(name)?))
-    }
-    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(self.slow(self.disk.append_to(name)?))
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn sync_folder(&self) -> io::Result<()> {
-        self.disk.sync_folder()
-    }
-    fn length(&self, name: &str) -> io::Result<u64> {
-        self.disk.length(name)
-    }
-    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.replace(from, to)
-    }
-    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
-        self.disk.lock(access)
-    }
-    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
-        self.disk.lock_file(name, access)
-    }
-}
-
-impl DiskFile for SlowFile {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.append(bytes)
-    }
-    fn sync(&mut self) -> io::Result<()> {
-        self.gate.pass();
-        self.file.sync()
-    }
-    fn is_in_place(&self) -> io::Result<bool> {
-        self.file.is_in_place()
-    }
-    fn truncate(&mut self, length: u64) -> io::Result<()> {
-        self.file.truncate(length)
-    }
-}
-
 #[test]
 fn streams_and_queries_are_listed_once_they_are_durable() {
     let gate = Gate::default();
-    let disk = SlowDisk {
-        disk: SimDisk::new(),
-        gate: gate.clone(),
-    };
+    let disk = AlteredDisk::of(&SimDisk::new()).with_sync({
+        let gate = gate.clone();
+        move |file| {
+            gate.pass();
+            file.sync()
+        }
+    });
     let engine = Engine::open_on(config(), Arc::new(disk)).unwrap();
     gate.set(true);
     let create = std::thread::spawn({

@@ -1,0 +1,142 @@
+//! A simulated disk with a fault planted in one of its operations: a sync that lies or waits, a
+//! replacement that does not replace.
+//!
+//! The one thing to know before changing it: whatever no test alters is the simulated disk's own,
+//! so a fault that a test sees is the planted one.
+
+use super::{Access, Disk, DiskFile, DiskLock, SimDisk};
+use std::io::{self, Read};
+use std::sync::Arc;
+
+type SyncFile = dyn Fn(&mut dyn DiskFile) -> io::Result<()> + Send + Sync;
+type ReplaceFile = dyn Fn(&SimDisk, &str, &str) -> io::Result<()> + Send + Sync;
+
+/// A [`SimDisk`] of which a test alters single operations.
+///
+/// ```
+/// use somersault_log::{AlteredDisk, Disk, SimDisk};
+/// let disk = AlteredDisk::of(&SimDisk::new())
+///     .with_sync(|_| Err(std::io::Error::other("the disk is broken")));
+/// let mut file = disk.create("log").unwrap();
+/// file.append(b"bytes").unwrap();
+/// assert!(file.sync().is_err());
+/// ```
+pub struct AlteredDisk {
+    disk: SimDisk,
+    sync: Arc<SyncFile>,
+    replace: Box<ReplaceFile>,
+}
+
+struct AlteredFile {
+    file: Box<dyn DiskFile>,
+    sync: Arc<SyncFile>,
+}
+
+impl AlteredDisk {
+    /// Returns a disk that behaves as `disk` does, and shares its files.
+    #[must_use]
+    pub fn of(disk: &SimDisk) -> AlteredDisk {
+        AlteredDisk {
+            disk: disk.clone(),
+            sync: Arc::new(|file| file.sync()),
+            replace: Box::new(|disk, from, to| disk.replace(from, to)),
+        }
+    }
+
+    /// Syncs each file by `sync`.
+    #[must_use]
+    pub fn with_sync(
+        self,
+        sync: impl Fn(&mut dyn DiskFile) -> io::Result<()> + Send + Sync + 'static,
+    ) -> AlteredDisk {
+        AlteredDisk {
+            sync: Arc::new(sync),
+            ..self
+        }
+    }
+
+    /// Replaces files by `replace`, which gets the disk, the old name and the new one.
+    #[must_use]
+    pub fn with_replace(
+        self,
+        replace: impl Fn(&SimDisk, &str, &str) -> io::Result<()> + Send + Sync + 'static,
+    ) -> AlteredDisk {
+        AlteredDisk {
+            replace: Box::new(replace),
+            ..self
+        }
+    }
+
+    fn altered(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        let sync = Arc::clone(&self.sync);
+        Box::new(AlteredFile { file, sync })
+    }
+}
+
+impl Disk for AlteredDisk {
+    fn describe(&self) -> String {
+        self.disk.describe()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.disk.length(name)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        self.disk.read(name)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.altered(self.disk.create(name)?))
+    }
+
+    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.altered(self.disk.append_to(name)?))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        (self.replace)(&self.disk, from, to)
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        self.disk.sync_folder()
+    }
+
+    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
+        self.disk.lock(access)
+    }
+
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
+        self.disk.lock_file(name, access)
+    }
+}
+
+impl DiskFile for AlteredFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.append(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        (self.sync)(&mut *self.file)
+    }
+
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.file.is_in_place()
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.file.truncate(length)
+    }
+}
