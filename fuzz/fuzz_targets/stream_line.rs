@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use somersault::TimedLines;
 use somersault::replay::parse_line;
+use somersault::{EventTime, TimedLines};
 
 fuzz_target!(|text: &str| {
-    if let Ok((at_ms, statement)) = parse_line(text, 0) {
-        assert!(at_ms >= 0 && statement.at_ms == Some(at_ms));
+    if let Ok((at, statement)) = parse_line(text, EventTime(0)) {
+        assert!(at >= EventTime(0) && statement.at == Some(at));
     }
     let Some(read) = TimedLines::read(text.as_bytes(), u64::MAX) else {
         return;
@@ -17,12 +17,12 @@ fuzz_target!(|text: &str| {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .collect();
     assert_eq!(read.len(), lines.len());
-    for ((at_ms, quad), line) in read.times_ms().zip(read.statements()).zip(lines) {
+    for ((time, quad), line) in read.times().zip(read.statements()).zip(lines) {
         // A recorded line names no graph; one that does is refused by the library's reader of
         // N-Triples.
         if quad.graph_name.is_default_graph() {
-            let (at, statement) = parse_line(line, i64::MIN).expect("what is read in one pass is right");
-            assert_eq!((at, statement.quad.as_ref()), (at_ms, quad));
+            let (at, statement) = parse_line(line, EventTime::MIN).expect("what is read in one pass is right");
+            assert_eq!((at, statement.quad.as_ref()), (time, quad));
         }
     }
 });

@@ -106,11 +106,11 @@ impl Interval {
 }
 
 fn parsed(lines: &str) -> Result<Vec<StreamStatement>, String> {
-    let mut last_ms = i64::MIN;
+    let mut last = EventTime::MIN;
     let mut statements = Vec::new();
     for line in lines.lines() {
-        let (at_ms, statement) = parse_line(line, last_ms)?;
-        last_ms = at_ms;
+        let (at, statement) = parse_line(line, last)?;
+        last = at;
         statements.push(statement);
     }
     Ok(statements)

@@ -1,13 +1,12 @@
 //! Instants: milliseconds since the Unix epoch, or RFC 3339 dates, as options take and messages
 //! show them.
 
-use somersault_lang::spareval::now_literal;
-use somersault_model::EventTime;
+use somersault::EventTime;
 
 /// Reads milliseconds since the Unix epoch, or a date such as `2026-01-01T00:00:00Z`.
 pub(crate) fn instant(text: &str) -> Result<i64, String> {
     (text.parse().ok())
-        .or_else(|| somersault_server::parse_rfc3339(text))
+        .or_else(|| text.parse().ok().map(|time: EventTime| time.0))
         .ok_or_else(|| {
             "expected milliseconds since 1970, or a date such as 2026-01-01T00:00:00Z".to_owned()
         })
@@ -16,7 +15,7 @@ pub(crate) fn instant(text: &str) -> Result<i64, String> {
 /// The date, with the milliseconds that other commands take: `2023-11-14T22:13:20Z (1700000000000
 /// ms)`.
 pub(crate) fn shown(ms: i64) -> String {
-    format!("{} ({ms} ms)", now_literal(EventTime(ms)).value())
+    format!("{} ({ms} ms)", EventTime(ms))
 }
 
 #[cfg(test)]

@@ -230,12 +230,12 @@ impl Stage {
             .collect();
         found.sort();
         expected.sort();
-        let is_for = (firing.close_ms, firing.revision > 0);
+        let is_for = (firing.close.0, firing.revision > 0);
         match is_for == (close_ms, is_amended) && found == expected {
             true => Ok(()),
             false => Err(format!(
                 "revision {} for {} came with {found:?}, not with {expected:?}",
-                firing.revision, firing.close_ms
+                firing.revision, firing.close.0
             )),
         }
     }
@@ -277,7 +277,7 @@ fn push(source: Option<&str>, lines: &[String]) -> Result<Push, String> {
         let quad: Quad =
             (quads.next().ok_or("no triple")?).map_err(|error| format!("{line}: {error}"))?;
         Ok::<_, String>(StreamStatement {
-            at_ms: Some(number(at)?),
+            at: Some(EventTime(number(at)?)),
             quad,
         })
     };

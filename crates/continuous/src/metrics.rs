@@ -4,6 +4,7 @@
 //! recorder takes memory only from its first duration on.
 
 use hdrhistogram::Histogram;
+use somersault_model::EventTime;
 use std::fmt;
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ pub(crate) struct Tally {
     pub(crate) rows: u64,
     pub(crate) skipped_empty: u64,
     pub(crate) skipped: u64,
-    pub(crate) last_close_ms: Option<i64>,
+    pub(crate) last_close: Option<EventTime>,
     /// The error of the newest firing, if it failed.
     pub(crate) last_error: Option<String>,
     pub(crate) timings: Timings,
@@ -194,18 +195,18 @@ impl Timings {
 
 impl Tally {
     /// Counts a firing, except its rows.
-    pub(crate) fn fired(&mut self, close_ms: i64, took: FiringTimes, error: Option<String>) {
+    pub(crate) fn fired(&mut self, close: EventTime, took: FiringTimes, error: Option<String>) {
         self.firings += 1;
-        self.last_close_ms = self.last_close_ms.max(Some(close_ms));
+        self.last_close = self.last_close.max(Some(close));
         self.failed += u64::from(error.is_some());
         self.last_error = error;
         self.timings.record(took);
     }
 
     /// Counts closes that were passed without a firing.
-    pub(crate) fn passed(&mut self, last_ms: i64, count: u64) {
+    pub(crate) fn passed(&mut self, last: EventTime, count: u64) {
         self.skipped_empty += count;
-        self.last_close_ms = self.last_close_ms.max(Some(last_ms));
+        self.last_close = self.last_close.max(Some(last));
     }
 
     pub(crate) fn metrics(&self, name: String, members: u64) -> QueryMetrics {

@@ -9,6 +9,7 @@ use super::plain::{Line, Lines, Statement};
 use memchr::{memchr, memmem};
 use oxrdf::{GraphNameRef, Quad, QuadRef};
 use oxttl::NQuadsParser;
+use somersault_model::EventTime;
 use std::ops::Range;
 
 /// Statements of a stream, read from lines of text.
@@ -21,7 +22,7 @@ pub struct TimedLines<'t> {
 }
 
 struct TimedLine<'t> {
-    at_ms: i64,
+    at: EventTime,
     statement: Read<'t>,
 }
 
@@ -52,7 +53,7 @@ impl<'t> TimedLines<'t> {
             if read.lines.len() as u64 == limit {
                 return None;
             }
-            let at_ms = lines.time()?;
+            let at = EventTime(lines.time()?);
             let start = lines.at();
             let statement = match lines.next() {
                 Some(Line::Statement(statement)) => {
@@ -71,7 +72,7 @@ impl<'t> TimedLines<'t> {
                     Read::Other(read.others.len() - 1)
                 }
             };
-            read.lines.push(TimedLine { at_ms, statement });
+            read.lines.push(TimedLine { at, statement });
         }
         Some(read)
     }
@@ -86,9 +87,9 @@ impl<'t> TimedLines<'t> {
         self.lines.is_empty()
     }
 
-    /// The event times of the statements, in milliseconds.
-    pub fn times_ms(&self) -> impl ExactSizeIterator<Item = i64> + Clone {
-        self.lines.iter().map(|line| line.at_ms)
+    /// The event times of the statements.
+    pub fn times(&self) -> impl ExactSizeIterator<Item = EventTime> + Clone {
+        self.lines.iter().map(|line| line.at)
     }
 
     /// The statements.

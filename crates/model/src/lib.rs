@@ -4,6 +4,8 @@
 //! Nothing here has state, a clock or a thread. Before changing anything here: ids, hashes and
 //! shards are written to disk and sent between processes (S7), so their bits never change.
 
+mod civil;
+mod event_time;
 mod hash;
 pub mod inline;
 mod lease;
@@ -15,6 +17,7 @@ mod term_id;
 mod time;
 mod virtual_shard;
 
+pub use event_time::{EventTime, Millis, ParseEventTimeError};
 pub use hash::term_hash;
 pub use lease::{Epoch, Lease};
 pub use limits::Limits;
@@ -22,7 +25,7 @@ pub use placement::{Placement, STRIPE, ShardId};
 pub use random::SeededRandom;
 pub use statement::{Direction, Mutation, Operation, QuadIds, TimedTriple, TripleIds};
 pub use term_id::{Tag, TermId};
-pub use time::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid, VectorTimestamp};
+pub use time::{BatchNumber, QueryUid, Sn, StreamUid, VectorTimestamp};
 pub use virtual_shard::{VIRTUAL_SHARDS, VirtualShard};
 
 use oxrdf::TermRef;

@@ -1,39 +1,9 @@
-//! Times and numbers: event times, batches, snapshot numbers, the uids of streams and queries.
+//! Numbers: batches, snapshot numbers, the uids of streams and queries.
 //! All of them come from the log; nothing here reads a clock (S6).
 
+use crate::event_time::{EventTime, Millis};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// Milliseconds since the Unix epoch, given by the source or by arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EventTime(pub i64);
-
-impl EventTime {
-    /// Before every event time.
-    pub const MIN: EventTime = EventTime(i64::MIN);
-    /// After every event time.
-    pub const MAX: EventTime = EventTime(i64::MAX);
-
-    /// This much later; saturates at the ends of time.
-    #[must_use]
-    pub const fn plus(self, span: Millis) -> EventTime {
-        EventTime(self.0.saturating_add(span.0))
-    }
-
-    /// This much earlier; saturates at the ends of time.
-    #[must_use]
-    pub const fn minus(self, span: Millis) -> EventTime {
-        EventTime(self.0.saturating_sub(span.0))
-    }
-}
-
-/// A span of time in milliseconds.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Millis(pub i64);
 
 /// The number of a batch: floor(event time / batch interval).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

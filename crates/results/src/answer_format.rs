@@ -6,6 +6,7 @@ use crate::answer::{Answer, AnswerKind};
 use oxrdf::GraphName;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use somersault_model::EventTime;
 use std::fmt::Write;
 
 /// One row: terms in N-Triples syntax, `None` = unbound.
@@ -14,17 +15,23 @@ pub type AnswerRow = Vec<Option<String>>;
 /// The kind and time of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnswerTime {
-    /// A firing, for this close in ms.
-    Close(i64),
-    /// A one-shot query at this event time in ms.
-    Snapshot(i64),
+    /// A firing, for this close.
+    Close(EventTime),
+    /// A one-shot query at this event time.
+    Snapshot(EventTime),
 }
 
 impl AnswerTime {
-    /// Returns the time in ms.
-    pub fn ms(self) -> i64 {
+    /// Returns the close, or the time of the snapshot.
+    ///
+    /// ```
+    /// use somersault::EventTime;
+    /// use somersault::answer_format::AnswerTime;
+    /// assert_eq!(AnswerTime::Close(EventTime(1_000)).time(), EventTime(1_000));
+    /// ```
+    pub fn time(self) -> EventTime {
         match self {
-            AnswerTime::Close(ms) | AnswerTime::Snapshot(ms) => ms,
+            AnswerTime::Close(time) | AnswerTime::Snapshot(time) => time,
         }
     }
 
@@ -39,9 +46,11 @@ impl AnswerTime {
 /// One line of an answer file.
 ///
 /// ```
+/// use somersault::EventTime;
 /// use somersault::answer_format::{AnswerLine, AnswerTime};
 /// let rows = vec![vec![Some("\"b\"".to_owned())], vec![Some("\"b\"".to_owned())]];
-/// let line = AnswerLine::from_rows("Q", AnswerTime::Close(1000), vec!["x".into()], rows, true);
+/// let close = AnswerTime::Close(EventTime(1_000));
+/// let line = AnswerLine::from_rows("Q", close, vec!["x".into()], rows, true);
 /// assert_eq!((line.n, &line.mult), (2, &Some(vec![2])));
 /// assert_eq!(AnswerLine::parse(&line.to_json()).unwrap(), line);
 /// ```
@@ -109,8 +118,8 @@ impl AnswerLine {
             return Err("the line is not a JSON object".to_owned());
         };
         let time = match (members.remove("close_ms"), members.remove("snapshot_ms")) {
-            (Some(close), None) => AnswerTime::Close(integer(&close, "close_ms")?),
-            (None, Some(at)) => AnswerTime::Snapshot(integer(&at, "snapshot_ms")?),
+            (Some(close), None) => AnswerTime::Close(EventTime(integer(&close, "close_ms")?)),
+            (None, Some(at)) => AnswerTime::Snapshot(EventTime(integer(&at, "snapshot_ms")?)),
             _ => return Err("the line needs either \"close_ms\" or \"snapshot_ms\"".to_owned()),
         };
         Ok(AnswerLine {
@@ -133,7 +142,7 @@ impl AnswerLine {
             "{{\"query\":{},\"{}\":{},\"vars\":{},\"n\":{},\"sha256\":\"{}\"",
             quoted(&self.query),
             self.time.member(),
-            self.time.ms(),
+            self.time.time().0,
             Value::from(self.vars.clone()),
             self.n,
             self.sha256
@@ -295,7 +304,13 @@ mod tests {
 
     #[test]
     fn empty_answer_has_the_hash_of_an_empty_array() {
-        let line = AnswerLine::from_rows("C4", AnswerTime::Close(1000), vec![], vec![], true);
+        let line = AnswerLine::from_rows(
+            "C4",
+            AnswerTime::Close(EventTime(1000)),
+            vec![],
+            vec![],
+            true,
+        );
         assert_eq!(
             line.sha256,
             "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
@@ -309,7 +324,7 @@ mod tests {
         let b = vec![None, Some("\"é\\n\"".to_owned())];
         let line = AnswerLine::from_rows(
             "Q",
-            AnswerTime::Snapshot(-5),
+            AnswerTime::Snapshot(EventTime(-5)),
             vec!["x".into(), "y".into()],
             vec![a.clone(), b.clone(), a.clone()],
             true,

@@ -5,12 +5,11 @@ use crate::http::multipart;
 use crate::http::negotiate::{Accept, RDF_OFFERS, RESULT_OFFERS};
 use crate::http::nesting;
 use crate::http::text::{Params, percent_decode, percent_encode, place, shorten};
-use crate::http::time::parse_rfc3339;
 use crate::routes::push;
 use axum::http::{HeaderMap, HeaderValue, header};
 use oxrdfio::{RdfFormat, RdfParser};
 use proptest::prelude::*;
-use somersault::{StreamStatement, TimedLines};
+use somersault::{EventTime, StreamStatement, TimedLines};
 
 /// Bytes in which the marks that the readers look for are frequent.
 fn marked(marks: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
@@ -22,7 +21,7 @@ fn marked(marks: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn shown(statements: &[StreamStatement]) -> Vec<(i64, String)> {
-    let shown = |s: &StreamStatement| (s.at_ms.unwrap_or_default(), s.quad.to_string());
+    let shown = |s: &StreamStatement| (s.at.unwrap_or_default().0, s.quad.to_string());
     statements.iter().map(shown).collect()
 }
 
@@ -78,7 +77,7 @@ proptest! {
     #[test]
     fn queries_and_headers_are_read_or_refused(text in any::<String>()) {
         let _ = Params::parse(&text);
-        let _ = parse_rfc3339(&text);
+        let _ = text.parse::<EventTime>();
         prop_assert!(shorten(&text).chars().count() <= 120);
         if let Ok(value) = HeaderValue::from_str(&text) {
             let mut headers = HeaderMap::new();
@@ -113,7 +112,7 @@ proptest! {
         let dull = push::timed_lines(&body, 100);
         if let Some(lines) = TimedLines::read(&body, 100) {
             let texts = lines.statements().map(|quad| quad.to_string());
-            let read: Vec<_> = lines.times_ms().zip(texts).collect();
+            let read: Vec<_> = lines.times().map(|time| time.0).zip(texts).collect();
             prop_assert_eq!(dull.ok().map(|statements| shown(&statements)), Some(read));
         }
     }
@@ -123,7 +122,7 @@ proptest! {
         let text = lines.concat();
         if let Some(lines) = TimedLines::read(text.as_bytes(), 100) {
             let texts = lines.statements().map(|quad| quad.to_string());
-            let read: Vec<_> = lines.times_ms().zip(texts).collect();
+            let read: Vec<_> = lines.times().map(|time| time.0).zip(texts).collect();
             let dull = push::timed_lines(text.as_bytes(), 100).ok();
             prop_assert_eq!(dull.map(|statements| shown(&statements)), Some(read), "{}", text);
         }

@@ -23,6 +23,5 @@ mod state;
 
 pub use config::{Cors, ServerConfig};
 pub use http::recovering::serve_while_opening;
-pub use http::time::parse_rfc3339;
 pub use remote::HttpRemote;
 pub use serve::{Running, serve};

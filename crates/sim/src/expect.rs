@@ -128,7 +128,7 @@ impl Registered {
                 read.rows += self.take(&firing, twin).map_err(|what| {
                     format!(
                         "{} at close {}: {what}\n{}",
-                        self.name, firing.close_ms, self.text
+                        self.name, firing.close.0, self.text
                     )
                 })?;
             }
@@ -144,12 +144,12 @@ impl Registered {
     /// Checks a firing against what is due; returns how many rows it has.
     fn take(&mut self, firing: &FiringResult, twin: &mut Twin) -> Result<u64, String> {
         let FiringResult {
-            close_ms,
+            close,
             ordinal,
             revision,
             ..
         } = *firing;
-        let before = self.revisions.insert((close_ms, ordinal), revision);
+        let before = self.revisions.insert((close.0, ordinal), revision);
         if before.is_some_and(|before| before >= revision) {
             return Err(format!("revision {revision} comes after {before:?}"));
         }
@@ -157,7 +157,7 @@ impl Registered {
         let due = self.next_due(twin, firing)?;
         let answer = firing.answer.as_ref().map_err(Clone::clone)?;
         let found = bag_of_answer(answer)?;
-        match twin.answer(self.number, &due, firing.complete_from_ms)? {
+        match twin.answer(self.number, &due, firing.complete_from.map(|from| from.0))? {
             Some(expected) if expected != found => Err(difference(&expected, &found)),
             _ => Ok(answer.len() as u64),
         }
@@ -166,7 +166,7 @@ impl Registered {
     /// The firing of the twin that corresponds to `firing`. Earlier due firings that did not arrive
     /// were rightly left out, or lost.
     fn next_due(&self, twin: &mut Twin, firing: &FiringResult) -> Result<Due, String> {
-        let this = (firing.close_ms, firing.ordinal, firing.revision > 0);
+        let this = (firing.close.0, firing.ordinal, firing.revision > 0);
         while let Some(next) = twin.take_due(self.number)? {
             if (next.close_ms, next.ordinal, next.is_amended) == this {
                 return Ok(next);
@@ -229,15 +229,16 @@ fn text_of(event: &SubscriptionEvent) -> String {
     let FiringResult {
         query,
         uid,
-        close_ms,
+        close,
         ordinal,
         revision,
         sn,
-        complete_from_ms,
+        complete_from,
         ..
     } = &**firing;
     let answer = firing.answer.as_ref().map(rows_of);
-    format!("{query} {uid} {close_ms} {ordinal} {revision} {sn} {complete_from_ms:?} {answer:?}")
+    let (close_ms, from_ms) = (close.0, complete_from.map(|from| from.0));
+    format!("{query} {uid} {close_ms} {ordinal} {revision} {sn} {from_ms:?} {answer:?}")
 }
 
 /// The difference between two bags.

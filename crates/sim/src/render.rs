@@ -7,7 +7,7 @@ use crate::model::{
     Pattern, Place, QueryModel, Slot, Statement, StreamModel, TemplateGraph, Triple, WindowModel,
 };
 use somersault::oxrdf::{GraphName, NamedNode, Quad, Term};
-use somersault::{Answer, AnswerKind, StreamStatement};
+use somersault::{Answer, AnswerKind, EventTime, StreamStatement};
 use std::fmt::Write;
 
 const NS: &str = "http://sim.example/";
@@ -75,7 +75,7 @@ pub fn statement(of: &Statement) -> StreamStatement {
     };
     let (subject, predicate, object) = of.triple;
     StreamStatement {
-        at_ms: Some(of.at_ms),
+        at: Some(EventTime(of.at_ms)),
         quad: Quad::new(
             node(Value::Node(subject)),
             node(Value::Predicate(predicate)),

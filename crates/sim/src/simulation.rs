@@ -307,7 +307,7 @@ impl Simulation {
             (named.iter()).all(|(stream, to_ms)| {
                 engine
                     .stream(stream)
-                    .is_ok_and(|info| info.complete_through_ms >= Some(*to_ms))
+                    .is_ok_and(|info| info.watermark >= Some(EventTime(*to_ms)))
             })
         };
         let asked = self.ask_and_look(
@@ -473,10 +473,13 @@ impl Simulation {
                 None => behind.is_empty(),
                 Some(held) => behind.contains(&held.stream),
             };
-            if !waits_rightly || info.next_close_ms != next_ms || info.paused != is_paused {
+            if !waits_rightly
+                || info.next_close.map(|close| close.0) != next_ms
+                || info.paused != is_paused
+            {
                 return Err(format!(
                     "{}: paused: {}, fires next for {:?} and waits for {:?}; it should be {is_paused}, {next_ms:?}, {behind:?}\n{}",
-                    query.name, info.paused, info.next_close_ms, info.waiting_for, query.text
+                    query.name, info.paused, info.next_close, info.waiting_for, query.text
                 ));
             }
         }

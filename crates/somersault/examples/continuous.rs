@@ -14,7 +14,7 @@ fn name(local: &str) -> NamedNode {
 fn at(at_ms: i64, subject: &str, predicate: &str, object: &str) -> StreamStatement {
     let (subject, predicate, object) = (name(subject), name(predicate), name(object));
     StreamStatement {
-        at_ms: Some(at_ms),
+        at: Some(EventTime(at_ms)),
         quad: Quad::new(subject, predicate, object, GraphName::DefaultGraph),
     }
 }
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         vec![at(1500, "bob", "wrote", "post1")],
         vec![at(2100, "cid", "wrote", "post2")],
     ] {
-        let second = statements[0].at_ms.unwrap_or_default() / 1000;
+        let second = statements[0].at.unwrap_or_default().0 / 1000;
         engine.push(
             stream,
             Push {
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Err("the subscription ended".into());
         };
         let answer = firing.answer.as_ref().map_err(Clone::clone)?;
-        println!("at {} ms, in {:?}:", firing.close_ms, firing.execution);
+        println!("at {} ms, in {:?}:", firing.close.0, firing.execution);
         for row in answer.rows() {
             let cells = row.iter().map(|cell| match cell {
                 Some(term) => term.to_string(),

@@ -20,7 +20,7 @@ fn open(folder: &Path) -> Result<Engine, somersault::EngineError> {
 /// Pushes the readings of one second; the number makes it safe to send them again.
 fn push(engine: &Engine, second: i64) -> Result<(), somersault::EngineError> {
     let statement = |value: i64| StreamStatement {
-        at_ms: Some(second * 1000 + value),
+        at: Some(EventTime(second * 1000 + value)),
         quad: Quad::new(
             NamedNode::new_unchecked("http://example.org/sensor"),
             NamedNode::new_unchecked("http://example.org/shows"),
@@ -47,7 +47,7 @@ fn push(engine: &Engine, second: i64) -> Result<(), somersault::EngineError> {
 /// Prints the firings after a close; returns the last one.
 fn read(engine: &Engine, after_ms: Option<i64>, count: usize) -> Result<Option<i64>, String> {
     let options = SubscribeOptions {
-        after: after_ms.map(FiringId::at),
+        after: after_ms.map(|close| FiringId::at(EventTime(close))),
         ..SubscribeOptions::default()
     };
     let answers = engine
@@ -61,8 +61,8 @@ fn read(engine: &Engine, after_ms: Option<i64>, count: usize) -> Result<Option<i
         let answer = firing.answer.as_ref().map_err(Clone::clone)?;
         let cells = answer.rows().flatten().flatten();
         let cells: Vec<String> = cells.map(|term| term.to_string()).collect();
-        println!("  close {} ms: {}", firing.close_ms, cells.join(" "));
-        last = Some(firing.close_ms);
+        println!("  close {} ms: {}", firing.close.0, cells.join(" "));
+        last = Some(firing.close.0);
     }
     Ok(last)
 }

@@ -75,7 +75,7 @@ fn readings(batch: i64, count: u64) -> Vec<StreamStatement> {
         };
         let subject = name(&format!("sensor{sensor}"));
         StreamStatement {
-            at_ms: Some(batch * STEP_MS),
+            at: Some(EventTime(batch * STEP_MS)),
             quad: Quad::new(subject, name(predicate), literal, GraphName::DefaultGraph),
         }
     };

@@ -1,6 +1,6 @@
 //! The engine's reports about its streams, its queries and itself.
 
-use somersault_model::Sn;
+use somersault_model::{EventTime, Sn};
 use std::time::Duration;
 
 /// A declared stream.
@@ -14,17 +14,17 @@ pub struct StreamInfo {
     pub text: String,
     /// The query that derives it, whose answers are its statements.
     pub derived_by: Option<String>,
-    /// Its batch interval.
+    /// Its batch interval, in milliseconds.
     pub batch_ms: i64,
-    /// Every statement with an earlier event time has been seen; `None` before the first push or
-    /// advance.
-    pub complete_through_ms: Option<i64>,
+    /// Its watermark: every statement with an earlier event time has been seen. `None` before the
+    /// first push or advance.
+    pub watermark: Option<EventTime>,
     /// Its batches are visible in the stable snapshot up to here.
-    pub stable_time_ms: Option<i64>,
-    /// The distance of `stable_time_ms` behind `complete_through_ms`.
+    pub stable_time: Option<EventTime>,
+    /// The distance of `stable_time` behind the watermark, in milliseconds.
     pub lag_ms: Option<i64>,
-    /// The distance of `complete_through_ms` ahead of the clock; `None` if it is not ahead, or if
-    /// there is no clock.
+    /// How far the watermark is ahead of the clock, in milliseconds; `None` if it is not ahead, or
+    /// if there is no clock.
     pub ahead_of_clock_ms: Option<i64>,
     /// Statements taken so far.
     pub tuples: u64,
@@ -34,9 +34,9 @@ pub struct StreamInfo {
     pub amended: u64,
     /// Batches closed so far that were not empty.
     pub batches: u64,
-    /// Memory of its slices.
+    /// Memory of its slices, in bytes.
     pub memory_bytes: u64,
-    /// Limit of that memory.
+    /// Limit of that memory (BUDGET), in bytes.
     pub budget_bytes: u64,
     /// The time for which it may be silent before its time follows the clock; `None` is IDLE NEVER.
     pub idle: Option<Duration>,
@@ -49,9 +49,9 @@ pub struct WindowInfo {
     pub stream: String,
     /// The text between its brackets, as it was understood: `RANGE 10s STEP 1s`.
     pub extent: String,
-    /// RANGE, for a window over a span of time.
+    /// RANGE in milliseconds, for a window over a span of time.
     pub range_ms: Option<i64>,
-    /// STEP, if the window states one in time.
+    /// STEP in milliseconds, if the window states one in time.
     pub step_ms: Option<i64>,
 }
 
@@ -61,9 +61,9 @@ pub struct StreamProgress {
     /// The stream.
     pub stream: String,
     /// Its watermark; `None` if it has no time yet.
-    pub complete_through_ms: Option<i64>,
+    pub watermark: Option<EventTime>,
     /// When the watermark last moved, by the engine's clock; `None` if it never has.
-    pub since_ms: Option<i64>,
+    pub since: Option<EventTime>,
 }
 
 /// A group of continuous queries that differ only in their names and constants.
@@ -95,10 +95,10 @@ pub struct QueryInfo {
     /// Rows in all of them.
     pub rows: u64,
     /// The newest close that has been answered.
-    pub last_close_ms: Option<i64>,
+    pub last_close: Option<EventTime>,
     /// The close that it fires for next; `None` while it is paused or one of its streams has no
     /// time.
-    pub next_close_ms: Option<i64>,
+    pub next_close: Option<EventTime>,
     /// The progress of each of its streams.
     pub streams: Vec<StreamProgress>,
     /// The stream that the next close waits for, the one furthest behind; `None` while the query is

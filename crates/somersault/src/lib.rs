@@ -45,7 +45,7 @@ pub use somersault_continuous::{
 };
 pub use somersault_lines::TimedLines;
 pub use somersault_log::OpenProgress;
-pub use somersault_model::{EventTime, Limits, Sn};
+pub use somersault_model::{EventTime, Limits, ParseEventTimeError, Sn};
 pub use somersault_query::{Remote, RemoteSolutions};
 pub use somersault_results::{
     Answer, AnswerError, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples,

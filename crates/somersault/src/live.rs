@@ -21,7 +21,7 @@ pub struct LiveStatement {
     /// Index into [`LivePlan::streams`].
     pub stream: usize,
     /// Its event time; never less than that of the previous statement.
-    pub at_ms: i64,
+    pub at: EventTime,
     /// The statement's triple.
     pub triple: Triple,
 }
@@ -31,13 +31,14 @@ pub struct LiveStatement {
 pub struct LivePlan {
     /// IRIs of declared streams.
     pub streams: Vec<String>,
-    /// Interval at which all streams advance; the batch of the streams, or a divisor of it.
+    /// The interval at which all streams advance, in milliseconds: the batch of the streams, or a
+    /// divisor of it.
     pub batch_ms: i64,
     /// Event time at which the play starts: 0, or the end of an earlier play. A multiple of the
     /// batch.
-    pub from_ms: i64,
+    pub from: EventTime,
     /// Event time at which it ends; later statements are left in the iterator.
-    pub until_ms: i64,
+    pub until: EventTime,
     /// Whether all streams advance at the end of each interval, which makes their statements
     /// visible. If not, their times follow their statements, and they advance only at the end of
     /// the play.
@@ -50,7 +51,7 @@ pub struct LivePlan {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LiveProgress {
     /// Event time reached.
-    pub at_ms: i64,
+    pub at: EventTime,
     /// Statements acknowledged.
     pub statements: u64,
     /// The distance of event time behind the clock.
@@ -74,21 +75,21 @@ pub fn play(
     let mut pending: Vec<Vec<StreamStatement>> = plan.streams.iter().map(|_| Vec::new()).collect();
     let step_ms = STEP_MS.min(plan.batch_ms.max(1));
     let start = Instant::now();
-    let mut boundary_ms = plan.from_ms;
-    while boundary_ms < plan.until_ms {
+    let mut boundary_ms = plan.from.0;
+    while boundary_ms < plan.until.0 {
         // A step never crosses the end of a batch, so that a batch is closed as soon as its last
         // statement is in.
         let batch_end_ms = (boundary_ms.div_euclid(plan.batch_ms) + 1) * plan.batch_ms;
-        boundary_ms = (boundary_ms + step_ms).min(batch_end_ms).min(plan.until_ms);
-        while let Some(statement) = statements.next_if(|statement| statement.at_ms < boundary_ms) {
+        boundary_ms = (boundary_ms + step_ms).min(batch_end_ms).min(plan.until.0);
+        while let Some(statement) = statements.next_if(|statement| statement.at.0 < boundary_ms) {
             pending[statement.stream].push(StreamStatement {
-                at_ms: Some(statement.at_ms),
+                at: Some(statement.at),
                 quad: statement.triple.in_graph(GraphName::DefaultGraph),
             });
         }
         if plan.paced {
             progress.behind = wait_until(
-                start + Duration::from_millis((boundary_ms - plan.from_ms).unsigned_abs()),
+                start + Duration::from_millis((boundary_ms - plan.from.0).unsigned_abs()),
             );
         }
         let entered = Instant::now();
@@ -101,12 +102,12 @@ pub fn play(
                 progress.statements += engine.push(iri, push)?.accepted;
             }
         }
-        if (plan.advances && boundary_ms == batch_end_ms) || boundary_ms == plan.until_ms {
+        if (plan.advances && boundary_ms == batch_end_ms) || boundary_ms == plan.until.0 {
             let to = EventTime(boundary_ms);
             engine.advance(plan.streams.iter().map(|iri| (iri, to)))?;
         }
         progress.in_engine += entered.elapsed();
-        progress.at_ms = boundary_ms;
+        progress.at = EventTime(boundary_ms);
         if !on_step(progress) {
             break;
         }

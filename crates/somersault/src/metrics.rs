@@ -1,6 +1,7 @@
 //! The engine's counters as plain values; the server renders them for Prometheus.
 
 use somersault_continuous::{Latency, QueryMetrics};
+use somersault_model::EventTime;
 
 /// All counters at one moment.
 #[derive(Clone, Debug, Default)]
@@ -82,12 +83,12 @@ pub struct StreamMetrics {
     /// Batches closed that held something.
     pub batches: u64,
     /// Its watermark.
-    pub complete_through_ms: Option<i64>,
+    pub watermark: Option<EventTime>,
     /// Event time up to which it is visible.
-    pub stable_time_ms: Option<i64>,
-    /// Difference of the two.
+    pub stable_time: Option<EventTime>,
+    /// Difference of the two, in milliseconds.
     pub lag_ms: Option<i64>,
-    /// Memory of its slices.
+    /// Memory of its slices, in bytes.
     pub memory_bytes: u64,
 }
 

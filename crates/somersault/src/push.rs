@@ -3,6 +3,7 @@
 pub(crate) mod lines;
 
 use oxrdf::Quad;
+use somersault_model::EventTime;
 
 /// Triple terms nested deeper than this are refused: reading and dropping them recurses.
 pub(crate) const NESTING_LIMIT: usize = 64;
@@ -10,8 +11,8 @@ pub(crate) const NESTING_LIMIT: usize = 64;
 /// One statement of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamStatement {
-    /// The event time in milliseconds since the Unix epoch; `None` on an ARRIVAL TIME stream.
-    pub at_ms: Option<i64>,
+    /// The event time; `None` on an ARRIVAL TIME stream.
+    pub at: Option<EventTime>,
     /// The statement; its graph is used when it is absorbed, unless the stream says INTO.
     pub quad: Quad,
 }

@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::push::{Push, StreamStatement};
 pub use reader::parse_line;
 use reader::{RecordedLines, StreamReader};
-use somersault_model::EventTime;
+use somersault_model::{EventTime, Millis};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -29,14 +29,14 @@ pub struct StreamFile {
 pub struct ReplayPlan {
     /// The streams; one stream may come from one file only.
     pub files: Vec<StreamFile>,
-    /// The event time that goes into one push per stream; it must divide every close that is to be
-    /// exact.
+    /// The span of event time that goes into one push per stream, in milliseconds; it must divide
+    /// every close that is to be exact.
     pub batch_ms: i64,
     /// Statements from here on are not played, and at the end all streams are advanced to here;
     /// `None` plays everything and advances to the end of the last interval.
-    pub until_ms: Option<i64>,
+    pub until: Option<EventTime>,
     /// Event times at which [`Step::Snapshot`] is given; all streams are at that time then.
-    pub snapshots_ms: Vec<i64>,
+    pub snapshots: Vec<EventTime>,
 }
 
 /// The speed of a replay.
@@ -64,12 +64,12 @@ pub enum Step {
     /// Advance all streams, in one record.
     Advance {
         /// To this event time.
-        to_ms: i64,
+        to: EventTime,
     },
     /// All streams are at this time and nothing later has been pushed: run one-shot queries now.
     Snapshot {
-        /// One of [`ReplayPlan::snapshots_ms`].
-        at_ms: i64,
+        /// One of [`ReplayPlan::snapshots`].
+        at: EventTime,
     },
 }
 
@@ -113,10 +113,10 @@ pub enum ReplayError {
 pub struct Steps {
     streams: Vec<Feed>,
     batch_ms: i64,
-    until_ms: Option<i64>,
-    snapshots_ms: VecDeque<i64>,
+    until: Option<EventTime>,
+    snapshots: VecDeque<EventTime>,
     /// All streams have been advanced to here; `None` before the first step.
-    at_ms: Option<i64>,
+    at: Option<EventTime>,
     ready: VecDeque<Planned>,
     done: bool,
 }
@@ -129,10 +129,10 @@ enum Planned {
         lines: RecordedLines,
     },
     Advance {
-        to_ms: i64,
+        to: EventTime,
     },
     Snapshot {
-        at_ms: i64,
+        at: EventTime,
     },
 }
 
@@ -169,28 +169,28 @@ impl Steps {
                 seq: 0,
             });
         }
-        let mut snapshots_ms = plan.snapshots_ms.clone();
-        snapshots_ms.sort_unstable();
-        snapshots_ms.dedup();
+        let mut snapshots = plan.snapshots.clone();
+        snapshots.sort_unstable();
+        snapshots.dedup();
         Ok(Steps {
             streams,
             batch_ms: plan.batch_ms,
-            until_ms: plan.until_ms,
-            snapshots_ms: snapshots_ms.into(),
-            at_ms: None,
+            until: plan.until,
+            snapshots: snapshots.into(),
+            at: None,
             ready: VecDeque::new(),
             done: false,
         })
     }
 
     /// Returns the event time of the next statement to be played.
-    fn next_statement_ms(&mut self) -> Result<Option<i64>, ReplayError> {
+    fn next_statement_time(&mut self) -> Result<Option<EventTime>, ReplayError> {
         let mut next = None;
         for feed in &mut self.streams {
-            if let Some(at) = feed.reader.peek_ms()?
-                && self.until_ms.is_none_or(|until| at < until)
+            if let Some(at) = feed.reader.peek_time()?
+                && self.until.is_none_or(|until| at < until)
             {
-                next = Some(next.map_or(at, |earlier: i64| earlier.min(at)));
+                next = Some(next.map_or(at, |earlier: EventTime| earlier.min(at)));
             }
         }
         Ok(next)
@@ -198,32 +198,32 @@ impl Steps {
 
     /// Puts the steps up to the end of the next non-empty interval into `ready`.
     fn fill(&mut self) -> Result<(), ReplayError> {
-        let next_ms = self.next_statement_ms()?;
-        let Some(from_ms) = next_ms.map(|ms| floor_to(ms, self.batch_ms)) else {
+        let next = self.next_statement_time()?;
+        let Some(from) = next.map(|time| floor_to(time, self.batch_ms)) else {
             return self.finish();
         };
-        let Some(at_ms) = self.at_ms else {
-            let first_snapshot = self.snapshots_ms.front().copied();
-            let start = first_snapshot.map_or(from_ms, |ms| ms.min(from_ms));
+        let Some(at) = self.at else {
+            let first_snapshot = self.snapshots.front().copied();
+            let start = first_snapshot.map_or(from, |snapshot| snapshot.min(from));
             self.advance(start);
             return Ok(());
         };
-        if let Some(snapshot) = self.due_snapshot(from_ms) {
+        if let Some(snapshot) = self.due_snapshot(from) {
             self.advance(snapshot);
             return Ok(());
         }
-        if from_ms > at_ms {
-            self.advance(from_ms);
+        if from > at {
+            self.advance(from);
         }
-        let mut end_ms = from_ms.saturating_add(self.batch_ms);
-        if let Some(&snapshot) = self.snapshots_ms.front() {
-            end_ms = end_ms.min(snapshot.max(from_ms));
+        let mut end = from.plus(Millis(self.batch_ms));
+        if let Some(&snapshot) = self.snapshots.front() {
+            end = end.min(snapshot.max(from));
         }
-        if let Some(until) = self.until_ms {
-            end_ms = end_ms.min(until);
+        if let Some(until) = self.until {
+            end = end.min(until);
         }
         for feed in &mut self.streams {
-            let lines = feed.reader.take_before(end_ms)?;
+            let lines = feed.reader.take_before(end)?;
             if lines.len() > 0 {
                 self.ready.push_back(Planned::Push {
                     stream: feed.stream.clone(),
@@ -233,40 +233,42 @@ impl Steps {
                 feed.seq += 1;
             }
         }
-        self.advance(end_ms);
+        self.advance(end);
         Ok(())
     }
 
     /// Returns a remaining snapshot that comes before the next statement, if there is one.
-    fn due_snapshot(&self, before_ms: i64) -> Option<i64> {
-        let snapshot = self.snapshots_ms.front().copied()?;
-        (snapshot <= before_ms).then_some(snapshot)
+    fn due_snapshot(&self, before: EventTime) -> Option<EventTime> {
+        let snapshot = self.snapshots.front().copied()?;
+        (snapshot <= before).then_some(snapshot)
     }
 
-    fn advance(&mut self, to_ms: i64) {
-        if self.at_ms.is_none_or(|at| at < to_ms) {
-            self.at_ms = Some(to_ms);
-            self.ready.push_back(Planned::Advance { to_ms });
+    fn advance(&mut self, to: EventTime) {
+        if self.at.is_none_or(|at| at < to) {
+            self.at = Some(to);
+            self.ready.push_back(Planned::Advance { to });
         }
-        while self.snapshots_ms.front().is_some_and(|ms| *ms <= to_ms) {
-            if let Some(at_ms) = self.snapshots_ms.pop_front() {
-                self.ready.push_back(Planned::Snapshot { at_ms });
+        while self.snapshots.front().is_some_and(|at| *at <= to) {
+            if let Some(at) = self.snapshots.pop_front() {
+                self.ready.push_back(Planned::Snapshot { at });
             }
         }
     }
 
     /// Ends the plan when no statements are left: the remaining snapshots, then the end.
     fn finish(&mut self) -> Result<(), ReplayError> {
-        while let Some(&snapshot) = self.snapshots_ms.front() {
-            if self.until_ms.is_some_and(|until| snapshot > until) {
-                let until = self.until_ms.unwrap_or_default();
+        while let Some(&snapshot) = self.snapshots.front() {
+            if let Some(until) = self.until
+                && snapshot > until
+            {
                 return Err(ReplayError::Plan(format!(
-                    "a snapshot is asked for at {snapshot} ms, after the end of the replay at {until} ms"
+                    "a snapshot is asked for at {} ms, after the end of the replay at {} ms",
+                    snapshot.0, until.0
                 )));
             }
             self.advance(snapshot);
         }
-        if let Some(until) = self.until_ms {
+        if let Some(until) = self.until {
             self.advance(until);
         }
         self.done = true;
@@ -303,15 +305,15 @@ impl Iterator for Steps {
                     seq,
                     statements: lines.statements()?,
                 },
-                Planned::Advance { to_ms } => Step::Advance { to_ms },
-                Planned::Snapshot { at_ms } => Step::Snapshot { at_ms },
+                Planned::Advance { to } => Step::Advance { to },
+                Planned::Snapshot { at } => Step::Snapshot { at },
             })
         }))
     }
 }
 
-fn floor_to(ms: i64, interval_ms: i64) -> i64 {
-    ms.div_euclid(interval_ms) * interval_ms
+fn floor_to(time: EventTime, interval_ms: i64) -> EventTime {
+    EventTime(time.0.div_euclid(interval_ms) * interval_ms)
 }
 
 /// The counts of a replay.
@@ -322,7 +324,7 @@ pub struct ReplaySummary {
     /// Pushes.
     pub pushes: u64,
     /// The event time to which all streams were advanced at the end.
-    pub end_ms: i64,
+    pub end: EventTime,
     /// The time that it took.
     pub elapsed: Duration,
 }
@@ -351,7 +353,7 @@ pub fn replay(
     while let Some(planned) = steps.next_planned()? {
         let step = match planned {
             Planned::Push { stream, seq, lines } => {
-                pace.wait_until(lines.last_ms().saturating_add(1));
+                pace.wait_until(lines.last().plus(Millis(1)));
                 summary.statements += lines.len() as u64;
                 summary.pushes += 1;
                 // Memory that running firings hold is freed when they are done; memory that windows
@@ -366,20 +368,20 @@ pub fn replay(
                     statements: Vec::new(),
                 }
             }
-            Planned::Advance { to_ms } => {
-                while let Some(heartbeat) = pace.heartbeat_before(to_ms, plan.batch_ms) {
+            Planned::Advance { to } => {
+                while let Some(heartbeat) = pace.heartbeat_before(to, plan.batch_ms) {
                     advance_all(engine, &streams, heartbeat)?;
-                    summary.end_ms = heartbeat;
-                    on_step(&Step::Advance { to_ms: heartbeat }, &summary)?;
+                    summary.end = heartbeat;
+                    on_step(&Step::Advance { to: heartbeat }, &summary)?;
                 }
-                pace.wait_until(to_ms);
-                advance_all(engine, &streams, to_ms)?;
-                summary.end_ms = to_ms;
-                Step::Advance { to_ms }
+                pace.wait_until(to);
+                advance_all(engine, &streams, to)?;
+                summary.end = to;
+                Step::Advance { to }
             }
-            Planned::Snapshot { at_ms } => {
+            Planned::Snapshot { at } => {
                 engine.quiesce(QUIESCE)?;
-                Step::Snapshot { at_ms }
+                Step::Snapshot { at }
             }
         };
         summary.elapsed = begun.elapsed();
@@ -403,8 +405,7 @@ fn push(engine: &Engine, stream: &str, seq: u64, lines: &RecordedLines) -> Resul
     Ok(())
 }
 
-fn advance_all(engine: &Engine, streams: &[String], to_ms: i64) -> Result<(), EngineError> {
-    let to = EventTime(to_ms);
+fn advance_all(engine: &Engine, streams: &[String], to: EventTime) -> Result<(), EngineError> {
     engine.advance(streams.iter().map(|iri| (iri, to)))?;
     Ok(())
 }
@@ -413,8 +414,8 @@ fn advance_all(engine: &Engine, streams: &[String], to_ms: i64) -> Result<(), En
 struct Pace {
     times: Option<f64>,
     /// The event time that began at this instant.
-    origin: Option<(i64, Instant)>,
-    last_ms: i64,
+    origin: Option<(EventTime, Instant)>,
+    last: EventTime,
 }
 
 impl Pace {
@@ -426,15 +427,15 @@ impl Pace {
         Pace {
             times,
             origin: None,
-            last_ms: i64::MIN,
+            last: EventTime::MIN,
         }
     }
 
-    fn wait_until(&mut self, event_ms: i64) {
+    fn wait_until(&mut self, time: EventTime) {
         let Some(times) = self.times else { return };
-        let (origin_ms, origin) = *self.origin.get_or_insert((event_ms, Instant::now()));
-        self.last_ms = self.last_ms.max(event_ms);
-        let ahead_ms = event_ms.saturating_sub(origin_ms).max(0) as f64 / times;
+        let (origin_time, origin) = *self.origin.get_or_insert((time, Instant::now()));
+        self.last = self.last.max(time);
+        let ahead_ms = time.0.saturating_sub(origin_time.0).max(0) as f64 / times;
         let due = origin + Duration::from_secs_f64(ahead_ms / 1000.0);
         let now = Instant::now();
         if due > now {
@@ -444,11 +445,11 @@ impl Pace {
 
     /// During a long silence of all streams, waits for the end of the next interval and returns it,
     /// so that closes fire when their time comes and not when the silence ends.
-    fn heartbeat_before(&mut self, to_ms: i64, batch_ms: i64) -> Option<i64> {
+    fn heartbeat_before(&mut self, to: EventTime, batch_ms: i64) -> Option<EventTime> {
         self.times?;
         self.origin?;
-        let next = floor_to(self.last_ms, batch_ms).saturating_add(batch_ms);
-        if next >= to_ms {
+        let next = floor_to(self.last, batch_ms).plus(Millis(batch_ms));
+        if next >= to {
             return None;
         }
         self.wait_until(next);

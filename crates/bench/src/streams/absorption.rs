@@ -150,11 +150,11 @@ fn texts(stretch: &Stretch) -> Vec<Batch> {
     let mut end_ms = stretch.from_ms;
     while end_ms < stretch.until_ms {
         end_ms += BATCH_MS;
-        let (now, later) = rest.split_at(rest.partition_point(|one| one.at_ms < end_ms));
+        let (now, later) = rest.split_at(rest.partition_point(|one| one.at.0 < end_ms));
         let mut texts = vec![String::new(); streams().len()];
         for one in now {
             // Writing into a string does not fail.
-            let _ = writeln!(texts[one.stream], "{}\t{} .", one.at_ms, one.triple);
+            let _ = writeln!(texts[one.stream], "{}\t{} .", one.at.0, one.triple);
         }
         batches.push(Batch { end_ms, texts });
         rest = later;
@@ -354,12 +354,12 @@ mod tests {
             };
             let run = take(&stage.engine, &batches, way).unwrap();
             assert_eq!(run.tuples, stretch.statements.len() as u64);
-            let through = stage
-                .engine
-                .streams()
-                .into_iter()
-                .map(|one| one.complete_through_ms);
-            assert!(through.into_iter().all(|through| through == Some(500)));
+            let through = stage.engine.streams().into_iter().map(|one| one.watermark);
+            assert!(
+                through
+                    .into_iter()
+                    .all(|through| through == Some(EventTime(500)))
+            );
             assert!(run.all_us_per_tuple() > 0.0);
         }
     }

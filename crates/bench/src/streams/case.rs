@@ -93,7 +93,7 @@ impl Case {
             let file = self.folder.join(format!("stream-{number}.tsv"));
             let mut out = BufWriter::new(File::create(&file)?);
             for one in stretch.statements.iter().filter(|one| one.stream == number) {
-                writeln!(out, "{}\t{} .", one.at_ms, one.triple)?;
+                writeln!(out, "{}\t{} .", one.at.0, one.triple)?;
             }
             out.flush()?;
             self.streams.push(CaseFile {

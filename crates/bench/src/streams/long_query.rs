@@ -330,11 +330,11 @@ impl<'n> Scene<'n> {
         let mut elapsed = Duration::ZERO;
         let progress = self.stage.play_while(stretch, paced, &mut |progress| {
             elapsed = start.elapsed();
-            if progress.at_ms % BATCH_MS == 0 {
+            if progress.at.0 % BATCH_MS == 0 {
                 batches.push(progress.in_engine - before);
                 before = progress.in_engine;
             }
-            goes_on() || progress.at_ms % BATCH_MS != 0
+            goes_on() || progress.at.0 % BATCH_MS != 0
         })?;
         let mut delays = Vec::new();
         self.reader.read(|firing: Firing| {

@@ -68,7 +68,7 @@ impl Reader {
                 let name = &self.name;
                 return Err(format!("firings of {name} were lost before they were counted").into());
             };
-            let close_ms = firing.close_ms;
+            let close_ms = firing.close.0;
             let answer = (firing.answer.as_ref())
                 .map_err(|reason| format!("{} at {close_ms}: {reason}", self.name))?;
             let counted = Firing {

@@ -130,7 +130,7 @@ fn city(options: &StreamsOptions) -> Result<Ours, Failure> {
         case.stream_text(&stream.iri, suite.unpacked(stream.file())?)?;
     }
     let plan = suite.plan();
-    case.until(plan.until_ms.unwrap_or_default(), LIMIT);
+    case.until(plan.until.unwrap_or_default().0, LIMIT);
     let mut readers = Vec::new();
     for query in &suite.continuous {
         let text = suite.text(query)?;

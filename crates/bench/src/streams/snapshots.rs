@@ -11,8 +11,8 @@ use crate::harness::machine::Machine;
 use crate::harness::markdown;
 use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
-use somersault::Engine;
 use somersault::live::{self, LivePlan, LiveStatement};
+use somersault::{Engine, EventTime};
 use somersault_generate::{STORED_GRAPH, SocialNetwork};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -145,15 +145,15 @@ fn of_streams(
         .zip(dealt)
         .map(|(stream, streamed)| LiveStatement {
             stream,
-            at_ms: streamed.at_ms,
+            at: EventTime(streamed.at_ms),
             triple: streamed.triple,
         })
         .collect();
     let plan = LivePlan {
         streams: names,
         batch_ms: BATCH_MS,
-        from_ms: 0,
-        until_ms,
+        from: EventTime(0),
+        until: EventTime(until_ms),
         advances: true,
         paced: true,
     };

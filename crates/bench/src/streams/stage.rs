@@ -9,7 +9,7 @@ use crate::figures::table;
 use crate::harness::machine::{available_bytes, peak_resident_bytes, resident_bytes};
 use somersault::live::{self, LivePlan, LiveProgress, LiveStatement};
 use somersault::oxrdf::{NamedNode, Quad};
-use somersault::{Engine, EngineConfig};
+use somersault::{Engine, EngineConfig, EventTime};
 use somersault_generate::{
     Activity, Parameters, Rates, STORED_GRAPH, SocialNetwork, StreamKind, Streamed,
 };
@@ -88,7 +88,7 @@ impl Stretch {
         let from_ms = (self.from_ms + after_ms).min(self.until_ms);
         let first = self
             .statements
-            .partition_point(|statement| statement.at_ms < from_ms);
+            .partition_point(|statement| statement.at.0 < from_ms);
         let rest = Stretch {
             from_ms,
             until_ms: self.until_ms,
@@ -164,7 +164,7 @@ impl<'n> Stage<'n> {
             let after_ms = ((streamed.at_ms - taken_ms) as f64 / times) as i64;
             statements.push(LiveStatement {
                 stream: streamed.kind.index(),
-                at_ms: (next_ms + after_ms).min(last_ms),
+                at: EventTime((next_ms + after_ms).min(last_ms)),
                 triple: streamed.triple,
             });
         }
@@ -240,8 +240,8 @@ fn plan(stretch: &Stretch, batch_ms: i64, paced: bool) -> LivePlan {
     LivePlan {
         streams: streams(),
         batch_ms,
-        from_ms: stretch.from_ms,
-        until_ms: stretch.until_ms,
+        from: EventTime(stretch.from_ms),
+        until: EventTime(stretch.until_ms),
         advances: true,
         paced,
     }
@@ -342,12 +342,12 @@ mod tests {
             quick
                 .statements
                 .iter()
-                .all(|one| (1_000..1_300).contains(&one.at_ms))
+                .all(|one| (1_000..1_300).contains(&one.at.0))
         );
         assert!(
             rest.statements
                 .iter()
-                .all(|one| (1_300..2_000).contains(&one.at_ms))
+                .all(|one| (1_300..2_000).contains(&one.at.0))
         );
         let all = slow.statements.len() + quick.statements.len() + rest.statements.len();
         let progress = [slow, quick, rest].map(|part| stage.play(part, false).unwrap().statements);

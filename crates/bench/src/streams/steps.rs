@@ -132,7 +132,7 @@ fn without_queries(
         let until_ms = stretch.until_ms;
         let progress = stage.play_while(stretch, true, &mut |progress| {
             // From then on no statement comes, and the age only grows.
-            over.fetch_or(progress.at_ms >= until_ms, Ordering::Release);
+            over.fetch_or(progress.at.0 >= until_ms, Ordering::Release);
             true
         });
         over.store(true, Ordering::Release);
@@ -150,8 +150,8 @@ fn without_queries(
 /// the streams began at `start`.
 fn age(engine: &Engine, from_ms: i64, start: Instant) -> Option<Duration> {
     let streams = engine.streams();
-    let visible = streams.iter().map(|stream| stream.stable_time_ms).min()??;
-    let played = Duration::from_millis((visible - from_ms).try_into().ok()?);
+    let visible = streams.iter().map(|stream| stream.stable_time).min()??;
+    let played = Duration::from_millis((visible.0 - from_ms).try_into().ok()?);
     Some(start.elapsed().saturating_sub(played))
 }
 

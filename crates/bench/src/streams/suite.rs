@@ -7,7 +7,7 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use somersault::oxrdf::NamedNode;
 use somersault::replay::{ReplayPlan, StreamFile};
-use somersault::{Engine, LoadOptions, RdfFormat};
+use somersault::{Engine, EventTime, LoadOptions, RdfFormat};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -80,8 +80,8 @@ impl Suite {
         ReplayPlan {
             files: self.streams.iter().map(file).collect(),
             batch_ms: self.batch_ms,
-            until_ms: Some(self.until_ms),
-            snapshots_ms: Vec::new(),
+            until: Some(EventTime(self.until_ms)),
+            snapshots: Vec::new(),
         }
     }
 

@@ -8,7 +8,9 @@ use crate::target::load_file;
 use indicatif::{ProgressBar, ProgressStyle};
 use somersault::answer_format::{AnswerLine, AnswerTime};
 use somersault::replay::{self, ReplayError, ReplayPlan, Step, StreamFile};
-use somersault::{Clock, Engine, EngineConfig, SubscribeOptions, Subscription, SubscriptionEvent};
+use somersault::{
+    Clock, Engine, EngineConfig, EventTime, SubscribeOptions, Subscription, SubscriptionEvent,
+};
 use somersault_lang::Statement;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -46,8 +48,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     let plan = ReplayPlan {
         files,
         batch_ms,
-        until_ms: args.until,
-        snapshots_ms: Vec::new(),
+        until: args.until.map(EventTime),
+        snapshots: Vec::new(),
     };
     let speed = match args.speed {
         Speed::Max => replay::Speed::Max,
@@ -61,8 +63,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     }
     let summary = replay::replay(&engine, &plan, speed, &mut |step, so_far| {
         bar.set_position(so_far.statements);
-        if let Step::Advance { to_ms } = step {
-            bar.set_message(format!("at {to_ms} ms"));
+        if let Step::Advance { to } = step {
+            bar.set_message(format!("at {to}"));
         }
         answers
             .write_ready()
@@ -74,10 +76,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     answers.out.flush()?;
     bar.finish_and_clear();
     eprintln!(
-        "{} statements of {} streams played to {} ms in {:.2} s, {} firings written",
+        "{} statements of {} streams played to {} in {:.2} s, {} firings written",
         summary.statements,
         plan.files.len(),
-        summary.end_ms,
+        summary.end,
         summary.elapsed.as_secs_f64(),
         answers.written
     );
@@ -197,16 +199,12 @@ impl Answers {
                 };
                 let answer = firing.answer.as_ref().map_err(|reason| {
                     CliError::Failed(format!(
-                        "query {} at {} ms has no answer: {reason}",
-                        firing.query, firing.close_ms
+                        "query {} has no answer for its close {}: {reason}",
+                        firing.query, firing.close
                     ))
                 })?;
-                let line = AnswerLine::new(
-                    &firing.query,
-                    AnswerTime::Close(firing.close_ms),
-                    answer,
-                    true,
-                );
+                let line =
+                    AnswerLine::new(&firing.query, AnswerTime::Close(firing.close), answer, true);
                 writeln!(self.out, "{}", line.to_json())?;
                 self.written += 1;
             }

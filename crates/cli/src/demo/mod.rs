@@ -10,7 +10,7 @@ use crate::error::CliError;
 use newest::Newest;
 use oxrdf::NamedNode;
 use somersault::live::{self, LivePlan, LiveProgress, LiveStatement};
-use somersault::{Engine, EngineConfig, QueryOptions};
+use somersault::{Engine, EngineConfig, EventTime, QueryOptions};
 use somersault_generate::{NamedQuery, Parameters, Rates, STORED_GRAPH, SocialNetwork, StreamKind};
 use somersault_server::{Running, ServerConfig};
 use std::io::IsTerminal;
@@ -87,15 +87,15 @@ fn play(args: &DemoArgs, engine: &Engine, address: &str) -> Result<(), CliError>
             .map(|kind| kind.iri().to_owned())
             .collect(),
         batch_ms: BATCH_MS,
-        from_ms: 0,
-        until_ms: i64::from(args.duration) * 1000,
+        from: EventTime(0),
+        until: EventTime(i64::from(args.duration) * 1000),
         advances: true,
         paced: true,
     };
     let mut statements = activity
         .map(|streamed| LiveStatement {
             stream: streamed.kind.index(),
-            at_ms: streamed.at_ms,
+            at: EventTime(streamed.at_ms),
             triple: streamed.triple,
         })
         .peekable();
@@ -144,7 +144,7 @@ impl<'e> Show<'e> {
     }
 
     fn draw_if_due(&mut self, progress: LiveProgress) -> Result<(), CliError> {
-        let played = Duration::from_millis(progress.at_ms.unsigned_abs());
+        let played = Duration::from_millis(progress.at.0.unsigned_abs());
         if self.drawn.elapsed() < REDRAW || !self.view.is_due(played) {
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl<'e> Show<'e> {
 
     /// The summary, and what to try next.
     fn finish(mut self, progress: LiveProgress) -> Result<(), CliError> {
-        let played = Duration::from_millis(progress.at_ms.unsigned_abs());
+        let played = Duration::from_millis(progress.at.0.unsigned_abs());
         self.look(progress, played)?;
         if matches!(self.view, View::Terminal { .. }) {
             self.moment.tuples_per_second =

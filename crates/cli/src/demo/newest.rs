@@ -52,17 +52,16 @@ impl Newest {
                                 .map(|cell| cell.as_ref().map(short).unwrap_or_default())
                                 .collect();
                             *newest = format!(
-                                "{} ({} rows at {} ms)",
+                                "{} ({} rows at {})",
                                 cells.join("  "),
                                 answer.len(),
-                                firing.close_ms
+                                firing.close
                             );
                         }
                     }
-                    Err(reason) => self.failures.push(format!(
-                        "{} at {} ms: {reason}",
-                        firing.query, firing.close_ms
-                    )),
+                    Err(reason) => self
+                        .failures
+                        .push(format!("{} at {}: {reason}", firing.query, firing.close)),
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::host::{Counters, Firing, Host, HostOptions, InProcess};
 use crate::error::ConformanceError;
 use oxrdfio::{RdfFormat, RdfParser};
 use serde::{Deserialize, Serialize};
-use somersault::StreamStatement;
+use somersault::{EventTime, StreamStatement};
 use somersault_model::SeededRandom;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -137,7 +137,7 @@ fn statements(
                 ConformanceError::Child(format!("was sent a push that does not parse: {error}"))
             })?;
             Ok(StreamStatement {
-                at_ms: *at_ms,
+                at: at_ms.map(EventTime),
                 quad,
             })
         })
@@ -421,7 +421,9 @@ impl Host for ChildHost {
         let request = Request::Push {
             stream: stream.to_owned(),
             seq,
-            times_ms: statements.iter().map(|statement| statement.at_ms).collect(),
+            times_ms: (statements.iter())
+                .map(|statement| statement.at.map(|at| at.0))
+                .collect(),
             quads,
         };
         self.ask(&request).map(|_| ())

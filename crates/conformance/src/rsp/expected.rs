@@ -116,7 +116,7 @@ impl Judge {
             let answer = AnswerLine::parse(&line).map_err(broken)?;
             let time = match (answer.time, kind) {
                 (AnswerTime::Close(time), Kind::Closes)
-                | (AnswerTime::Snapshot(time), Kind::Snapshots) => time,
+                | (AnswerTime::Snapshot(time), Kind::Snapshots) => time.0,
                 _ => continue,
             };
             if answer.query == name && expected.insert(time, answer).is_some() {

@@ -133,7 +133,7 @@ impl InProcess {
         after_ms: Option<i64>,
     ) -> Result<(), ConformanceError> {
         let options = SubscribeOptions {
-            after: after_ms.map(FiringId::at),
+            after: after_ms.map(|close| FiringId::at(EventTime(close))),
             empties: true,
             capacity: CAPACITY,
             ..SubscribeOptions::default()
@@ -248,7 +248,7 @@ impl Host for InProcess {
                 match event {
                     SubscriptionEvent::Firing(firing) => firings.push(Firing {
                         query: *query,
-                        close_ms: firing.close_ms,
+                        close_ms: firing.close.0,
                         revision: firing.revision,
                         answer: firing.answer.as_ref().map(given).map_err(Clone::clone),
                     }),

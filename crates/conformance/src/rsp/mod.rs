@@ -13,6 +13,7 @@ use child::{ChildHost, KillPlan};
 use dialect::Dialect;
 use expected::{Judge, Kind, LeftOut, QueryReport};
 use host::{Counters, Firing, Host, HostOptions, InProcess};
+use somersault::EventTime;
 use somersault::replay::{ReplayPlan, Step, Steps, StreamFile};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -251,8 +252,8 @@ impl Queries {
                 })
                 .collect(),
             batch_ms: suite.batch_ms,
-            until_ms: Some(suite.until_ms),
-            snapshots_ms: snapshots.into_iter().collect(),
+            until: Some(EventTime(suite.until_ms)),
+            snapshots: snapshots.into_iter().map(EventTime).collect(),
         }
     }
 
@@ -331,11 +332,11 @@ fn count_requests(
     for step in Steps::open(plan).map_err(replaying)? {
         requests += match step.map_err(replaying)? {
             Step::Push { .. } => 1,
-            Step::Advance { to_ms } => 1 + queries.heartbeats(at_ms.replace(to_ms), to_ms).len(),
-            Step::Snapshot { at_ms } => queries
+            Step::Advance { to } => 1 + queries.heartbeats(at_ms.replace(to.0), to.0).len(),
+            Step::Snapshot { at } => queries
                 .one_shot
                 .iter()
-                .filter(|query| query.times.contains(&at_ms))
+                .filter(|query| query.times.contains(&at.0))
                 .count(),
         };
     }
@@ -376,21 +377,21 @@ fn run_on(
                 statements_fed += statements.len() as u64;
                 host.push(&stream, seq, statements)?;
             }
-            Step::Advance { to_ms } => {
-                for time_ms in queries.heartbeats(at_ms, to_ms) {
+            Step::Advance { to } => {
+                for time_ms in queries.heartbeats(at_ms, to.0) {
                     advance(host, suite, time_ms)?;
                 }
-                at_ms = Some(to_ms);
+                at_ms = Some(to.0);
                 queries.judge_firings(host.firings(false)?, &mut faults);
             }
-            Step::Snapshot { at_ms } => {
+            Step::Snapshot { at } => {
                 for query in queries
                     .one_shot
                     .iter_mut()
-                    .filter(|query| query.times.contains(&at_ms))
+                    .filter(|query| query.times.contains(&at.0))
                 {
                     let given = host.query(&query.text, query.default_graph.as_deref())?;
-                    query.judge.judge(at_ms, &given);
+                    query.judge.judge(at.0, &given);
                 }
             }
         }

@@ -391,7 +391,7 @@ impl Host for Twin {
         })?;
         let timed = statements
             .into_iter()
-            .filter_map(|statement| Some((statement.at_ms?, statement.quad)));
+            .filter_map(|statement| Some((statement.at?.0, statement.quad)));
         stream.fed.extend(timed);
         Ok(())
     }

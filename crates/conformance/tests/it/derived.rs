@@ -3,6 +3,7 @@
 //! close by close, and no firing comes twice.
 
 use crate::cases;
+use somersault::EventTime;
 use somersault::replay::{ReplayPlan, Step, Steps, StreamFile};
 use somersault_conformance::rsp::child::{ChildHost, KillPlan};
 use somersault_conformance::rsp::host::{Firing, Host, HostOptions, InProcess};
@@ -30,8 +31,8 @@ fn steps() -> Vec<Step> {
             path: suite.path(&readings.file),
         }],
         batch_ms: suite.batch_ms,
-        until_ms: Some(UNTIL_MS),
-        snapshots_ms: Vec::new(),
+        until: Some(EventTime(UNTIL_MS)),
+        snapshots: Vec::new(),
     };
     let steps = Steps::open(&plan).expect("the recording is there");
     steps
@@ -66,8 +67,8 @@ fn play(host: &mut dyn Host, steps: Vec<Step>) -> Vec<Firing> {
             } => host
                 .push(&stream, seq, statements)
                 .expect("the push is taken"),
-            Step::Advance { to_ms } => {
-                let to = [(readings.to_owned(), to_ms)];
+            Step::Advance { to } => {
+                let to = [(readings.to_owned(), to.0)];
                 host.advance(&to).expect("the stream advances");
                 firings.extend(host.firings(false).expect("firings are read"));
             }

@@ -30,7 +30,7 @@ pub struct MemberSummary {
     /// Firings that were not executed because a newer one was due.
     pub skipped: u64,
     /// The newest close that was answered or passed.
-    pub last_close_ms: Option<i64>,
+    pub last_close: Option<EventTime>,
     /// The newest firing's error, if it failed.
     pub last_error: Option<String>,
     /// Start of execution → answer ready: median and 99th percentile.
@@ -147,7 +147,7 @@ impl CohortHub {
             let is_all_gone = through.is_some_and(|through| newest > Some(through));
             let last = self.last.get(&slot).filter(|_| is_all_gone);
             let gone = last.map_or(self.gone, |last| last.given);
-            gone.after(self.ledger.base_ms(slot))
+            gone.after(self.ledger.base(slot))
         });
         let mut some = of_slots.filter(|gone| gone.newest().is_some());
         // But a query that the member replaced may have had some.
@@ -192,7 +192,7 @@ impl CohortHub {
         let counted = self.ledger.count(&result.firing, result.outcome.rows());
         let tally = &mut self.tally;
         let error = result.outcome.a_failure().cloned();
-        tally.fired(result.firing.close.0, result.took, error);
+        tally.fired(result.firing.close, result.took, error);
         tally.executions += counted.executions;
         tally.nonempty += counted.nonempty;
         tally.rows += counted.rows;
@@ -303,7 +303,7 @@ impl CohortHub {
 
     /// Counts closes that were passed, for all members together.
     pub(crate) fn count_passed(&mut self, last: EventTime, count: u64) {
-        self.tally.passed(last.0, count);
+        self.tally.passed(last, count);
     }
 
     /// Counts a firing that was not executed.
@@ -324,7 +324,7 @@ impl CohortHub {
             skipped: self.tally.skipped,
             firings: seen.firings,
             rows: seen.rows,
-            last_close_ms: seen.last_close_ms,
+            last_close: seen.last_close,
             last_error: last_error.or_else(|| self.last_unkept_error()),
             execution,
             delay,
@@ -409,6 +409,6 @@ mod tests {
         hub.ledger.begin(1, EventTime(7));
         hub.ledger.join(member(1), Some(0));
         hub.ledger.passed(EventTime(9));
-        assert_eq!(hub.summary(0).last_close_ms, Some(9));
+        assert_eq!(hub.summary(0).last_close, Some(EventTime(9)));
     }
 }

@@ -52,7 +52,7 @@ struct JoinWave {
 pub(crate) struct MemberCounts {
     pub(crate) firings: u64,
     pub(crate) rows: u64,
-    pub(crate) last_close_ms: Option<i64>,
+    pub(crate) last_close: Option<EventTime>,
 }
 
 /// The pause of the member in a slot.
@@ -60,7 +60,7 @@ struct PausedSlot {
     pause: Pause,
     /// The last close before its pause that was passed. Firings of earlier closes may still be
     /// under way by then.
-    passed_ms: Option<i64>,
+    passed_through: Option<EventTime>,
     /// Set once no firing from before the pause is under way.
     seen: Option<MemberCounts>,
 }
@@ -100,9 +100,9 @@ pub(crate) struct MemberLedger {
     /// The number of the cohort's results.
     firings: u64,
     /// The last close with a result.
-    answered_ms: Option<i64>,
+    answered_through: Option<EventTime>,
     /// The last close that was passed without a result.
-    passed_ms: Option<i64>,
+    passed_through: Option<EventTime>,
 }
 
 impl MemberLedger {
@@ -152,7 +152,7 @@ impl MemberLedger {
     pub(crate) fn pause(&mut self, slot: u32, pause: Pause) {
         let until = PausedSlot {
             pause,
-            passed_ms: self.passed_ms,
+            passed_through: self.passed_through,
             seen: None,
         };
         self.until.insert(slot, until);
@@ -246,8 +246,8 @@ impl MemberLedger {
     }
 
     /// Returns the time after which the member in a slot fires there.
-    pub(crate) fn base_ms(&self, slot: u32) -> i64 {
-        self.join_of(slot).map_or(i64::MIN, |join| join.base.0)
+    pub(crate) fn base(&self, slot: u32) -> EventTime {
+        self.join_of(slot).map_or(EventTime::MIN, |join| join.base)
     }
 
     /// Returns the first slot of the member in a slot: it may have been resumed since.
@@ -279,7 +279,7 @@ impl MemberLedger {
             false => ResultCounts::default(),
         };
         self.firings += 1;
-        self.answered_ms = self.answered_ms.max(Some(firing.close.0));
+        self.answered_through = self.answered_through.max(Some(firing.close));
         let mut counted = ResultCounts {
             executions: self.firing,
             ..ResultCounts::default()
@@ -305,10 +305,10 @@ impl MemberLedger {
             if let Some(until) = self.until.get_mut(slot)
                 && until.pause.next.is_some_and(|next| last < next)
             {
-                until.passed_ms = until.passed_ms.max(Some(last.0));
+                until.passed_through = until.passed_through.max(Some(last));
             }
         }
-        self.passed_ms = self.passed_ms.max(Some(last.0));
+        self.passed_through = self.passed_through.max(Some(last));
     }
 
     /// An amended firing is of an earlier close, at which members that joined later do not fire:
@@ -411,7 +411,7 @@ impl MemberLedger {
             let there = self.seen_at(slot);
             seen.firings += there.firings;
             seen.rows += there.rows;
-            seen.last_close_ms = seen.last_close_ms.max(there.last_close_ms);
+            seen.last_close = seen.last_close.max(there.last_close);
         }
         seen
     }
@@ -425,11 +425,11 @@ impl MemberLedger {
         let (Some(at), Some(join)) = (self.at(slot), self.join_of(slot)) else {
             return MemberCounts::default();
         };
-        let is_own = |close: &i64| *close > join.base.0;
-        let passed_ms = until.map_or(self.passed_ms, |until| until.passed_ms);
+        let is_own = |close: &EventTime| *close > join.base;
+        let passed_through = until.map_or(self.passed_through, |until| until.passed_through);
         if slot >= self.covered {
             return MemberCounts {
-                last_close_ms: passed_ms.filter(is_own),
+                last_close: passed_through.filter(is_own),
                 ..MemberCounts::default()
             };
         }
@@ -438,7 +438,7 @@ impl MemberLedger {
         MemberCounts {
             firings: join.before.map_or(0, |before| self.firings - before),
             rows: u64::try_from(rows).unwrap_or(0),
-            last_close_ms: self.answered_ms.max(passed_ms).filter(is_own),
+            last_close: self.answered_through.max(passed_through).filter(is_own),
         }
     }
 }
@@ -498,12 +498,15 @@ mod tests {
             };
             ledger.count(&due, std::iter::once((0, 1)));
             assert_eq!(ledger.seen(slot).firings, 1);
-            assert_eq!(ledger.base_ms(slot), time);
+            assert_eq!(ledger.base(slot), EventTime(time));
             assert_eq!(ledger.leave(slot), [0]);
         }
         let (slots, joins) = (ledger.entries.len(), ledger.joins.len());
         assert!(slots < 200 && joins < 200, "{slots} {joins}");
-        assert_eq!((ledger.seen(0).firings, ledger.base_ms(0)), (9_999, 0));
+        assert_eq!(
+            (ledger.seen(0).firings, ledger.base(0)),
+            (9_999, EventTime(0))
+        );
     }
 
     #[test]
@@ -514,8 +517,9 @@ mod tests {
             ledger.join(JoiningSlot { slot, cell: 0 }, None);
         }
         ledger.passed(EventTime(5000));
-        let last = |slot| ledger.seen(slot).last_close_ms;
-        assert_eq!([0, 1, 2].map(last), [Some(5000), Some(5000), None]);
+        let last = |slot| ledger.seen(slot).last_close;
+        let passed = Some(EventTime(5000));
+        assert_eq!([0, 1, 2].map(last), [passed, passed, None]);
         assert_eq!(ledger.seen(0).firings, 0);
     }
 
@@ -532,7 +536,9 @@ mod tests {
         ledger.pause(0, Pause { through, next });
         // The close of 2000 is being executed while later ones are passed: some for both, some for
         // the other alone.
-        let last = |ledger: &MemberLedger| [0, 1].map(|slot| ledger.seen(slot).last_close_ms);
+        let last = |ledger: &MemberLedger| {
+            [0, 1].map(|slot| ledger.seen(slot).last_close.map(|close| close.0))
+        };
         ledger.passed(EventTime(2500));
         assert_eq!(last(&ledger), [Some(2500); 2]);
         ledger.passed(EventTime(9000));

@@ -185,7 +185,7 @@ impl Host for Registry {
             ),
             QueryChange::Paused { slot, pause } => cohort.paused(slot, pause),
             QueryChange::AnsweredBefore { slot, close } => {
-                cohort.answered_before(slot, FiringId::at(close.0));
+                cohort.answered_before(slot, FiringId::at(close));
             }
             QueryChange::Passed { last, count, .. } => cohort.passed(last, count),
             QueryChange::Delivered { key, sn } => cohort.record_evicted(FiringId::of(&key, sn)),

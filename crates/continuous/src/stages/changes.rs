@@ -5,7 +5,7 @@
 use super::Comparison;
 use crate::subscriptions::FiringResult;
 use somersault_lang::StreamOperator;
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::QueryUid;
 use somersault_query::{Answer as Inner, Bounds, Solutions, Template};
 use somersault_results::Answer;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Changes {
         if changed.is_ok() || matches!(self.before, Before::Lost(_)) {
             self.before = known;
         }
-        let key = (QueryUid(result.uid), EventTime(result.close_ms));
+        let key = (QueryUid(result.uid), result.close);
         let dictionary = &self.comparison.dictionary;
         result.answer = changed.map(|solutions| {
             let inner = match &self.template {

@@ -166,11 +166,11 @@ mod tests {
         FiringResult {
             query: "q".to_owned(),
             uid: 1,
-            close_ms,
+            close: EventTime(close_ms),
             revision: 0,
             ordinal: 0,
             sn: Sn(close_ms as u64),
-            complete_from_ms: None,
+            complete_from: None,
             answer: Ok(answer),
             execution: Duration::ZERO,
             delay: Duration::ZERO,

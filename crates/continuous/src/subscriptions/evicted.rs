@@ -2,6 +2,7 @@
 
 use super::firing_id::FiringId;
 use super::options::SubscribeOptions;
+use somersault_model::EventTime;
 
 /// The firings of a query that are no longer kept.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,8 +37,8 @@ impl Evicted {
     }
 
     /// Returns those of the firings that were for closes after this one.
-    pub(crate) fn after(self, close_ms: i64) -> Evicted {
-        let is_after = |id: &FiringId| id.close_ms > close_ms;
+    pub(crate) fn after(self, close: EventTime) -> Evicted {
+        let is_after = |id: &FiringId| id.close > close;
         Evicted {
             unamended: self.unamended.filter(is_after),
             amended: self.amended.filter(is_after),
@@ -56,18 +57,18 @@ impl Evicted {
     }
 
     /// Returns the close of the newest firing that amended nothing.
-    pub(super) fn last_close_ms(&self) -> Option<i64> {
-        self.unamended.map(|id| id.close_ms)
+    pub(super) fn last_close(&self) -> Option<EventTime> {
+        self.unamended.map(|id| id.close)
     }
 
     /// Whether a subscriber misses a firing that it has not seen.
     pub(crate) fn is_missed(&self, options: &SubscribeOptions) -> bool {
         match options.after {
             Some(FiringId {
-                sn: None, close_ms, ..
+                sn: None, close, ..
             }) => self.unamended.is_some_and(|gone| {
                 // The close that it saw is gone, and so are the amendments behind it.
-                let is_seen = gone.close_ms == close_ms && gone.ordinal == 0;
+                let is_seen = gone.close == close && gone.ordinal == 0;
                 options.has_not_seen(gone) || (is_seen && self.amended.is_some())
             }),
             _ => self.newest().is_some_and(|gone| options.has_not_seen(gone)),

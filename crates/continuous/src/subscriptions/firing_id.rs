@@ -1,6 +1,6 @@
 //! The position of a firing among those of its query, which is the id of its event.
 
-use somersault_model::Sn;
+use somersault_model::{EventTime, Sn};
 use somersault_stream::FiringKey;
 
 /// The position of a firing among those of its query, in the order of delivery. As text it is an
@@ -11,7 +11,7 @@ pub struct FiringId {
     /// The uid of the query; `None` where it is not known.
     pub uid: Option<u64>,
     /// The close.
-    pub close_ms: i64,
+    pub close: EventTime,
     /// Counts the firings at one close from 0.
     pub ordinal: u32,
     /// 0, and more for amended firings.
@@ -27,7 +27,7 @@ impl FiringId {
     pub(crate) fn of(key: &FiringKey, sn: Sn) -> FiringId {
         FiringId {
             uid: None,
-            close_ms: key.close.0,
+            close: key.close,
             ordinal: key.ordinal,
             revision: key.revision,
             sn: Some(sn),
@@ -37,13 +37,13 @@ impl FiringId {
     /// Returns the id of the only firing for a close that nothing amended, of any query.
     ///
     /// ```
-    /// use somersault::FiringId;
-    /// assert_eq!(FiringId::at(802_000).to_string(), "802000");
+    /// use somersault::{EventTime, FiringId};
+    /// assert_eq!(FiringId::at(EventTime(802_000)).to_string(), "802000");
     /// ```
-    pub fn at(close_ms: i64) -> FiringId {
+    pub fn at(close: EventTime) -> FiringId {
         FiringId {
             uid: None,
-            close_ms,
+            close,
             ordinal: 0,
             revision: 0,
             sn: None,
@@ -55,7 +55,7 @@ impl std::fmt::Display for FiringId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let FiringId {
             uid,
-            close_ms,
+            close,
             ordinal,
             revision,
             sn,
@@ -64,8 +64,8 @@ impl std::fmt::Display for FiringId {
             write!(f, "{uid}:")?;
         }
         match (ordinal, revision, sn) {
-            (0, 0, _) | (_, _, None) => write!(f, "{close_ms}"),
-            (_, _, Some(sn)) => write!(f, "{close_ms}.{ordinal}.{revision}.{sn}"),
+            (0, 0, _) | (_, _, None) => write!(f, "{}", close.0),
+            (_, _, Some(sn)) => write!(f, "{}.{ordinal}.{revision}.{sn}", close.0),
         }
     }
 }
@@ -100,11 +100,11 @@ fn parse(text: &str) -> Option<FiringId> {
         None => (None, text),
     };
     let mut parts = text.split('.');
-    let close_ms = parts.next()?.parse().ok()?;
+    let close = EventTime(parts.next()?.parse().ok()?);
     let Some(ordinal) = parts.next() else {
         return Some(FiringId {
             uid,
-            ..FiringId::at(close_ms)
+            ..FiringId::at(close)
         });
     };
     let ordinal = ordinal.parse().ok()?;
@@ -112,7 +112,7 @@ fn parse(text: &str) -> Option<FiringId> {
     let sn = Some(Sn(parts.next()?.parse().ok()?));
     let id = FiringId {
         uid,
-        close_ms,
+        close,
         ordinal,
         revision,
         sn,

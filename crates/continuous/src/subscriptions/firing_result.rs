@@ -2,7 +2,7 @@
 
 use super::firing_id::FiringId;
 use crate::metrics::FiringTimes;
-use somersault_model::{QueryUid, Sn};
+use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_results::Answer;
 use somersault_stream::Firing;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct FiringResult {
     /// Its uid: with close, ordinal and revision the key of this firing (S13).
     pub uid: u64,
     /// The close.
-    pub close_ms: i64,
+    pub close: EventTime,
     /// 0, and more for amended firings.
     pub revision: u32,
     /// Counts the firings at one close from 0; only count windows have several.
@@ -25,7 +25,7 @@ pub struct FiringResult {
     pub sn: Sn,
     /// The windows are complete only from here on, if they reach back further than the kept
     /// statements.
-    pub complete_from_ms: Option<i64>,
+    pub complete_from: Option<EventTime>,
     /// The answer, or a sentence that says why there is none.
     pub answer: Result<Answer, String>,
     /// Start of execution → answer ready.
@@ -48,11 +48,11 @@ impl FiringResult {
         FiringResult {
             query: name.to_owned(),
             uid: uid.0,
-            close_ms: firing.close.0,
+            close: firing.close,
             revision: firing.revision,
             ordinal: firing.ordinal,
             sn: firing.sn,
-            complete_from_ms: firing.complete_from.map(|from| from.0),
+            complete_from: firing.complete_from,
             answer,
             execution: took.execution,
             delay: took.delay,
@@ -64,7 +64,7 @@ impl FiringResult {
     pub fn id(&self) -> FiringId {
         FiringId {
             uid: Some(self.uid),
-            close_ms: self.close_ms,
+            close: self.close,
             ordinal: self.ordinal,
             revision: self.revision,
             sn: Some(self.sn),

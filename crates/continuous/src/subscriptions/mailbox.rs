@@ -61,9 +61,9 @@ impl Mailbox {
     /// Returns the mailbox of a subscriber that can no longer receive the firings in `gone`; it is
     /// told if it misses one.
     pub(crate) fn new(options: &SubscribeOptions, capacity: usize, gone: Evicted) -> Mailbox {
-        let seen_ms = options.after.map(|after| after.close_ms);
+        let seen = options.after.map(|after| after.close);
         let waiting = Queue {
-            passed: (gone.last_close_ms()).is_some_and(|gone| Some(gone) >= seen_ms),
+            passed: (gone.last_close()).is_some_and(|gone| Some(gone) >= seen),
             gone: gone.is_missed(options),
             ..Queue::default()
         };
@@ -93,7 +93,7 @@ impl Mailbox {
         };
         let is_amended = id.revision > 0;
         let mut inner = self.inner.lock();
-        inner.passed |= !is_amended && id.close_ms >= after.close_ms;
+        inner.passed |= !is_amended && id.close >= after.close;
         match after.sn {
             None if is_amended => inner.passed,
             _ => self.options.has_not_seen(id),

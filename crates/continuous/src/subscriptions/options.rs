@@ -8,8 +8,9 @@ use somersault_model::QueryUid;
 /// The first firing of a subscription, and the firings that it receives.
 ///
 /// ```
-/// use somersault::{FiringId, SubscribeOptions};
-/// let options = SubscribeOptions { after: Some(FiringId::at(802_000)), ..Default::default() };
+/// use somersault::{EventTime, FiringId, SubscribeOptions};
+/// let seen = FiringId::at(EventTime(802_000));
+/// let options = SubscribeOptions { after: Some(seen), ..Default::default() };
 /// assert!(options.empties);
 /// ```
 #[derive(Clone, Debug)]
@@ -85,9 +86,9 @@ impl SubscribeOptions {
     pub(crate) fn has_not_seen(&self, id: FiringId) -> bool {
         self.after.is_some_and(|after| match (after.sn, id.sn) {
             (Some(seen), Some(sn)) => {
-                (sn, id.close_ms, id.ordinal) > (seen, after.close_ms, after.ordinal)
+                (sn, id.close, id.ordinal) > (seen, after.close, after.ordinal)
             }
-            _ => id.revision == 0 && (id.close_ms, id.ordinal) > (after.close_ms, after.ordinal),
+            _ => id.revision == 0 && (id.close, id.ordinal) > (after.close, after.ordinal),
         })
     }
 }

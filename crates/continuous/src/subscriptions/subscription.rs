@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// engine.advance([("urn:s", EventTime(2_000))])?;
 /// for event in subscription.take(2) {
 ///     if let SubscriptionEvent::Firing(firing) = event {
-///         println!("{}: {:?}", firing.close_ms, firing.answer);
+///         println!("{}: {:?}", firing.close, firing.answer);
 ///     }
 /// }
 /// # Ok(())

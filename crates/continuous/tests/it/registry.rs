@@ -2,7 +2,7 @@
 
 use crate::fake_driver::{COHORT, FakeDriver};
 use somersault_continuous::{FiringId, SubscribeOptions, Subscription, SubscriptionEvent};
-use somersault_model::Sn;
+use somersault_model::{EventTime, Sn};
 use somersault_stream::{Pause, QueryChange};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn next(subscription: &Subscription, firings: usize) -> Vec<(i64, usize)> {
         match subscription.recv_timeout(Duration::from_secs(60)) {
             Ok(Some(SubscriptionEvent::Firing(firing))) => {
                 let answer = firing.answer.as_ref().expect("it is answered");
-                found.push((firing.close_ms, answer.len()));
+                found.push((firing.close.0, answer.len()));
             }
             other => panic!("instead of a firing came {other:?}"),
         }
@@ -63,7 +63,7 @@ fn a_new_subscriber_is_told_of_evicted_firings_and_given_the_kept_ones() {
         assert_eq!(driver.answered().close.0, close_ms);
     }
     let options = SubscribeOptions {
-        after: Some(FiringId::at(0)),
+        after: Some(FiringId::at(EventTime(0))),
         ..SubscribeOptions::default()
     };
     let subscription = driver.registry.subscribe(&query, &options);

@@ -34,45 +34,7 @@ impl Deref for SparevalQuery {
 /// The value of `NOW()` at a time: the xsd:dateTime in UTC.
 #[must_use]
 pub fn now_literal(now: EventTime) -> Literal {
-    let (days, in_day) = (now.0.div_euclid(86_400_000), now.0.rem_euclid(86_400_000));
-    let (year, month, day) = civil_date(days);
-    let (hours, minutes, seconds, millis) = (
-        in_day / 3_600_000,
-        in_day / 60_000 % 60,
-        in_day / 1_000 % 60,
-        in_day % 1_000,
-    );
-    let sign = if year < 0 { "-" } else { "" };
-    let fraction = match millis {
-        0 => String::new(),
-        millis => format!(".{millis:03}").trim_end_matches('0').to_owned(),
-    };
-    let value = format!(
-        "{sign}{:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}{fraction}Z",
-        year.unsigned_abs()
-    );
-    Literal::new_typed_literal(value, xsd::DATE_TIME)
-}
-
-/// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar:
-/// eras of 400 years that begin on the first of March, so that the leap day is the last of its
-/// year.
-fn civil_date(days: i64) -> (i64, i64, i64) {
-    let from_march = days + 719_468;
-    let (era, in_era) = (
-        from_march.div_euclid(146_097),
-        from_march.rem_euclid(146_097),
-    );
-    let year_in_era = (in_era - in_era / 1_460 + in_era / 36_524 - in_era / 146_096) / 365;
-    let in_year = in_era - (365 * year_in_era + year_in_era / 4 - year_in_era / 100);
-    let month_from_march = (5 * in_year + 2) / 153;
-    let day = in_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    (era * 400 + year_in_era + i64::from(month <= 2), month, day)
+    Literal::new_typed_literal(now.to_string(), xsd::DATE_TIME)
 }
 
 impl Query {

@@ -9,7 +9,7 @@ use somersault_lines::TimedLines;
 fn in_one_pass(text: &[u8]) -> Option<Vec<(i64, Quad)>> {
     let lines = TimedLines::read(text, u64::MAX)?;
     let statements = lines.statements().map(|quad| quad.into_owned());
-    let owned = lines.times_ms().zip(statements);
+    let owned = lines.times().map(|time| time.0).zip(statements);
     Some(owned.collect())
 }
 

@@ -1,11 +1,11 @@
 //! Inline dates and times: years 0001 to 4459, fractions of at most three digits, offsets of whole
 //! minutes up to fourteen hours. Kept as UTC so that ids of one kind order as their times do.
 
+use crate::civil::{DAY_MS, civil_from_days, days_from_civil, days_in_month};
 use crate::{EventTime, Tag, TermId};
 
 const OFFSET_BITS: u32 = 11;
 const OFFSET_MAX: i16 = 14 * 60;
-const DAY_MS: i64 = 86_400_000;
 /// Days from 0001-01-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_162;
 const DATE_TIME_LIMIT_MS: i64 = 1 << 47;
@@ -135,65 +135,10 @@ impl DateTime {
     }
 }
 
-impl EventTime {
-    /// The time as an `xsd:dateTime` in UTC, for messages to people: `2026-03-01T12:00:00Z`.
-    /// Milliseconds are written where there are some.
-    pub fn to_iso(self) -> String {
-        let mut text = String::new();
-        let fraction_digits = if self.0.rem_euclid(1000) == 0 { 0 } else { 3 };
-        DateTime {
-            utc: self,
-            offset_minutes: Some(0),
-            fraction_digits,
-            zulu: true,
-        }
-        .write(&mut text);
-        text
-    }
-}
-
 impl CalendarDate {
     pub(super) fn write(self, out: &mut String) {
         write_date(self.days, out);
         write_offset(self.offset_minutes, self.zulu, out);
-    }
-}
-
-/// Days since 1970-01-01 of a date of the proleptic Gregorian calendar.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    // Counting years from March puts the leap day at the end of the year.
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
-}
-
-fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
     }
 }
 
@@ -274,16 +219,6 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_epoch_is_day_zero_and_the_calendar_inverts() {
-        assert_eq!(days_from_civil(1970, 1, 1), 0);
-        assert_eq!(days_from_civil(1, 1, 1), -EPOCH_DAYS);
-        for days in (-EPOCH_DAYS..900_000).step_by(17) {
-            let (year, month, day) = civil_from_days(days);
-            assert_eq!(days_from_civil(year, month, day), days);
-        }
-    }
 
     #[test]
     fn times_that_do_not_exist_are_left_to_the_dictionary() {

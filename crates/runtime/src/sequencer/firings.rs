@@ -89,7 +89,7 @@ impl Sequencer {
         tracing::error!(
             "the statements of a firing of {} for the close {} were not logged, and its stream goes on without them: {error}",
             key.query.0,
-            key.close.to_iso()
+            key.close
         );
         let empty = Input::Derived {
             received_ms: self.now.ms,

@@ -8,7 +8,9 @@ use crate::http::time::micros;
 use axum::body::Bytes;
 use oxrdfio::RdfFormat;
 use serde_json::json;
-use somersault::{Answer, AnswerError, AnswerKind, AnswerWriter, FiringResult, QueryResultsFormat};
+use somersault::{
+    Answer, AnswerError, AnswerKind, AnswerWriter, EventTime, FiringResult, QueryResultsFormat,
+};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +34,7 @@ const SHARED_BYTES: usize = 8 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     uid: u64,
-    close_ms: i64,
+    close: EventTime,
     ordinal: u32,
     revision: u32,
     sn: u64,
@@ -42,7 +44,7 @@ impl Key {
     fn of(firing: &FiringResult) -> Key {
         Key {
             uid: firing.uid,
-            close_ms: firing.close_ms,
+            close: firing.close,
             ordinal: firing.ordinal,
             revision: firing.revision,
             sn: firing.sn.0,
@@ -353,7 +355,7 @@ fn members(firing: &FiringResult) -> serde_json::Value {
     let mut data = json!({
         "query": firing.query,
         "uid": firing.uid,
-        "close_ms": firing.close_ms,
+        "close_ms": firing.close,
         "revision": firing.revision,
         "ordinal": firing.ordinal,
         "sn": firing.sn,
@@ -361,8 +363,8 @@ fn members(firing: &FiringResult) -> serde_json::Value {
         "delay_us": micros(firing.delay),
         "waiting_us": micros(firing.waiting),
     });
-    if let Some(complete_from_ms) = firing.complete_from_ms {
-        data["complete_from_ms"] = complete_from_ms.into();
+    if let Some(complete_from) = firing.complete_from {
+        data["complete_from_ms"] = complete_from.0.into();
     }
     data
 }

@@ -185,8 +185,8 @@ impl Feed {
                 self.piece(firing, 0).await
             }
             Some(SubscriptionEvent::Lagged { missed }) => {
-                let after_ms = self.last_id.map(|id| id.close_ms);
-                let data = json!({ "query": self.name, "missed": missed, "after_ms": after_ms });
+                let after = self.last_id.map(|id| id.close);
+                let data = json!({ "query": self.name, "missed": missed, "after_ms": after });
                 event_bytes("gap", &data.to_string())
             }
             Some(SubscriptionEvent::Slow { missed }) => self.slow(missed),
@@ -238,7 +238,7 @@ impl Feed {
     }
 
     fn fault(&self, firing: &FiringResult, sentence: &str) -> Bytes {
-        let data = json!({ "query": self.name, "close_ms": firing.close_ms, "error": sentence });
+        let data = json!({ "query": self.name, "close_ms": firing.close, "error": sentence });
         event_bytes("fault", &data.to_string())
     }
 
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(after(&headers, &params("")).expect("none"), None);
         assert_eq!(
             after(&headers, &params("lastEventId=-5")).expect("valid"),
-            Some(FiringId::at(-5))
+            Some(FiringId::at(somersault::EventTime(-5)))
         );
         let amended = after(&headers, &params("lastEventId=-5.0.2.17")).expect("valid");
         assert_eq!(
@@ -294,7 +294,7 @@ mod tests {
         );
         let of_a_query = after(&headers, &params("lastEventId=7:-5")).expect("valid");
         assert_eq!(
-            of_a_query.map(|id| (id.uid, id.close_ms)),
+            of_a_query.map(|id| (id.uid, id.close.0)),
             Some((Some(7), -5))
         );
         assert_eq!(of_a_query.map(|id| id.to_string()), Some("7:-5".to_owned()));
@@ -316,7 +316,7 @@ mod tests {
         headers.insert("last-event-id", HeaderValue::from_static("7"));
         assert_eq!(
             after(&headers, &params("lastEventId=5")).expect("the header wins"),
-            Some(FiringId::at(7))
+            Some(FiringId::at(somersault::EventTime(7)))
         );
         headers.insert("last-event-id", HeaderValue::from_static(""));
         assert_eq!(after(&headers, &params("")).expect("empty is none"), None);

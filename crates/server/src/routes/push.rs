@@ -10,7 +10,6 @@ use crate::http::gate::Lane;
 use crate::http::negotiate::{PUSH_INPUT, format_of};
 use crate::http::nesting;
 use crate::http::text::{Params, shorten};
-use crate::http::time::parse_rfc3339;
 use crate::routes::declarations::name_of;
 use crate::routes::rdf::syntax_error;
 use crate::state::App;
@@ -20,7 +19,7 @@ use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use oxrdfio::{RdfFormat, RdfParser};
 use serde_json::json;
-use somersault::{Push, StreamStatement, TimedLines};
+use somersault::{EventTime, Push, StreamStatement, TimedLines};
 
 /// The media type of lines `t_ms<TAB>statement .`.
 pub(crate) const TIMED_LINES: &str = "text/tab-separated-values";
@@ -133,18 +132,19 @@ fn whole_number<N: std::str::FromStr>(text: &str, what: &str) -> ApiResult<N> {
 
 /// Returns the event time of the whole body: `Event-Time-Ms`, `?event_time_ms=`, or `Event-Time` in
 /// RFC 3339.
-fn event_time(headers: &HeaderMap, params: &Params) -> ApiResult<Option<i64>> {
+fn event_time(headers: &HeaderMap, params: &Params) -> ApiResult<Option<EventTime>> {
     let millis = given(headers, params, "event-time-ms", "event_time_ms")?
         .map(|text| {
             whole_number::<i64>(
                 &text,
                 "The event time (Event-Time-Ms, in milliseconds since 1970)",
             )
+            .map(EventTime)
         })
         .transpose()?;
     let date = given(headers, &Params::default(), "event-time", "")?
         .map(|text| {
-            parse_rfc3339(&text).ok_or_else(|| {
+            text.parse::<EventTime>().map_err(|_| {
                 ApiError::bad_request("bad_header", format!("Event-Time is an RFC 3339 date-time with at most three digits after the seconds, such as 2023-11-14T22:13:20.5Z, not \"{}\". For milliseconds since 1970 use Event-Time-Ms.", shorten(&text)))
             })
         })
@@ -166,12 +166,12 @@ enum Syntax {
     /// One time for all statements; `None` on a stream that has ARRIVAL TIME.
     Rdf {
         format: RdfFormat,
-        at_ms: Option<i64>,
+        at: Option<EventTime>,
     },
 }
 
 impl Syntax {
-    fn of(headers: &HeaderMap, event_time: Option<i64>) -> ApiResult<Syntax> {
+    fn of(headers: &HeaderMap, event_time: Option<EventTime>) -> ApiResult<Syntax> {
         let body_type = body::media_type(headers)?;
         if body_type.as_deref() == Some(TIMED_LINES) {
             return match event_time {
@@ -188,7 +188,7 @@ impl Syntax {
         {
             Some(format) => Ok(Syntax::Rdf {
                 format,
-                at_ms: event_time,
+                at: event_time,
             }),
             None => {
                 let supported: Vec<&str> = PUSH_INPUT
@@ -210,7 +210,7 @@ fn statements(
 ) -> ApiResult<Vec<StreamStatement>> {
     match syntax {
         Syntax::TimedLines => timed_lines(held, limit),
-        Syntax::Rdf { format, at_ms } => rdf(held, format, at_ms, stream, limit),
+        Syntax::Rdf { format, at } => rdf(held, format, at, stream, limit),
     }
 }
 
@@ -218,7 +218,7 @@ fn statements(
 fn rdf(
     bytes: &[u8],
     format: RdfFormat,
-    at_ms: Option<i64>,
+    at: Option<EventTime>,
     stream: &str,
     limit: u64,
 ) -> ApiResult<Vec<StreamStatement>> {
@@ -233,7 +233,7 @@ fn rdf(
     for quad in parser.for_slice(bytes) {
         let quad = quad.map_err(|error| syntax_error(&error))?;
         within(limit, statements.len())?;
-        statements.push(StreamStatement { at_ms, quad });
+        statements.push(StreamStatement { at, quad });
     }
     Ok(statements)
 }
@@ -263,8 +263,8 @@ pub(crate) fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamState
     let mut times = times.into_iter();
     for quad in RdfParser::from_format(RdfFormat::NQuads).for_slice(&blanked) {
         let quad = quad.map_err(|error| syntax_error(&error))?;
-        let at_ms = Some(times.next().ok_or_else(uneven)?);
-        statements.push(StreamStatement { at_ms, quad });
+        let at = Some(times.next().ok_or_else(uneven)?);
+        statements.push(StreamStatement { at, quad });
     }
     match times.next() {
         None => Ok(statements),
@@ -273,13 +273,13 @@ pub(crate) fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamState
 }
 
 /// Returns the time of a line, and the position of its tab.
-fn timed_line(line: &[u8], number: u64) -> ApiResult<(i64, usize)> {
+fn timed_line(line: &[u8], number: u64) -> ApiResult<(EventTime, usize)> {
     let tab = line.iter().position(|byte| *byte == b'\t');
     let time = tab.and_then(|tab| std::str::from_utf8(&line[..tab]).ok()?.parse().ok());
     if let (Some(time), Some(tab)) = (time, tab) {
         match line[tab + 1..].trim_ascii_start() {
             [] | [b'#', ..] => {}
-            _ => return Ok((time, tab)),
+            _ => return Ok((EventTime(time), tab)),
         }
     }
     Err(ApiError::bad_request(
@@ -320,8 +320,8 @@ mod tests {
         let body = format!("# head\r\n1\t{A} .\r\n\n-5\t{A} <http://e/g> .\n7\t{A} .");
         let statements = timed_lines(body.as_bytes(), 10).expect("well formed");
         assert_eq!(
-            statements.iter().map(|s| s.at_ms).collect::<Vec<_>>(),
-            [Some(1), Some(-5), Some(7)]
+            statements.iter().map(|s| s.at).collect::<Vec<_>>(),
+            [1, -5, 7].map(|at| Some(EventTime(at)))
         );
         assert!(!statements[1].quad.graph_name.is_default_graph());
         assert!(timed_lines(b"", 10).expect("empty").is_empty());
@@ -390,7 +390,7 @@ mod tests {
         let none = Params::default();
         assert_eq!(
             event_time(&headers, &none).expect("equal"),
-            Some(1_700_000_000_000)
+            Some(EventTime(1_700_000_000_000))
         );
         assert_eq!(
             Sender::of(&headers, &none).expect("valid"),

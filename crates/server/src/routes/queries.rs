@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use somersault::{Engine, EngineError, QueryInfo, Replacement, StreamProgress};
 
 fn progress_json(progress: &StreamProgress) -> Value {
-    json!({ "stream": progress.stream, "complete_through_ms": progress.complete_through_ms, "since_ms": progress.since_ms })
+    json!({ "stream": progress.stream, "complete_through_ms": progress.watermark, "since_ms": progress.since })
 }
 
 fn query_json(info: &QueryInfo) -> Value {
@@ -28,7 +28,7 @@ fn query_json(info: &QueryInfo) -> Value {
     let streams: Vec<Value> = info.streams.iter().map(progress_json).collect();
     let waiting_for = info.waiting_for.as_ref().map(|progress| {
         let mut waiting_for = progress_json(progress);
-        waiting_for["close_ms"] = info.next_close_ms.into();
+        waiting_for["close_ms"] = json!(info.next_close);
         waiting_for
     });
     json!({
@@ -49,8 +49,8 @@ fn query_json(info: &QueryInfo) -> Value {
         "skipped": info.skipped,
         "derives": info.derives,
         "rows": info.rows,
-        "last_close_ms": info.last_close_ms,
-        "next_close_ms": info.next_close_ms,
+        "last_close_ms": info.last_close,
+        "next_close_ms": info.next_close,
         "streams": streams,
         "held_up_by": waiting_for,
         "passed_in_bulk": info.skipped_empty,
@@ -105,7 +105,7 @@ pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiRes
     };
     let mut json = query_json(&info);
     json["replaced"] = match replacement {
-        Replacement::Replaced { uid, after_ms } => json!({ "uid": uid, "after_ms": after_ms }),
+        Replacement::Replaced { uid, after } => json!({ "uid": uid, "after_ms": after }),
         Replacement::Created | Replacement::Unchanged => Value::Null,
     };
     Ok((status, Json(json)).into_response())

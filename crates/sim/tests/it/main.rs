@@ -94,7 +94,7 @@ fn an_acknowledged_advance_survives_a_crash() {
             .expect("the stream advances");
         disk = disk.crash(CrashKeep::Synced);
         let reopened = open(&disk).stream(stream).expect("the stream is there");
-        assert_eq!(reopened.complete_through_ms, Some(round * 1000));
+        assert_eq!(reopened.watermark, Some(EventTime(round * 1000)));
         disk = disk.crash(CrashKeep::Synced);
     }
 }

@@ -12,6 +12,7 @@ use super::registered::one_name;
 use crate::error::EngineError;
 use somersault_lang::ContinuousQuery;
 use somersault_lang::lift::Shape;
+use somersault_model::EventTime;
 use somersault_runtime::{Outcome, PendingInput, RuntimeError};
 use somersault_stream::{Input, QueryDeclaration};
 use std::collections::{HashSet, VecDeque};
@@ -55,7 +56,7 @@ pub enum Replacement {
         uid: u64,
         /// The replaced query answers the closes up to this time, the new one those after it;
         /// `None` while none of their streams has a time.
-        after_ms: Option<i64>,
+        after: Option<EventTime>,
     },
 }
 

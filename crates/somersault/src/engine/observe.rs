@@ -174,8 +174,8 @@ impl From<crate::info::StreamInfo> for StreamMetrics {
             late: info.late,
             amended: info.amended,
             batches: info.batches,
-            complete_through_ms: info.complete_through_ms,
-            stable_time_ms: info.stable_time_ms,
+            watermark: info.watermark,
+            stable_time: info.stable_time,
             lag_ms: info.lag_ms,
             memory_bytes: info.memory_bytes,
         }

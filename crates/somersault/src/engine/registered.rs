@@ -93,7 +93,7 @@ impl Engine {
                 None => Replacement::Created,
                 Some(Replaced { query, after }) => Replacement::Replaced {
                     uid: query.0,
-                    after_ms: (after > EventTime::MIN).then_some(after.0),
+                    after: (after > EventTime::MIN).then_some(after),
                 },
             },
         };
@@ -325,7 +325,7 @@ impl Engine {
     /// let subscription = engine.subscribe("seen", SubscribeOptions::default())?;
     /// engine.advance([("urn:s", EventTime(1_000))])?;
     /// if let Some(SubscriptionEvent::Firing(firing)) = subscription.recv() {
-    ///     assert_eq!(firing.close_ms, 1_000);
+    ///     assert_eq!(firing.close, EventTime(1_000));
     /// }
     /// # Ok(())
     /// # }
@@ -382,8 +382,8 @@ impl Engine {
             windows: declaration.windows.iter().map(window_info).collect(),
             firings: 0,
             rows: 0,
-            last_close_ms: None,
-            next_close_ms: status.next_close.map(|close| close.0),
+            last_close: None,
+            next_close: status.next_close,
             streams: status
                 .streams
                 .into_iter()
@@ -413,7 +413,7 @@ impl Engine {
             info.firings = summary.firings;
             info.rows = summary.rows;
             info.skipped = summary.skipped;
-            info.last_close_ms = summary.last_close_ms;
+            info.last_close = summary.last_close;
             info.last_error = summary.last_error;
             [info.execution_p50, info.execution_p99] = summary.execution;
             [info.delay_p50, info.delay_p99] = summary.delay;
@@ -428,8 +428,8 @@ impl From<somersault_stream::StreamProgress> for StreamProgress {
     fn from(progress: somersault_stream::StreamProgress) -> StreamProgress {
         StreamProgress {
             stream: progress.stream,
-            complete_through_ms: progress.watermark.map(|time| time.0),
-            since_ms: progress.since_ms,
+            watermark: progress.watermark,
+            since: progress.since_ms.map(EventTime),
         }
     }
 }

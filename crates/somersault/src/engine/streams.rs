@@ -101,7 +101,7 @@ impl Engine {
     /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
     /// engine.advance([("urn:s", EventTime(5_000))])?;
     /// engine.reset_stream("urn:s")?;
-    /// assert_eq!(engine.stream("urn:s")?.complete_through_ms, None);
+    /// assert_eq!(engine.stream("urn:s")?.watermark, None);
     /// # Ok(())
     /// # }
     /// ```
@@ -166,8 +166,7 @@ impl Engine {
     }
 
     fn stream_info(&self, status: StreamStatus) -> StreamInfo {
-        let through = status.watermark.map(|time| time.0);
-        let stable = status.stable_time.map(|time| time.0);
+        let (watermark, stable_time) = (status.watermark, status.stable_time);
         let memory = self.inner.store.slices().memory_bytes(status.uid);
         StreamInfo {
             iri: status.declaration.iri.as_str().to_owned(),
@@ -175,17 +174,17 @@ impl Engine {
             text: status.declaration.text.clone(),
             derived_by: status.derived_by,
             batch_ms: status.declaration.batch.0,
-            complete_through_ms: through,
-            stable_time_ms: stable,
+            watermark,
+            stable_time,
             ahead_of_clock_ms: match self.inner.config.clock {
-                Clock::System => through
-                    .map(|through| through.saturating_sub(self.now_ms()))
+                Clock::System => watermark
+                    .map(|watermark| watermark.0.saturating_sub(self.now_ms()))
                     .filter(|ahead| *ahead > 0),
                 Clock::Manual => None,
             },
-            lag_ms: through
-                .zip(stable)
-                .map(|(through, stable)| through - stable),
+            lag_ms: watermark
+                .zip(stable_time)
+                .map(|(watermark, stable)| watermark.0 - stable.0),
             tuples: status.statements,
             late: status.late,
             amended: status.amended,
@@ -203,14 +202,14 @@ impl Engine {
     ///
     /// ```
     /// use somersault::oxrdf::{GraphName, NamedNode, Quad};
-    /// use somersault::{Engine, EngineConfig, Push, StreamStatement};
+    /// use somersault::{Engine, EngineConfig, EventTime, Push, StreamStatement};
     /// # fn main() -> Result<(), somersault::EngineError> {
     /// # let engine = Engine::open(EngineConfig::default())?;
     /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
     /// let node = |name: &str| NamedNode::new_unchecked(name);
     /// let quad = Quad::new(node("urn:a"), node("urn:p"), node("urn:b"), GraphName::DefaultGraph);
-    /// let at_ms = Some(1_000);
-    /// let statements = vec![StreamStatement { at_ms, quad }];
+    /// let at = Some(EventTime(1_000));
+    /// let statements = vec![StreamStatement { at, quad }];
     /// let push = Push { seq: Some(1), statements, ..Push::default() };
     /// assert_eq!(engine.push("urn:s", push.clone())?.accepted, 1);
     /// assert!(engine.push("urn:s", push)?.repeated, "its number was taken before");
@@ -230,7 +229,7 @@ impl Engine {
             for statement in statements {
                 check_nesting(&statement.quad)?;
             }
-            let times = statements.iter().map(|s| s.at_ms.map(EventTime));
+            let times = statements.iter().map(|s| s.at);
             let quads = statements.iter().map(|s| s.quad.as_ref());
             self.take_push(head, times, quads)
         })
@@ -305,7 +304,7 @@ impl Engine {
             let head = head_of(stream, source, seq);
             self.check_running()?;
             self.check_push_length(lines.len())?;
-            let times = lines.times_ms().map(|at_ms| Some(EventTime(at_ms)));
+            let times = lines.times().map(Some);
             self.take_push(head, times, lines.statements())
         })
     }
@@ -402,7 +401,7 @@ impl Engine {
     /// # let engine = Engine::open(EngineConfig::default())?;
     /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
     /// engine.advance([("urn:s", EventTime(2_000))])?;
-    /// assert_eq!(engine.stream("urn:s")?.complete_through_ms, Some(2_000));
+    /// assert_eq!(engine.stream("urn:s")?.watermark, Some(EventTime(2_000)));
     /// # Ok(())
     /// # }
     /// ```
@@ -437,7 +436,7 @@ impl Engine {
     /// # engine.advance([("urn:s", EventTime(0))])?;
     /// engine.advance([("urn:s", EventTime(2_000))])?;
     /// engine.quiesce(std::time::Duration::from_secs(10))?;
-    /// assert_eq!(engine.query_info("seen")?.last_close_ms, Some(2_000));
+    /// assert_eq!(engine.query_info("seen")?.last_close, Some(EventTime(2_000)));
     /// # Ok(())
     /// # }
     /// ```

@@ -5,6 +5,7 @@ use super::NESTING_LIMIT;
 use super::StreamStatement;
 use crate::error::{EngineError, LimitKind};
 use oxttl::NQuadsParser;
+use somersault_model::EventTime;
 
 /// Returns the statements of a text of lines; skips empty lines and those that begin with `#`.
 pub(crate) fn read(text: &[u8], limit: u64) -> Result<Vec<StreamStatement>, EngineError> {
@@ -54,7 +55,7 @@ fn one(line: &[u8]) -> Result<StreamStatement, (u64, String)> {
     let mut quads = NQuadsParser::new().for_slice(statement);
     match (quads.next(), quads.next()) {
         (Some(Ok(quad)), None) => Ok(StreamStatement {
-            at_ms: Some(at_ms),
+            at: Some(EventTime(at_ms)),
             quad,
         }),
         (Some(Err(error)), _) | (_, Some(Err(error))) => Err((

@@ -7,6 +7,7 @@ use crate::push::StreamStatement;
 use oxrdf::GraphName;
 use oxttl::NTriplesParser;
 use somersault_lines::TimedLines;
+use somersault_model::EventTime;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,9 +17,9 @@ pub(super) struct StreamReader {
     input: Box<dyn BufRead + Send>,
     text: String,
     line: u64,
-    last_ms: i64,
+    last: EventTime,
     /// The time of the line in `text`, until that is taken.
-    ahead: Option<i64>,
+    ahead: Option<EventTime>,
     ended: bool,
 }
 
@@ -29,7 +30,7 @@ pub(super) struct RecordedLines {
     text: String,
     /// The number in the file of each line.
     numbers: Vec<u64>,
-    last_ms: i64,
+    last: EventTime,
 }
 
 impl RecordedLines {
@@ -39,8 +40,8 @@ impl RecordedLines {
     }
 
     /// Returns the time of the last line.
-    pub(super) fn last_ms(&self) -> i64 {
-        self.last_ms
+    pub(super) fn last(&self) -> EventTime {
+        self.last
     }
 
     /// Returns the statements, if each line is a plain one.
@@ -56,7 +57,7 @@ impl RecordedLines {
     pub(super) fn statements(&self) -> Result<Vec<StreamStatement>, ReplayError> {
         let lines = self.text.split_terminator('\n').zip(&self.numbers);
         lines
-            .map(|(text, line)| match parse_line(text, i64::MIN) {
+            .map(|(text, line)| match parse_line(text, EventTime::MIN) {
                 Ok((_, statement)) => Ok(statement),
                 Err(message) => Err(ReplayError::Line {
                     file: self.file.clone(),
@@ -87,14 +88,14 @@ impl StreamReader {
             input,
             text: String::new(),
             line: 0,
-            last_ms: i64::MIN,
+            last: EventTime::MIN,
             ahead: None,
             ended: false,
         })
     }
 
     /// Returns the event time of the next statement; `None` at the end of the file.
-    pub(super) fn peek_ms(&mut self) -> Result<Option<i64>, ReplayError> {
+    pub(super) fn peek_time(&mut self) -> Result<Option<EventTime>, ReplayError> {
         if self.ahead.is_none() && !self.ended {
             self.ahead = self.read()?;
             self.ended = self.ahead.is_none();
@@ -102,26 +103,26 @@ impl StreamReader {
         Ok(self.ahead)
     }
 
-    /// Returns all next lines whose times are earlier than `end_ms`.
-    pub(super) fn take_before(&mut self, end_ms: i64) -> Result<RecordedLines, ReplayError> {
+    /// Returns all next lines whose times are earlier than `end`.
+    pub(super) fn take_before(&mut self, end: EventTime) -> Result<RecordedLines, ReplayError> {
         let mut taken = RecordedLines {
             file: self.path.clone(),
             text: String::new(),
             numbers: Vec::new(),
-            last_ms: i64::MIN,
+            last: EventTime::MIN,
         };
-        while let Some(at_ms) = self.peek_ms()?.filter(|at_ms| *at_ms < end_ms) {
+        while let Some(at) = self.peek_time()?.filter(|at| *at < end) {
             taken.text.push_str(without_end(&self.text));
             taken.text.push('\n');
             taken.numbers.push(self.line);
-            taken.last_ms = at_ms;
+            taken.last = at;
             self.ahead = None;
         }
         Ok(taken)
     }
 
     /// Reads up to the next line that has a statement; returns its time.
-    fn read(&mut self) -> Result<Option<i64>, ReplayError> {
+    fn read(&mut self) -> Result<Option<EventTime>, ReplayError> {
         loop {
             self.text.clear();
             let length =
@@ -139,14 +140,13 @@ impl StreamReader {
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            let (at_ms, _) =
-                parse_time(text, self.last_ms).map_err(|message| ReplayError::Line {
-                    file: self.path.clone(),
-                    line: self.line,
-                    message,
-                })?;
-            self.last_ms = at_ms;
-            return Ok(Some(at_ms));
+            let (at, _) = parse_time(text, self.last).map_err(|message| ReplayError::Line {
+                file: self.path.clone(),
+                line: self.line,
+                message,
+            })?;
+            self.last = at;
+            return Ok(Some(at));
         }
     }
 }
@@ -155,12 +155,20 @@ fn without_end(line: &str) -> &str {
     line.trim_end_matches(['\n', '\r'])
 }
 
-/// Reads one line `t_ms<TAB>triple .`; `last_ms` is the time of the previous line.
+/// Reads one line `t_ms<TAB>triple .`; `last` is the time of the previous line. Returns the time
+/// of the line and its statement.
+///
+/// ```
+/// use somersault::EventTime;
+/// use somersault::replay::parse_line;
+/// let (at, statement) = parse_line("1000\t<urn:a> <urn:p> <urn:b> .", EventTime(0)).unwrap();
+/// assert_eq!((at, statement.at), (EventTime(1_000), Some(at)));
+/// ```
 ///
 /// # Errors
 /// A sentence that says what was found and what was expected.
-pub fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), String> {
-    let (at_ms, triple) = parse_time(text, last_ms)?;
+pub fn parse_line(text: &str, last: EventTime) -> Result<(EventTime, StreamStatement), String> {
+    let (at, triple) = parse_time(text, last)?;
     let mut parser = NTriplesParser::new().for_slice(triple.as_bytes());
     let parsed = match parser.next() {
         Some(Ok(parsed)) => parsed,
@@ -171,27 +179,28 @@ pub fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), St
         return Err("more than one statement on the line; put each on its own".to_owned());
     }
     let statement = StreamStatement {
-        at_ms: Some(at_ms),
+        at: Some(at),
         quad: parsed.in_graph(GraphName::DefaultGraph),
     };
-    Ok((at_ms, statement))
+    Ok((at, statement))
 }
 
 /// Returns the time of a line, and the text behind its tab.
-fn parse_time(text: &str, last_ms: i64) -> Result<(i64, &str), String> {
+fn parse_time(text: &str, last: EventTime) -> Result<(EventTime, &str), String> {
     let (time, triple) = text.split_once('\t').ok_or_else(|| {
         "no tab found; a line is the event time in milliseconds, a tab, and an N-Triples statement"
             .to_owned()
     })?;
-    let at_ms: i64 = time.trim().parse().map_err(|_| {
+    let at = time.trim().parse().map(EventTime).map_err(|_| {
         format!("\"{time}\" is not an event time; give whole milliseconds since the Unix epoch")
     })?;
-    if at_ms < last_ms {
+    if at < last {
         return Err(format!(
-            "the event time {at_ms} is earlier than {last_ms} on the line before; sort the file by time"
+            "the event time {} is earlier than {} on the line before; sort the file by time",
+            at.0, last.0
         ));
     }
-    Ok((at_ms, triple))
+    Ok((at, triple))
 }
 
 #[cfg(test)]
@@ -201,9 +210,10 @@ mod tests {
 
     #[test]
     fn a_line_is_a_time_a_tab_and_a_statement() {
-        let (at_ms, statement) =
-            parse_line("7\t<http://a/s> <http://a/p> \"o\" .", 7).expect("a whole line");
-        assert_eq!((at_ms, statement.at_ms), (7, Some(7)));
+        let seven = EventTime(7);
+        let (at, statement) =
+            parse_line("7\t<http://a/s> <http://a/p> \"o\" .", seven).expect("a whole line");
+        assert_eq!((at, statement.at), (seven, Some(seven)));
         for (line, says) in [
             ("7 <http://a/s> <http://a/p> 1 .", "no tab"),
             ("x\t<http://a/s> <http://a/p> \"o\" .", "not an event time"),
@@ -211,7 +221,7 @@ mod tests {
             ("7\t", "no statement"),
             ("7\t<http://a/s> <http://a/p>", "does not parse"),
         ] {
-            let error = parse_line(line, 7).expect_err(line);
+            let error = parse_line(line, seven).expect_err(line);
             assert!(error.contains(says), "{line}: {error}");
         }
     }
@@ -219,14 +229,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in ".*", last_ms in any::<i64>()) {
-            let _ = parse_line(&text, last_ms);
+            let _ = parse_line(&text, EventTime(last_ms));
         }
 
         #[test]
         fn any_statement_is_read_or_refused(time in "[0-9]{1,3}", statement in "[<>a:\\\\u0_\"@^. \t{}()-]{0,40}") {
             let line = format!("{time}\t{statement}");
-            if let Ok((at_ms, _)) = parse_line(&line, 0) {
-                prop_assert_eq!(Ok(at_ms), time.parse());
+            if let Ok((at, _)) = parse_line(&line, EventTime(0)) {
+                prop_assert_eq!(Ok(at.0), time.parse());
             }
         }
     }

@@ -24,8 +24,8 @@ fn shown(plan: &ReplayPlan) -> Vec<String> {
                 seq,
                 statements,
             } => format!("push {stream} {seq} {}", statements.len()),
-            Step::Advance { to_ms } => format!("advance {to_ms}"),
-            Step::Snapshot { at_ms } => format!("snapshot {at_ms}"),
+            Step::Advance { to } => format!("advance {}", to.0),
+            Step::Snapshot { at } => format!("snapshot {}", at.0),
         })
         .collect()
 }
@@ -39,8 +39,8 @@ fn streams_are_merged_and_silences_are_skipped() {
             file(&dir, "b", &[(200, "4"), (1099, "5"), (1500, "6")]),
         ],
         batch_ms: 100,
-        until_ms: Some(1500),
-        snapshots_ms: vec![],
+        until: Some(EventTime(1500)),
+        snapshots: vec![],
     };
     assert_eq!(
         shown(&plan),
@@ -65,8 +65,8 @@ fn snapshots_split_intervals_and_may_lie_in_silence_or_at_the_end() {
     let plan = ReplayPlan {
         files: vec![file(&dir, "a", &[(100, "1"), (160, "2"), (900, "3")])],
         batch_ms: 100,
-        until_ms: Some(1000),
-        snapshots_ms: vec![1000, 150, 500, 50],
+        until: Some(EventTime(1000)),
+        snapshots: [1000, 150, 500, 50].map(EventTime).to_vec(),
     };
     assert_eq!(
         shown(&plan),
@@ -106,8 +106,8 @@ fn a_bad_line_is_named() {
         let plan = ReplayPlan {
             files: vec![recorded.clone()],
             batch_ms: 100,
-            until_ms: None,
-            snapshots_ms: vec![],
+            until: None,
+            snapshots: vec![],
         };
         let error = Steps::open(&plan).unwrap().find_map(Result::err).unwrap();
         assert!(error.to_string().contains(expected), "{error}");
@@ -117,8 +117,8 @@ fn a_bad_line_is_named() {
     let plan = ReplayPlan {
         files: vec![recorded],
         batch_ms: 100,
-        until_ms: None,
-        snapshots_ms: vec![],
+        until: None,
+        snapshots: vec![],
     };
     assert!(matches!(Steps::open(&plan), Err(ReplayError::Io { .. })));
 }

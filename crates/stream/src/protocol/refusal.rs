@@ -164,7 +164,7 @@ pub enum Refusal {
     /// An event time lies further ahead than AHEAD allows.
     #[error(
         "statement {index} of the push to <{stream}>, {statement}, has event time {at} ({}), which is {bound}, where the clock says {}; send the right time, or, if it is right, declare the stream with a longer AHEAD (AHEAD 400d, or AHEAD ANY). Nothing of the push was taken",
-        .at.to_iso(), .received.to_iso(), at = .at.0,
+        .at, .received, at = .at.0,
     )]
     TooFarAhead {
         /// The stream.
@@ -183,7 +183,7 @@ pub enum Refusal {
     /// A stream would be advanced further ahead than AHEAD allows.
     #[error(
         "stream <{stream}> would be advanced to {to} ({}), which is {bound}, where the clock says {}; advance it to the right time, or, if it is right, declare the stream with a longer AHEAD (AHEAD 400d, or AHEAD ANY). No stream was advanced",
-        .to.to_iso(), .received.to_iso(), to = .to.0,
+        .to, .received, to = .to.0,
     )]
     AdvanceTooFar {
         /// The stream.
@@ -198,7 +198,7 @@ pub enum Refusal {
     /// A push or an advance would make too many closes of one query due.
     #[error(
         "stream <{stream}> would reach {to} ({}), which makes {closes} closes of query {query} due at once, and at most {most} are taken; advance it in steps (POST /streams/{{name}}/advance), to {step} ({}) first, or PAUSE QUERY {query}, or give it a longer STEP. Nothing was taken",
-        .to.to_iso(), .step.to_iso(), to = .to.0, step = .step.0,
+        .to, .step, to = .to.0, step = .step.0,
     )]
     TooManyCloses {
         /// The stream.

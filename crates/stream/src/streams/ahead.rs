@@ -56,8 +56,7 @@ impl fmt::Display for TooFarAhead {
             Some(newest) => write!(
                 f,
                 "more than {limit} ahead of both the clock and the stream's newest time {} ({})",
-                newest.0,
-                newest.to_iso()
+                newest.0, newest
             ),
         }
     }

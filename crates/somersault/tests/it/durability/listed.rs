@@ -95,7 +95,7 @@ fn a_derived_stream_continues_after_an_answer_that_cannot_be_logged() {
     let node = |name: &str| NamedNode::new(format!("{NS}{name}")).unwrap();
     let deep = Quad::new(node("deep"), node("at"), deepest(), GraphName::DefaultGraph);
     let statements = vec![StreamStatement {
-        at_ms: Some(500),
+        at: Some(EventTime(500)),
         quad: deep,
     }];
     let deep = Push {

@@ -187,14 +187,14 @@ fn only_kept_firings_are_answered_again() {
 fn heard_after(engine: &Engine, name: &str, after_ms: i64) -> (bool, Vec<i64>) {
     engine.quiesce(Duration::from_secs(60)).unwrap();
     let options = SubscribeOptions {
-        after: Some(FiringId::at(after_ms)),
+        after: Some(FiringId::at(EventTime(after_ms))),
         ..SubscribeOptions::default()
     };
     let subscription = engine.subscribe(name, options).unwrap();
     let mut has_missed = false;
     let closes = std::iter::from_fn(|| subscription.try_recv())
         .filter_map(|event| match event {
-            SubscriptionEvent::Firing(firing) => Some(firing.close_ms),
+            SubscriptionEvent::Firing(firing) => Some(firing.close.0),
             _ => {
                 has_missed = true;
                 None

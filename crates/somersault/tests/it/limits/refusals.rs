@@ -102,7 +102,7 @@ fn times_that_do_not_fit() {
     );
     assert_eq!(engine.stream("http://example.org/s").unwrap().tuples, 1);
     let mut timeless = push(&[(7000, "a b c")]);
-    timeless.statements[0].at_ms = None;
+    timeless.statements[0].at = None;
     let missing = engine.push("http://example.org/s", timeless);
     assert!(
         matches!(missing, Err(EngineError::Invalid(_))),

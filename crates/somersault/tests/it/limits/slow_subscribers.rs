@@ -20,10 +20,7 @@ fn fire(engine: &Engine, closes: std::ops::Range<i64>) {
         let rows = [(close * 1000, "a p b"), (close * 1000, "c p d")];
         engine.push(&format!("{NS}s"), push(&rows)).unwrap();
     }
-    advance(
-        engine,
-        engine.streams()[0].complete_through_ms.unwrap() + 1000,
-    );
+    advance(engine, engine.streams()[0].watermark.unwrap().0 + 1000);
     engine.quiesce(Duration::from_secs(60)).unwrap();
 }
 
@@ -48,7 +45,7 @@ fn a_waiting_firing_counts_once_and_is_freed_when_read() {
     fire(&engine, 1..3);
     assert_eq!(backlog.bytes(), 3 * of_one);
     for reader in &readers[..2] {
-        assert_eq!(firing(reader.try_recv().unwrap()).unwrap().close_ms, 1000);
+        assert_eq!(firing(reader.try_recv().unwrap()).unwrap().close.0, 1000);
     }
     assert_eq!(backlog.bytes(), 3 * of_one, "the third still waits for it");
     assert!(readers[2].try_recv().is_some());
@@ -79,7 +76,7 @@ fn a_subscriber_with_too_much_waiting_is_told() {
         missed,
         Some(SubscriptionEvent::Lagged { missed: Some(4) })
     ));
-    assert_eq!(firing(skipped.recv().unwrap()).unwrap().close_ms, 5000);
+    assert_eq!(firing(skipped.recv().unwrap()).unwrap().close.0, 5000);
     assert_eq!((skipping.bytes(), skipping.slow()), (0, 1));
 }
 

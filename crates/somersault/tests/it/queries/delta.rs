@@ -124,7 +124,7 @@ fn play(engine: &Engine, steps: &[Step]) -> Vec<String> {
         while let Some(event) = live.try_recv() {
             let firing = firing(event).unwrap();
             let rows = shown(firing.answer.as_ref().unwrap());
-            let (close, revision) = (firing.close_ms, firing.revision);
+            let (close, revision) = (firing.close.0, firing.revision);
             seen.push(format!("{name} at {close}, revision {revision}: {rows:?}"));
         }
     }

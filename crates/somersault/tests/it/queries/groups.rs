@@ -181,11 +181,11 @@ impl World {
                 "{name} {} {} {:?} {} {} {} {:?}",
                 info.firings,
                 info.rows,
-                info.last_close_ms,
+                info.last_close,
                 info.paused,
                 info.skipped_empty,
                 info.passed_while_paused,
-                info.next_close_ms
+                info.next_close
             ));
             for (close, rows) in firings(&self.engine, name, None) {
                 lines.push(format!("{name} at {close}: {rows:?}"));
@@ -196,7 +196,7 @@ impl World {
                 let firing = firing(event).unwrap();
                 let rows = shown(firing.answer.as_ref().unwrap());
                 assert_eq!(&firing.query, name);
-                lines.push(format!("live {name} at {}: {rows:?}", firing.close_ms));
+                lines.push(format!("live {name} at {}: {rows:?}", firing.close.0));
             }
         }
         lines

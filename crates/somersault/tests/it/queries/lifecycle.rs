@@ -5,8 +5,8 @@ use crate::support::endpoint::{LONG, Slow};
 use crate::support::scenario::*;
 use somersault::replay::{ReplayPlan, Speed, StreamFile, replay};
 use somersault::{
-    DeltaMode, Engine, EngineConfig, FiringResult, NewQuery, Registered, SubscribeOptions,
-    Subscription,
+    DeltaMode, Engine, EngineConfig, EventTime, FiringResult, NewQuery, Registered,
+    SubscribeOptions, Subscription,
 };
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -88,7 +88,7 @@ fn a_slow_query_delays_no_other() {
             let firing = next(light);
             let rows = shown(firing.answer.as_ref().unwrap());
             assert_eq!(
-                (firing.close_ms, rows),
+                (firing.close.0, rows),
                 (*close_ms, vec![close_ms.to_string()])
             );
         }
@@ -184,7 +184,7 @@ impl Visitor {
     /// answers are as if it were alone.
     fn live(&self, engine: &Engine) {
         let stream = format!("{NS}s");
-        let reached = || engine.stream(&stream).unwrap().complete_through_ms.unwrap();
+        let reached = || engine.stream(&stream).unwrap().watermark.unwrap().0;
         let before_ms = reached();
         let registered = engine.register_many([self.query()]).unwrap();
         assert_eq!(
@@ -235,7 +235,7 @@ impl Visitor {
     /// The close of a firing, whose answer is the one that it must have.
     fn check(&self, firing: &FiringResult) -> i64 {
         let rows = shown(firing.answer.as_ref().unwrap());
-        let close_ms = firing.close_ms;
+        let close_ms = firing.close.0;
         assert_eq!(
             rows,
             expected_rows(self.counts, self.constant, close_ms),
@@ -380,8 +380,8 @@ fn a_replay_waits_where_the_budget_is_full() {
             path: recording.path().to_owned(),
         }],
         batch_ms: 1000,
-        until_ms: None,
-        snapshots_ms: vec![],
+        until: None,
+        snapshots: vec![],
     };
     let (mut held_bytes, mut was_full) = (0, false);
     let summary = std::thread::scope(|scope| {
@@ -402,8 +402,8 @@ fn a_replay_waits_where_the_budget_is_full() {
     });
     let summary = summary.unwrap();
     assert_eq!(
-        (summary.statements, summary.end_ms),
-        (30 * AT_ONCE as u64, 30_000)
+        (summary.statements, summary.end),
+        (30 * AT_ONCE as u64, EventTime(30_000))
     );
     assert!(
         was_full && held_bytes > 0 && held_bytes <= 24_000,
@@ -412,7 +412,7 @@ fn a_replay_waits_where_the_budget_is_full() {
     for close_ms in (1000..=30_000).step_by(1000) {
         let firing = next(&answers);
         let rows = firing.answer.as_ref().unwrap().len();
-        assert_eq!((firing.close_ms, rows), (close_ms, AT_ONCE as usize));
+        assert_eq!((firing.close.0, rows), (close_ms, AT_ONCE as usize));
     }
     assert_eq!(engine.metrics().refused, 0);
 }

@@ -7,7 +7,7 @@ use crate::support::scenario::*;
 use proptest::prelude::*;
 use somersault::disk::SimDisk;
 use somersault::{
-    Engine, EngineConfig, FiringId, Limits, QueryInfo, QueryMetrics, SubscribeOptions,
+    Engine, EngineConfig, EventTime, FiringId, Limits, QueryInfo, QueryMetrics, SubscribeOptions,
     Subscription, SubscriptionEvent,
 };
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ fn heard(subscription: &Subscription) -> (bool, Vec<i64>) {
     let (mut missed, mut closes) = (false, Vec::new());
     while let Some(event) = subscription.try_recv() {
         match event {
-            SubscriptionEvent::Firing(firing) => closes.push(firing.close_ms),
+            SubscriptionEvent::Firing(firing) => closes.push(firing.close.0),
             _ => missed = true,
         }
     }
@@ -54,7 +54,7 @@ fn heard(subscription: &Subscription) -> (bool, Vec<i64>) {
 
 fn heard_after(engine: &Engine, name: &str, after: Option<i64>) -> (bool, Vec<i64>) {
     let options = SubscribeOptions {
-        after: after.map(FiringId::at),
+        after: after.map(|close| FiringId::at(EventTime(close))),
         from_now: after.is_none(),
         ..SubscribeOptions::default()
     };
@@ -68,8 +68,8 @@ fn told(info: &QueryInfo) -> String {
         info.name,
         info.firings,
         info.rows,
-        info.last_close_ms,
-        info.next_close_ms,
+        info.last_close.map(|close| close.0),
+        info.next_close.map(|close| close.0),
         info.waiting_for,
         info.amended,
         info.skipped_empty,
@@ -256,7 +256,7 @@ fn a_gap_is_reported_however_few_firings_may_wait() {
             second(engine, close_ms, &["x likes a"]);
         }
         let options = SubscribeOptions {
-            after: Some(FiringId::at(2000)),
+            after: Some(FiringId::at(EventTime(2000))),
             capacity: 1,
             ..SubscribeOptions::default()
         };
@@ -417,7 +417,10 @@ impl World {
     /// Subscribes to a query of which these closes have arrived.
     fn listen(&mut self, name: &str, closes: Vec<i64>) {
         let options = SubscribeOptions {
-            after: closes.last().copied().map(FiringId::at),
+            after: closes
+                .last()
+                .copied()
+                .map(|close| FiringId::at(EventTime(close))),
             ..SubscribeOptions::default()
         };
         let listening = self.engine().subscribe(name, options).unwrap();

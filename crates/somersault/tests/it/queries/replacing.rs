@@ -44,7 +44,7 @@ fn to_the_end(subscription: &Subscription) -> (Vec<i64>, bool) {
         .expect("it ends")
     {
         match event {
-            SubscriptionEvent::Firing(firing) => closes.push(firing.close_ms),
+            SubscriptionEvent::Firing(firing) => closes.push(firing.close.0),
             _ => missed = true,
         }
     }
@@ -54,7 +54,7 @@ fn to_the_end(subscription: &Subscription) -> (Vec<i64>, bool) {
 /// Whether a subscriber who saw the close at this time last is told of others since.
 fn has_missed(engine: &Engine, after: i64) -> bool {
     let options = SubscribeOptions {
-        after: Some(FiringId::at(after)),
+        after: Some(FiringId::at(EventTime(after))),
         ..SubscribeOptions::default()
     };
     let first = engine.subscribe("q", options).unwrap().try_recv();
@@ -78,10 +78,10 @@ fn each_close_is_answered_by_one_of_the_two() {
         let (new, replaced) = engine.replace(Some("q"), &text(2, alone)).unwrap();
         let expected_outcome = Replacement::Replaced {
             uid: old.uid,
-            after_ms: Some(3000),
+            after: Some(EventTime(3000)),
         };
         assert_eq!(replaced, expected_outcome);
-        assert_eq!((new.firings, new.next_close_ms), (0, Some(4000)));
+        assert_eq!((new.firings, new.next_close), (0, Some(EventTime(4000))));
         let (_, again) = engine.replace(Some("q"), &text(2, alone)).unwrap();
         assert_eq!(again, Replacement::Unchanged);
         second(&engine, 3);

@@ -54,7 +54,7 @@ fn answers(engine: &Engine, name: &str) -> Vec<(i64, u32, Vec<String>)> {
     let subscription = engine.subscribe(name, SubscribeOptions::default()).unwrap();
     std::iter::from_fn(|| subscription.try_recv())
         .map(|event| firing(event).unwrap())
-        .map(|it| (it.close_ms, it.revision, shown(it.answer.as_ref().unwrap())))
+        .map(|it| (it.close.0, it.revision, shown(it.answer.as_ref().unwrap())))
         .collect()
 }
 
@@ -92,8 +92,8 @@ fn answers_feed_other_queries_one_step_later_and_are_absorbed() {
     let warm = engine.stream(&format!("{NS}warm")).unwrap();
     assert_eq!(warm.derived_by, Some(format!("{NS}warm")));
     assert_eq!(
-        (warm.batch_ms, warm.complete_through_ms, warm.tuples),
-        (1000, Some(3000), 2)
+        (warm.batch_ms, warm.watermark, warm.tuples),
+        (1000, Some(EventTime(3000)), 2)
     );
     let alarm = engine.query_info("alarm").unwrap();
     assert_eq!(alarm.waiting_for.unwrap().stream, format!("{NS}warm"));
@@ -274,7 +274,7 @@ fn a_reconnecting_subscriber_is_told_of_missed_amended_firings() {
     // The order was 1 s, 2 s, 3 s, 1 s amended, 4 s, 5 s; the last two are kept.
     let is_told = |after_ms: i64| {
         let options = SubscribeOptions {
-            after: Some(FiringId::at(after_ms)),
+            after: Some(FiringId::at(EventTime(after_ms))),
             ..SubscribeOptions::default()
         };
         let subscription = engine.subscribe("q", options).unwrap();
@@ -301,7 +301,7 @@ fn a_new_subscriber_may_begin_after_an_amended_firing() {
     engine.quiesce(Duration::from_secs(60)).unwrap();
     let new: Vec<(i64, u32)> = std::iter::from_fn(|| subscription.try_recv())
         .map(|event| firing(event).unwrap())
-        .map(|it| (it.close_ms, it.revision))
+        .map(|it| (it.close.0, it.revision))
         .collect();
     assert_eq!(new, [(1000, 2), (4000, 0)]);
 }

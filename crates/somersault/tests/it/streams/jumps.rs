@@ -3,7 +3,7 @@
 
 use crate::support::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
-use somersault::{Engine, EngineConfig, EngineError, HealthStatus, Limits};
+use somersault::{Engine, EngineConfig, EngineError, EventTime, HealthStatus, Limits};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -110,9 +110,9 @@ fn remaining_closes_fire_after_a_crash() {
     );
     insert(&engine, "tea");
     push_to(&engine, "t", &[(5, "c at z")]);
-    let before = engine.query_info("year").unwrap().last_close_ms;
+    let before = engine.query_info("year").unwrap().last_close;
     engine.drop_query("year").unwrap();
-    assert!(before < Some(YEAR_MS));
+    assert!(before < Some(EventTime(YEAR_MS)));
     engine.quiesce(Duration::from_secs(60)).unwrap();
 }
 
@@ -134,7 +134,10 @@ fn closes_that_are_left_come_in_the_end() {
     advance(&engine, 2_002_000);
     engine.quiesce(Duration::from_secs(60)).unwrap();
     let info = engine.query_info("hour").unwrap();
-    assert_eq!((info.firings, info.last_close_ms), (2_002, Some(2_002_000)));
+    assert_eq!(
+        (info.firings, info.last_close),
+        (2_002, Some(EventTime(2_002_000)))
+    );
     let last = firings(&engine, "hour", Some(2_001_000));
     assert_eq!(last, expected(&[(2_002_000, &["a", "b", "c"])]));
 }

@@ -14,7 +14,7 @@ fn push_lines(engine: &Engine, seq: Option<u64>, lines: &str) -> Result<PushRece
 
 /// The statements of `push` as lines.
 fn lines_of(push: &Push) -> String {
-    let line = |s: &somersault::StreamStatement| format!("{}\t{} .\n", s.at_ms.unwrap(), s.quad);
+    let line = |s: &somersault::StreamStatement| format!("{}\t{} .\n", s.at.unwrap().0, s.quad);
     push.statements.iter().map(line).collect()
 }
 
@@ -153,7 +153,7 @@ fn a_wrong_line_is_named_and_nothing_is_taken() {
 fn a_statement_without_a_time_is_named() {
     let engine = with_stream("");
     let mut two = push(&[(1, "a p b"), (1, "a p c")]);
-    two.statements[1].at_ms = None;
+    two.statements[1].at = None;
     let error = engine.push(&format!("{NS}s"), two).unwrap_err().to_string();
     assert!(error.contains("statement 2 of the push"), "{error}");
     assert!(ask(&engine, "SELECT * { ?s ?p ?o }").is_empty());

@@ -87,7 +87,11 @@ fn now_is_the_batch_and_all_reaches_back_to_keep() {
             SubscriptionEvent::Firing(firing) => {
                 let rows = shown(firing.answer.as_ref().unwrap());
                 let count = rows[0].split('"').nth(1).unwrap().to_owned();
-                (firing.close_ms, count, firing.complete_from_ms)
+                (
+                    firing.close.0,
+                    count,
+                    firing.complete_from.map(|from| from.0),
+                )
             }
             other => panic!("{other:?}"),
         })
@@ -126,7 +130,7 @@ fn with_ordinals(
     let id = std::iter::from_fn(|| all.try_recv())
         .filter_map(firing)
         .map(|firing| firing.id())
-        .find(|id| Some((id.close_ms, id.ordinal)) == after);
+        .find(|id| Some((id.close.0, id.ordinal)) == after);
     assert_eq!(id.is_some(), after.is_some());
     let options = SubscribeOptions {
         after: id,
@@ -137,7 +141,7 @@ fn with_ordinals(
         .map(|event| firing(event).unwrap())
         .map(|firing| {
             let rows = shown(firing.answer.as_ref().unwrap());
-            (firing.close_ms, firing.ordinal, rows)
+            (firing.close.0, firing.ordinal, rows)
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! Windows: what a firing sees, and when.
 
 use crate::support::scenario::*;
-use somersault::{Engine, FiringId, Push, SubscribeOptions, SubscriptionEvent};
+use somersault::{Engine, EventTime, FiringId, Push, SubscribeOptions, SubscriptionEvent};
 use std::time::Duration;
 
 fn stream(engine: &Engine, name: &str, clauses: &str) -> String {
@@ -313,9 +313,9 @@ fn slow_subscribers_are_told_and_late_ones_get_a_gap() {
         slow.recv(),
         Some(SubscriptionEvent::Lagged { missed: Some(3) })
     ));
-    assert_eq!(slow.recv().and_then(firing).unwrap().close_ms, 4000);
+    assert_eq!(slow.recv().and_then(firing).unwrap().close.0, 4000);
     let late = SubscribeOptions {
-        after: Some(FiringId::at(1000)),
+        after: Some(FiringId::at(EventTime(1000))),
         ..SubscribeOptions::default()
     };
     let late = engine.subscribe("q", late).unwrap();
@@ -323,10 +323,10 @@ fn slow_subscribers_are_told_and_late_ones_get_a_gap() {
         late.try_recv(),
         Some(SubscriptionEvent::Lagged { missed: None })
     ));
-    assert_eq!(late.try_recv().and_then(firing).unwrap().close_ms, 3000);
-    assert_eq!(quiet.try_recv().and_then(firing).unwrap().close_ms, 1000);
+    assert_eq!(late.try_recv().and_then(firing).unwrap().close.0, 3000);
+    assert_eq!(quiet.try_recv().and_then(firing).unwrap().close.0, 1000);
     engine.drop_query("q").unwrap();
-    assert_eq!(late.try_recv().and_then(firing).unwrap().close_ms, 4000);
+    assert_eq!(late.try_recv().and_then(firing).unwrap().close.0, 4000);
     assert!(
         late.recv().is_none(),
         "a dropped query ends its subscriptions"
@@ -339,7 +339,7 @@ fn an_empty_push_changes_nothing() {
     let s = stream(&engine, "s", "");
     let receipt = engine.push(&s, Push::default()).unwrap();
     assert_eq!((receipt.accepted, receipt.repeated), (0, false));
-    assert_eq!(engine.stream(&s).unwrap().complete_through_ms, None);
+    assert_eq!(engine.stream(&s).unwrap().watermark, None);
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn a_jump_over_more_closes_than_may_be_under_way_answers_them_all() {
     engine.quiesce(Duration::from_secs(60)).unwrap();
     let mut closes = Vec::new();
     while let Some(SubscriptionEvent::Firing(firing)) = answers.try_recv() {
-        closes.push(firing.close_ms);
+        closes.push(firing.close.0);
     }
     assert_eq!(closes, (1..=400).map(|k| k * 1000).collect::<Vec<i64>>());
 }

@@ -43,7 +43,7 @@ pub(crate) fn push(statements: &[(i64, &str)]) -> Push {
         statements: statements
             .iter()
             .map(|(at, text)| StreamStatement {
-                at_ms: Some(*at),
+                at: Some(EventTime(*at)),
                 quad: triple(text).in_graph(GraphName::DefaultGraph),
             })
             .collect(),
@@ -93,13 +93,13 @@ pub(crate) fn firings(
 ) -> Vec<(i64, Vec<String>)> {
     engine.quiesce(Duration::from_secs(60)).unwrap();
     let options = SubscribeOptions {
-        after: after_ms.map(FiringId::at),
+        after: after_ms.map(|close| FiringId::at(EventTime(close))),
         ..SubscribeOptions::default()
     };
     let subscription = engine.subscribe(name, options).unwrap();
     std::iter::from_fn(|| subscription.try_recv())
         .map(|event| firing(event).unwrap())
-        .map(|firing| (firing.close_ms, shown(firing.answer.as_ref().unwrap())))
+        .map(|firing| (firing.close.0, shown(firing.answer.as_ref().unwrap())))
         .collect()
 }
 
