@@ -22,6 +22,8 @@ pub use evaluation::continuous_dataset;
 pub use metrics::{Latency, QueryMetrics, Recorder};
 pub use registry::{CohortSize, MemberSummary, Registry};
 pub use resources::{DeltaMode, Settings, Stopwatch};
+#[cfg(feature = "futures")]
+pub use subscriptions::SubscriptionStream;
 pub use subscriptions::{
     Backlog, FiringId, FiringResult, ParseFiringIdError, RecvTimeoutError, SubscribeOptions,
     Subscription, SubscriptionEvent, WhenSlow,

@@ -39,6 +39,8 @@ pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 
+#[cfg(feature = "futures")]
+pub use somersault_continuous::SubscriptionStream;
 pub use somersault_continuous::{
     Backlog, DeltaMode, FiringId, FiringResult, Latency, ParseFiringIdError, QueryMetrics,
     RecvTimeoutError, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,

@@ -10,6 +10,8 @@ mod firing_result;
 mod mailbox;
 mod options;
 mod subscription;
+#[cfg(feature = "futures")]
+mod subscription_stream;
 
 pub use backlog::Backlog;
 pub(crate) use evicted::Evicted;
@@ -19,3 +21,5 @@ pub(crate) use mailbox::Mailbox;
 pub use mailbox::SubscriptionEvent;
 pub use options::{SubscribeOptions, WhenSlow};
 pub use subscription::{RecvTimeoutError, Subscription};
+#[cfg(feature = "futures")]
+pub use subscription_stream::SubscriptionStream;
