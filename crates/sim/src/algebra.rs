@@ -30,7 +30,7 @@ pub enum Value {
 
 /// A row: a value or nothing for each column.
 pub type Row = Vec<Option<Value>>;
-/// A bag of rows: how often each comes.
+/// A bag of rows: each with its multiplicity.
 pub type Bag = BTreeMap<Row, usize>;
 /// Graphs by number; `None` is the default graph.
 pub type Stored = BTreeMap<Option<u8>, BTreeSet<Triple>>;
@@ -172,7 +172,7 @@ impl Seen<'_> {
         }
     }
 
-    /// When a statement last came to one of the windows.
+    /// The newest event time of a statement in the windows.
     fn newest(
         &self,
         subject: Option<Value>,
@@ -199,7 +199,7 @@ impl Seen<'_> {
         all
     }
 
-    /// The graphs of a place, each with what it binds.
+    /// The graphs that a place names, each with the bindings of its variables.
     fn graphs(&self, place: Place) -> Vec<Named> {
         let query = self.query;
         let stored = |graph: Option<u8>| self.stored.get(&graph).into_iter().flatten().copied();
@@ -250,7 +250,7 @@ impl Seen<'_> {
         }
     }
 
-    /// True, false, or (as of a comparison with nothing) neither.
+    /// True, false, or an error, as from a comparison with an unbound variable.
     fn holds(&self, condition: &Condition, solution: &Solution) -> Option<bool> {
         let compare = |a: &Slot, b: &Slot| Some(value(solution, *a)? == value(solution, *b)?);
         let exists = |group: &Group| !self.continued(vec![solution.clone()], group).is_empty();

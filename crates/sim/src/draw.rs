@@ -1,4 +1,5 @@
-//! Chance in scenarios: drawn from a seed, so that a seed means the same on every machine.
+//! Random choices of scenarios, drawn from a seed, so that a seed gives the same scenario on every
+//! machine.
 
 use somersault_model::SeededRandom;
 
@@ -23,7 +24,7 @@ impl Draw {
         self.below(100) < percent
     }
 
-    /// One of some things.
+    /// One of several items.
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         let at = usize::try_from(self.below(among.len() as u64))
             .expect("an index of a slice is a usize");

@@ -1,5 +1,5 @@
-//! The engine under test on a disk that crashes: it is opened, asked and restarted. A request is
-//! repeated until there is an answer or a refusal; a request that a planned crash interrupts is
+//! The engine under test on a disk that crashes: it is opened, sent requests and restarted. A
+//! request is repeated until it is answered or refused. If a planned crash interrupts it, it is
 //! sent again after the restart, as a client would do.
 
 use crate::trace::{Trace, TraceEvent, hash_of};
@@ -9,8 +9,8 @@ use somersault_log::{CrashKeep, SimDisk};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Cuts are made by what happens, never by the clock: what a firing sees of the stored graphs
-/// follows from the scenario.
+/// Only events cause cuts, never the clock: which stored statements a firing sees follows from the
+/// scenario.
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// The number of firings that an engine keeps: all of them, or only a few.
@@ -107,7 +107,7 @@ impl Subject {
             workers: u16::try_from(1 + seed % 4).unwrap_or(1),
             query_threads: 1 + usize::from(seed.is_multiple_of(2)),
             process: Some(self.process.clone()),
-            // Half of them answer all one-shot queries on the pool.
+            // Half of the seeds answer all one-shot queries on the pool.
             in_place_time: match self.seed % 16 < 8 {
                 true => Duration::ZERO,
                 false => NEVER,
@@ -118,7 +118,8 @@ impl Subject {
                 false => FEW,
             },
             freshness: NEVER,
-            // A third each. Where executions are timed, the process's clock says what is quicker.
+            // One third of the seeds each. Where executions are timed, the times come from the
+            // process's clock.
             delta: match self.seed % 3 {
                 0 => DeltaMode::Always,
                 1 => DeltaMode::Auto,
@@ -132,8 +133,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Whether it keeps all firings, so that a restart executes all of them again; else only those
-    /// that some subscriber may not have.
+    /// Whether it keeps all firings, so that a restart executes all of them again. Otherwise a
+    /// restart executes those that a subscriber may not have received.
     pub(crate) fn keeps_all(&self) -> bool {
         !self.seed.is_multiple_of(4)
     }
@@ -144,7 +145,7 @@ impl Subject {
             .expect("an engine is open between steps")
     }
 
-    /// Asks until there is an answer; `restarted` is called after each restart that it took.
+    /// Repeats a request until it is answered; calls `restarted` after each restart on the way.
     pub(crate) fn ask<T>(
         &mut self,
         request: impl Fn(&Engine) -> Result<T, EngineError>,
@@ -184,7 +185,7 @@ impl Subject {
         planned.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a planned crash may have come, or may yet come.
+    /// Whether a planned crash may have happened, or may still happen.
     pub(crate) fn has_crash_planned(&self) -> bool {
         self.crash_planned
     }
@@ -202,7 +203,7 @@ impl Subject {
     }
 }
 
-/// Whether the engine has understood and says no, rather than having failed.
+/// Whether the error is a refusal of the request, rather than a failure of the engine.
 fn is_refusal(error: &EngineError) -> bool {
     matches!(
         error,

@@ -46,7 +46,7 @@ impl Read {
     }
 }
 
-/// The name that a query is registered under: of one that derives a stream, the stream's.
+/// The name that a query is registered under; for a query that derives a stream, the stream's name.
 pub(crate) fn name_of(number: u8) -> String {
     match number >= FIRST_DERIVED {
         true => stream_iri(number.into()),
@@ -70,7 +70,7 @@ impl Registered {
         }
     }
 
-    /// Reads on from the newest firing that was read, at a new engine too.
+    /// Continues after the newest firing that was read, also on a restarted engine.
     pub(crate) fn subscribe(&mut self, engine: &Engine) -> Result<(), String> {
         // An engine that has been closed has delivered all of its answers.
         let came =
@@ -86,7 +86,7 @@ impl Registered {
             capacity: 1 << 16,
             ..SubscribeOptions::default()
         };
-        // A subscriber that has seen nothing is not told of missed firings.
+        // A subscriber that has seen no firing is not told of missed ones.
         self.keeps_few = engine.config().kept_firings < ALL_FIRINGS;
         let is_fresh = self.subscription.is_some() && options.after.is_none();
         self.has_missed |= is_fresh && self.keeps_few;
@@ -97,7 +97,7 @@ impl Registered {
         Ok(())
     }
 
-    /// Compares all that has come.
+    /// Compares all events that have arrived.
     pub(crate) fn read(
         &mut self,
         twin: &mut Twin,
@@ -185,7 +185,7 @@ impl Registered {
         ))
     }
 
-    /// Everything that is due has come, at the end.
+    /// At the end, everything that is due has arrived.
     pub(crate) fn owes_nothing(&self, twin: &mut Twin) -> Result<(), String> {
         if self.has_missed {
             twin.forgive(self.number);
@@ -221,7 +221,8 @@ impl Registered {
     }
 }
 
-/// An event as text, with everything that a run decides: rows in their order, and no times.
+/// An event as text, with everything that the seed decides: the rows in their order, but no
+/// durations.
 fn text_of(event: &SubscriptionEvent) -> String {
     let SubscriptionEvent::Firing(firing) = event else {
         return format!("{event:?}");

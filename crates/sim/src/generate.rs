@@ -135,7 +135,7 @@ impl Generator {
             89..=90 => Step::Pause(number),
             91..=93 => Step::Resume(number),
             94..=95 => Step::Crash(self.draw_keep()),
-            // A crash within a push may come before or after what is derived from it.
+            // A crash within a push may come before or after the statements derived from it.
             96 if self.deriving.is_empty() => {
                 Step::PlanCrash(self.draw.below(12), self.draw_keep())
             }
@@ -151,7 +151,7 @@ impl Generator {
         self.steps.push(step);
     }
 
-    /// A query that is there, perhaps.
+    /// The number of a query that may exist.
     fn draw_number(&mut self) -> u8 {
         let deriving = u8::try_from(self.deriving.len()).unwrap_or(0);
         match deriving > 0 && self.draw.chance(10) {
@@ -160,7 +160,7 @@ impl Generator {
         }
     }
 
-    /// Some pushes; where all keep step, a heartbeat of all streams behind them.
+    /// Draws some pushes; if all streams advance together, a heartbeat of all follows.
     fn round(&mut self) {
         let span_ms = i64::from(1 + self.draw.small(150));
         let end_ms = self.newest() + span_ms;
@@ -295,8 +295,7 @@ impl Generator {
         }
     }
 
-    /// A heartbeat of one stream or all, now and then a long jump, now and then one that says
-    /// nothing new.
+    /// A heartbeat of one stream or all; at times it is a long jump, or repeats a time.
     fn heartbeat(&mut self) {
         let jump_ms = *self.draw.pick(&[-100, 0, 50, 130, 400, 1500, 9000]);
         if self.together || self.draw.chance(40) {
@@ -315,7 +314,7 @@ impl Generator {
         }
     }
 
-    /// Everything that is due becomes so: all streams get to one time, with a last statement on its
+    /// Makes everything due: all streams advance to one time, with a last statement on its
     /// boundary.
     fn end(&mut self) {
         let end_ms = (self.newest() + 2000).div_euclid(400) * 400;

@@ -5,8 +5,8 @@
 //!
 //! Before changing anything here: a run is a function of its seed. The seed decides what is done,
 //! which part of the process has the next turn, what a crash keeps, and which subscribers read. So
-//! nothing here may ask the machine: no clock, no thread, no order of a hash map. Two runs of one
-//! seed have one [`trace`](trace::Trace), to the byte.
+//! nothing here may depend on the machine: no clock, no thread, no order of a hash map. Two runs of
+//! one seed have one [`trace`](trace::Trace), to the byte.
 //!
 //! Rooms, lowest first: draw, model, algebra, trace, twin, render, report, engine, expect,
 //! generate, shrink, simulation, run, many.

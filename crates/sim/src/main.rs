@@ -32,20 +32,20 @@ struct Arguments {
     /// Only these steps, by number, of the one seed.
     #[arg(long, value_delimiter = ',', conflicts_with = "seeds")]
     only: Option<Vec<usize>>,
-    /// Run each seed twice; it fails if the second run does anything else
+    /// Run each seed twice; it fails if the second run differs
     #[arg(long, conflicts_with = "only")]
     twice: bool,
     /// Write what the one seed does to this file: a line for each turn, write and answer
     #[arg(long, conflicts_with_all = ["seeds", "only", "twice"])]
     trace: Option<PathBuf>,
-    /// Say what each seed did, not only what all of them did.
+    /// Print the counts of each seed, not only those of all.
     #[arg(long)]
     verbose: bool,
 }
 
 /// The interval between reports of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// A seed that runs for longer is named then.
+/// A seed that runs for longer than this is named.
 const LONG: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
 }
 
 /// Writes the trace of a seed. Two traces of it are equal; `diff` shows where a change of the
-/// engine made it do something else.
+/// engine changed the run.
 fn write_trace(arguments: &Arguments, file: &Path) -> ExitCode {
     let trace = trace_of(arguments.seed, arguments.steps);
     let mut text = trace.lines().join("\n");

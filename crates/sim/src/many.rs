@@ -1,5 +1,5 @@
-//! Many seeds, on some threads at once: each seed is a world of its own. Whatever happens to one,
-//! its number is said: a failure, a panic, and that one has been running for long.
+//! Runs many seeds on several threads at once; seeds share nothing. A seed that fails, panics or
+//! runs for long is named by its number.
 
 use crate::report::{Failure, Summary};
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub enum Event {
     Waiting,
 }
 
-/// The seeds that run now, and since when.
+/// The seeds that run now, and the start of each.
 #[derive(Debug, Default)]
 pub struct Running(Mutex<Vec<(u64, Instant)>>);
 
@@ -48,8 +48,8 @@ impl Running {
     }
 }
 
-/// Runs seeds on `threads` threads, and calls `on` when a seed ends, and otherwise at regular
-/// intervals. Returns the seeds that failed, ascending.
+/// Runs seeds on `threads` threads. Calls `on` when a seed ends, and at regular intervals
+/// otherwise. Returns the seeds that failed, ascending.
 pub fn run_many(
     seeds: Range<u64>,
     threads: usize,

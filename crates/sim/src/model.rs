@@ -5,7 +5,7 @@
 use somersault_log::CrashKeep;
 use std::collections::BTreeSet;
 
-/// A KEEP that lets go of nothing in a scenario.
+/// A KEEP that is longer than any scenario.
 pub const LONG_MS: i64 = 600_000;
 
 /// Queries with this number or a greater one derive the stream with that number; no source has it.
@@ -41,10 +41,10 @@ pub enum Absorbs {
 pub enum Late {
     /// The whole push is refused.
     Reject,
-    /// It is left out and counted.
+    /// It is dropped and counted.
     Drop,
-    /// If it is not older than this (WITHIN), it is taken, and firings that should have seen it
-    /// happen again.
+    /// If it is not older than this (WITHIN), it is accepted, and firings that should have seen it
+    /// are repeated.
     Amend(i64),
 }
 

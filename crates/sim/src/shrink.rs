@@ -1,6 +1,6 @@
-//! Looks for fewer steps of a scenario that fail too: halves, quarters and so on are left out, as
-//! long as time allows. A part of a scenario is a scenario, since the twin says of each step what
-//! becomes of it, also where something that it builds on was left out.
+//! Looks for fewer steps of a scenario that still fail: leaves out halves, quarters and so on, as
+//! long as time allows. Any part of a scenario is a scenario, since the twin decides the outcome of
+//! each step, also of a step whose precondition was left out.
 
 use crate::report::Fault;
 use std::time::{Duration, Instant};

@@ -15,9 +15,9 @@ use somersault::{Engine, EngineError, EventTime, Push, PushReceipt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// After this many in a hundred steps the invariants of the engine are checked.
+/// The percentage of steps after which the engine's invariants are checked.
 const CHECKED: u64 = 3;
-/// This many in a hundred subscribers do not read after a step.
+/// The percentage of subscribers that do not read after a step.
 const NOT_NOW: u64 = 30;
 
 /// The time limit for everything that is due, once the scenario has healed.
@@ -108,13 +108,14 @@ impl Simulation {
         }
     }
 
-    /// Drops a query, unless others window what it derives.
+    /// Drops a query, unless other queries window the stream that it derives.
     fn drop_query(&mut self, number: u8) -> Result<(), String> {
         let name = name_of(number);
         if self.twin.is_windowed(number) {
             return self.command(false, |engine| engine.drop_query(&name));
         }
-        // Taken out first: after a crash that the drop survives there is nothing to subscribe to.
+        // It leaves the map first: if the drop survives a crash, the restart has nothing to
+        // subscribe to.
         let old = self.queries.remove(&number);
         let crashes = self.subject.crashes;
         self.command(old.is_some(), |engine| engine.drop_query(&name))?;
@@ -134,7 +135,7 @@ impl Simulation {
         }
     }
 
-    /// Asks until there is an answer or a refusal.
+    /// Repeats a request until it is answered or refused.
     fn ask<T>(
         &mut self,
         request: impl Fn(&Engine) -> Result<T, EngineError>,
@@ -142,7 +143,7 @@ impl Simulation {
         self.ask_and_look(request, |_| ())
     }
 
-    /// The same, with a look at the engine after each restart that it took.
+    /// The same; `look` inspects the engine after each restart on the way.
     fn ask_and_look<T>(
         &mut self,
         request: impl Fn(&Engine) -> Result<T, EngineError>,
@@ -163,7 +164,7 @@ impl Simulation {
         Ok(asked)
     }
 
-    /// Asks for what must not be refused.
+    /// Makes a request that must not be refused.
     fn insist<T>(
         &mut self,
         request: impl Fn(&Engine) -> Result<T, EngineError>,
@@ -174,7 +175,7 @@ impl Simulation {
         }
     }
 
-    /// Asks for something about a query, which is refused exactly if there is none.
+    /// Makes a request about a query; it must be refused exactly if the query does not exist.
     fn command(
         &mut self,
         is_known: bool,
@@ -185,7 +186,7 @@ impl Simulation {
             Asked::Done(()) if !is_known => {
                 Err("there is no such query, but nothing was said of that".to_owned())
             }
-            // It may have been done before a crash that kept the acknowledgement from coming.
+            // It may have been carried out before a crash that lost the acknowledgement.
             Asked::Refused(why) if is_known && crashes == self.subject.crashes => {
                 Err(format!("refused: {why}"))
             }
@@ -249,8 +250,8 @@ impl Simulation {
         self.subject.has_crash_planned().then(|| self.twin.clone())
     }
 
-    /// Does something to the twin. Where the log held it through the crash that interrupted it, it
-    /// came before the restart, which stored what was closed.
+    /// Applies a request to the twin. If a crash interrupted the request and the log kept it, it
+    /// happened before the restart, which stored the closed batches.
     fn effect(&mut self, survived: Option<Twin>, does: impl FnOnce(&mut Twin)) {
         match survived {
             None => does(&mut self.twin),
@@ -324,7 +325,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Registers a query; where the name is taken by another text, that is refused.
+    /// Registers a query. A name that is registered with another text is refused.
     fn register(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
         self.register_by(number, model, |engine, text| {
             engine.register(None, text).map(|_| ())
@@ -362,12 +363,12 @@ impl Simulation {
         }
     }
 
-    /// Registers a query in the place of the one of its number, if there is another.
+    /// Registers a query in place of the one with its number, if there is one.
     fn replace(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
         let mut registered = Registered::new(number, model);
         let text = registered.text.clone();
         let is_other = |old: &Registered| old.text != text;
-        // After a crash that the replacement survives there is nothing to subscribe to.
+        // If the replacement survives a crash, the restart has nothing to subscribe to.
         let mut old = match self.queries.remove(&number) {
             Some(old) if is_other(&old) => old,
             before => {
@@ -407,17 +408,18 @@ impl Simulation {
         }
     }
 
-    /// Whether the engine that had crashed so often is another one by now, or will be at any time.
+    /// Whether the engine has crashed since it had crashed this number of times, or may still
+    /// crash.
     fn may_have_crashed_since(&self, crashes: u64) -> bool {
         crashes < self.subject.crashes || self.subject.has_crash_planned()
     }
 
-    /// Whether there are the streams that a query windows.
+    /// Whether all streams exist that a query windows.
     fn is_possible(&self, model: &QueryModel) -> bool {
         (model.windows.iter()).all(|window| self.twin.has_stream(window.stream))
     }
 
-    /// All that was due of a query when it was replaced comes, and then no more.
+    /// A replaced query delivers every firing that was due when it was replaced, and then no more.
     fn see_off(&mut self, mut old: Registered) -> Result<(), String> {
         old.await_end(SETTLE)?;
         let read = old.read(&mut self.twin, self.plant, self.subject.trace())?;
@@ -432,8 +434,9 @@ impl Simulation {
             .try_for_each(|query| query.subscribe(engine))
     }
 
-    /// The stored graphs are the twin's, and the engine says of each query what it waits for. An
-    /// update without effect makes sure that everything closed has been absorbed.
+    /// Checks that the stored graphs are the twin's, and that the engine reports the streams that
+    /// each query waits for. An update without effect comes first, so that all closed batches have
+    /// been absorbed.
     fn look(&mut self) -> Result<(), String> {
         self.insist(|engine| engine.update("INSERT DATA { }").run().map(|_| ()))?;
         self.twin.restarted();
@@ -504,8 +507,8 @@ impl Simulation {
         }
     }
 
-    /// The process goes on for a while without a request: not at all, for some turns, or until
-    /// nothing is left to do. Its invariants hold after any turn.
+    /// Lets the process continue without a request: for no turn, for some turns, or until nothing
+    /// is left to do. Its invariants hold after each turn.
     pub(crate) fn pass_time(&mut self, draw: &mut Draw) -> Result<(), String> {
         let turns = match draw.below(4) {
             0 => 0,
@@ -522,7 +525,7 @@ impl Simulation {
     }
 
     /// Safety: each firing that has arrived is right, and none arrived twice or out of order. Some
-    /// subscribers do not read now, and find more the next time.
+    /// subscribers do not read now; they find more firings the next time.
     pub(crate) fn read(&mut self, draw: &mut Draw) -> Result<(), String> {
         self.read_some(|| !draw.chance(NOT_NOW))
     }
@@ -536,8 +539,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Liveness: with no more crashes, everything due is answered, the empty answers too. Then the
-    /// engine is shut down. Returns what the simulation did.
+    /// Liveness: without further crashes, everything due is answered, empty answers included. Then
+    /// the engine is shut down. Returns the counts of the simulation.
     pub(crate) fn heal(&mut self) -> Result<Summary, String> {
         if self.subject.has_crash_planned() {
             self.subject.crash(somersault_log::CrashKeep::Synced)?;
@@ -560,7 +563,7 @@ impl Simulation {
     }
 }
 
-/// The stored statements, a line each.
+/// The stored statements, one a line.
 fn lines_of(stored: &Stored) -> BTreeSet<String> {
     let line = |graph: &Option<u8>, triple: &crate::model::Triple| {
         let graph = graph.map_or(String::new(), |graph| {

@@ -1,6 +1,6 @@
 //! The trace of a run: each turn of the process, each write to the disk, each answer, in order. A
 //! run is a function of its seed, so two runs of one seed have one trace, and the first difference
-//! between two traces is where something else decided.
+//! between two traces is where something beside the seed decided.
 
 use somersault::process_simulation::{Part, Turn};
 use std::fmt;
@@ -13,7 +13,7 @@ pub enum TraceEvent {
     Step(usize),
     /// A part of the process had its turn.
     Turn(Turn),
-    /// So many bytes with this hash went to the disk.
+    /// This number of bytes, with this hash, went to the disk.
     Write(usize, u64),
     /// A request had an answer, or a subscriber was given a firing, with this hash.
     Answer(u64),
@@ -22,7 +22,7 @@ pub enum TraceEvent {
 }
 
 impl TraceEvent {
-    /// Five numbers that tell it from all others.
+    /// Five numbers that distinguish it from all other events.
     fn words(self) -> [u64; 5] {
         match self {
             TraceEvent::Step(step) => [1, step as u64, 0, 0, 0],
@@ -103,7 +103,7 @@ impl Trace {
         self.with(|events| events.iter().map(TraceEvent::to_string).collect())
     }
 
-    /// Where another run of the same seed first did something else; `None` if it did not.
+    /// The first event at which another run of the same seed differs; `None` if none does.
     pub fn difference(&self, other: &Trace) -> Option<String> {
         let (one, other) = (self.with(|it| it.clone()), other.with(|it| it.clone()));
         let pairs = one.iter().zip(&other);

@@ -57,17 +57,17 @@ pub enum Plant {
     OldestTimestamp,
     /// A triple of a template that says GRAPH comes without it.
     NoTemplateGraph,
-    /// Every firing is reported, whatever REPORT says.
+    /// REPORT is ignored: every firing is reported.
     ReportedAll,
     /// The newest firing of a query that skips is skipped as well.
     NewestSkipped,
     /// Queries that differ in constants alone all get the answer of one of them.
     OneForAll,
-    /// A FILTER that stands outside of all blocks is passed over.
+    /// A FILTER outside of all blocks is ignored.
     FiltersIgnored,
     /// A repeated triple leaves a window with the first of its statements.
     DuplicateLost,
-    /// A replacement begins like a new query.
+    /// A replacement starts as a new query does.
     HandedOverLate,
     /// A stream is only as far as its newest statement, so that a silent one makes no close due.
     NeverCloses,
@@ -82,23 +82,24 @@ const LONGEST_EMPTY_RUN: usize = 64;
 pub(crate) struct Query {
     pub(crate) model: QueryModel,
     pub(crate) paused: bool,
-    /// It fires after this only: the latest time of its streams when it was registered or resumed.
+    /// It fires only for closes after this: the latest time of its streams when it was registered
+    /// or resumed.
     after: i64,
-    /// Its newest close so far, or the time after which the first one comes; nothing until all of
+    /// Its newest close so far, or the time after which its first close comes; `None` until all of
     /// its streams have a time.
     fired_through: Option<i64>,
     /// The closes that have been due since then.
     closes: Vec<i64>,
-    /// The firings that are due and have not come, in the order in which they will.
+    /// The due firings that have not arrived, in the order in which they will.
     pub(crate) due: VecDeque<Due>,
     /// The number of closes that have become due.
     pub(crate) made: u64,
     /// For a query that derives a stream: the closes whose statements are not in the stream.
     underived: VecDeque<Due>,
-    /// The whole answer of the firing before; of REPORT ON CHANGE there may be none, or it may not
-    /// be known.
+    /// The whole answer of the previous firing; with REPORT ON CHANGE there may be none, or it may
+    /// be unknown.
     before: Before,
-    /// When the batches began that were open at its registration, of each window.
+    /// For each window, the start of the batch that was open at its registration.
     since: Vec<i64>,
     /// The time from which on its windows must be complete, as KEEP promises.
     promised: i64,
@@ -115,7 +116,7 @@ enum Before {
     Unsure,
 }
 
-/// A firing that is due: what it may see.
+/// A firing that is due, with the statements that it may see.
 #[derive(Debug, Clone)]
 pub(crate) struct Due {
     pub(crate) close_ms: i64,
@@ -162,7 +163,7 @@ impl Twin {
         &self.stored
     }
 
-    /// Whether there is such a stream, derived or not.
+    /// Whether such a stream exists, derived or not.
     pub(crate) fn has_stream(&self, stream: usize) -> bool {
         self.streams.contains_key(&stream)
     }
@@ -247,7 +248,7 @@ impl Twin {
         self.queries.insert(number, query);
     }
 
-    /// A query takes the place of one that derives nothing.
+    /// Replaces a query that derives nothing.
     pub(crate) fn replace(&mut self, number: u8, model: &QueryModel) {
         let after = match self.plant {
             Some(Plant::HandedOverLate) => self.newest_time(model),
@@ -257,9 +258,9 @@ impl Twin {
         self.begin(number, after);
     }
 
-    /// The time after which a query would fire that took the place of another: of what that one has
-    /// had, or lost while it was paused, nothing comes again, and nothing that its own streams have
-    /// passed.
+    /// The time after which a replacement would fire. Closes that the replaced query has answered,
+    /// or passed while it was paused, do not come again, and neither do closes that the
+    /// replacement's own streams have passed.
     fn handed_over_after(&self, number: u8, model: &QueryModel) -> Option<i64> {
         let old = &self.queries[&number];
         let reached = |model: &QueryModel| {
@@ -281,7 +282,7 @@ impl Twin {
         passed.max(Some(old.after)).max(old.closes.last().copied())
     }
 
-    /// Whether no stream of a query has come to where the one has been whose place it would take.
+    /// Whether no stream of a replacement has reached the time that the replaced query has reached.
     pub(crate) fn is_behind(&self, number: u8, model: &QueryModel) -> bool {
         self.handed_over_after(number, model) > self.newest_time(model).max(Some(i64::MIN))
     }
@@ -292,8 +293,8 @@ impl Twin {
         times.max().flatten()
     }
 
-    /// Drops a query, and the stream that it derives. What of that is a fact is stored, whether its
-    /// batch is over or not.
+    /// Drops a query, and the stream that it derives. The stream's timeless statements are stored,
+    /// also those of its open batch.
     pub(crate) fn drop(&mut self, number: u8) {
         self.queries.remove(&number);
         if number < FIRST_DERIVED {
@@ -304,7 +305,7 @@ impl Twin {
         }
     }
 
-    /// A query that is resumed begins like one that is new.
+    /// A resumed query starts as a new one does.
     pub(crate) fn resume(&mut self, number: u8) {
         if let Some(query) = self.queries.get(&number).filter(|query| query.paused) {
             self.begin(number, self.newest_time(&query.model));
@@ -337,7 +338,7 @@ impl Twin {
         };
     }
 
-    /// The engine was restarted: closed batches are then stored.
+    /// After a restart of the engine, closed batches are stored.
     pub(crate) fn restarted(&mut self) {
         self.store_closed(i64::MAX);
     }
@@ -351,7 +352,7 @@ impl Twin {
         }
     }
 
-    /// The next firing that is due and has not come.
+    /// The next due firing that has not arrived.
     pub(crate) fn take_due(&mut self, number: u8) -> Result<Option<Due>, String> {
         let query = self.queries.get_mut(&number);
         Ok(query.ok_or("it is not registered")?.due.pop_front())
@@ -370,9 +371,9 @@ impl Twin {
         query.is_some_and(|query| query.model.skips && query.due.len() == 1)
     }
 
-    /// The rows that are due. `complete_from_ms` is what the engine says of the firing: where KEEP
-    /// is short and the windows of several streams may each lack another part, nothing is to be
-    /// compared, and this gives `None`.
+    /// The rows that are due. `complete_from_ms` is what the engine reports with the firing. If
+    /// KEEP is short and the windows of several streams may lack different parts, there is nothing
+    /// to compare, and this returns `None`.
     pub(crate) fn answer(
         &mut self,
         number: u8,
@@ -408,7 +409,7 @@ impl Twin {
         }))
     }
 
-    /// The whole answer of a firing, of what is complete.
+    /// The whole answer of a firing, over the statements that are complete.
     fn whole_answer(&self, query: &Query, due: &Due, complete_from_ms: i64) -> Bag {
         let windows = self.contents(query, due, complete_from_ms);
         let alike = |other: &&Query| {
@@ -440,8 +441,7 @@ impl Twin {
         }
     }
 
-    /// Takes down the answer of a firing: what there was before it, and whether it is to be
-    /// reported.
+    /// Records the answer of a firing: the previous answer, and whether this one is to be reported.
     fn compare(&mut self, number: u8, now: &Bag) -> (Before, bool) {
         let reports_all = self.plant == Some(Plant::ReportedAll);
         let query = (self.queries.get_mut(&number)).expect("its firing is due");

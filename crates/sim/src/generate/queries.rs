@@ -1,4 +1,4 @@
-//! Draws what a query asks: patterns over its windows and graphs, joined, optional, united,
+//! Draws the pattern of a query: patterns over its windows and graphs, joined, optional, united,
 //! subtracted, filtered and counted.
 
 use super::{GRAPHS, Generator, NODES, PREDICATES};
@@ -15,7 +15,7 @@ const GRAPH: u8 = 4;
 /// The variable of a time.
 const TIME: u8 = 5;
 
-/// Fills in what a query with given windows asks.
+/// Draws the pattern and the form of a query with given windows.
 pub(crate) fn draw_pattern_and_form(draw: &mut Draw, query: &mut QueryModel) {
     let mut group = Group::default();
     for window in 0..query.windows.len() {

@@ -1,6 +1,6 @@
-//! Draws registrations: windows, when a query fires and what it gives of its answers; of some
-//! queries versions in other dialects or with other constants, and queries that derive streams for
-//! others.
+//! Draws registrations: the windows of a query, its closes, and the part of its answers that it
+//! reports. Some queries are drawn in several dialects or with several constants, and some derive
+//! streams for others.
 
 use super::queries::{draw_pattern_and_form, draw_template};
 use super::{GRAPHS, Generator, QUERIES};
@@ -24,7 +24,8 @@ impl Generator {
         draw_pattern_and_form(&mut self.draw, &mut query);
         self.draw_what_is_given(&mut query);
         let number = self.draw.small(QUERIES);
-        // A number that is taken is refused, dropped before, or replaced.
+        // If the number is registered, the registration is refused, comes after a DROP, or
+        // replaces.
         let replaces = match self.draw.below(10) {
             0..=2 => {
                 self.steps.push(Step::Drop(number));
@@ -64,7 +65,7 @@ impl Generator {
         }
     }
 
-    /// Draws the part of its answers that a query gives.
+    /// Draws the part of its answers that a query reports.
     fn draw_what_is_given(&mut self, query: &mut QueryModel) {
         if !self.keeps_all(query) {
             return;
@@ -129,7 +130,7 @@ impl Generator {
             query.from_named = (0..GRAPHS).filter(|_| draw.chance(50)).collect();
             draw_pattern_and_form(draw, &mut query);
             query.form = Form::Construct(draw_template(draw));
-            // Which of two streams absorbs first is not said.
+            // The order in which two streams absorb is undefined.
             let absorbs = match draw.below(3) {
                 0 if count == 1 => Absorbs::Everything,
                 1 if count == 1 => Absorbs::AllBut(vec![0]),

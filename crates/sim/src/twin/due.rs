@@ -1,4 +1,4 @@
-//! When firings become due, and what follows from them: amended ones, and the statements of derived
+//! When firings become due, and their consequences: amended firings, and the statements of derived
 //! streams.
 
 use super::{Due, LONGEST_EMPTY_RUN, Plant, Query, Stream, Twin};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Twin {
-    /// Makes everything due that is, and that follows from it.
+    /// Makes all closes due that are, and those that follow from their derived statements.
     pub(super) fn settle(&mut self) {
         self.make_due();
         while self.derive() {
@@ -45,7 +45,7 @@ impl Twin {
         }
     }
 
-    /// A firing that sees what there is now.
+    /// A firing that sees the present statements.
     fn due_at(&self, close_ms: i64, ordinal: u32, is_amended: bool) -> Due {
         Due {
             close_ms,
@@ -60,7 +60,7 @@ impl Twin {
     }
 
     /// Puts the statements of a firing that derives into its stream: one firing after the other,
-    /// since each lets closes become due by itself. Whether there was one.
+    /// since each lets closes become due by itself. Returns whether there was such a firing.
     fn derive(&mut self) -> bool {
         let mut deriving = self.queries.range_mut(FIRST_DERIVED..);
         let Some((number, due)) =
@@ -175,7 +175,7 @@ impl Twin {
         firings
     }
 
-    /// Takes down which of those that have just become due may be skipped as empty.
+    /// Marks the closes that have just become due and may be skipped as empty.
     fn note_passed(&mut self, made: &BTreeMap<u8, usize>) {
         // The last of a run fires in any case. Queries that fire together pass together, so that
         // the longest run counts.
@@ -201,8 +201,8 @@ impl Twin {
         }
     }
 
-    /// The earliest close that is due and has not been made so, with its queries and how often they
-    /// fire.
+    /// The earliest close that is due and not yet marked so, with its queries and the number of
+    /// times that each fires.
     fn next_due(&mut self) -> Option<(i64, Vec<(u8, u32)>)> {
         let mut due: BTreeMap<i64, Vec<(u8, u32)>> = BTreeMap::new();
         let streams = &self.streams;
@@ -221,7 +221,8 @@ impl Twin {
             let through = match query.fired_through {
                 Some(through) => through,
                 None => {
-                    // Only now that all streams have a time is anything kept for the query.
+                    // Statements are kept for the query only from now on, when all its streams have
+                    // a time.
                     let kept = own().filter_map(Stream::kept_from);
                     query.promised = kept.max().unwrap_or(begin);
                     query.after.max(begin)
@@ -288,8 +289,8 @@ impl Query {
 }
 
 impl QueryModel {
-    /// Whether it fires whenever another does: it windows the same streams, and its closes are the
-    /// same.
+    /// Whether it fires whenever another query does: both window the same streams with the same
+    /// closes.
     fn fires_like(&self, other: &QueryModel) -> bool {
         let streams = |model: &QueryModel| -> BTreeSet<usize> {
             model.windows.iter().map(|window| window.stream).collect()

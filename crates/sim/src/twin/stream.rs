@@ -1,11 +1,12 @@
-//! One stream of the twin: what it took, how far it is, and what of it waits to be stored.
+//! One stream of the twin: the statements it took, its times, and the statements that wait to be
+//! stored.
 
 use crate::algebra::Stored;
 use crate::model::{Absorbs, Late, Statement, StreamModel};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A stream and all that it took.
+/// A stream and all statements that it took.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
     pub(super) model: StreamModel,
@@ -20,7 +21,7 @@ pub(super) struct Stream {
     waiting: Vec<Statement>,
     /// The batches that end at or before this have been shown.
     shown_through: Option<i64>,
-    /// When something came too late.
+    /// The arrivals of statements that were too late.
     pub(super) late_at: Vec<i64>,
 }
 
@@ -72,7 +73,7 @@ impl Stream {
         Sorted { taken, own_ms }
     }
 
-    /// Takes a push; returns what of it belongs to batches that have been shown.
+    /// Takes a push; returns its statements that belong to batches already shown.
     pub(super) fn push(&mut self, source: u8, statements: &[Statement]) -> Vec<Statement> {
         let Sorted { taken, own_ms } = self.sorted(source, statements);
         if taken.len() < statements.len() {
@@ -115,8 +116,8 @@ impl Stream {
         newest.min(self.complete_through)
     }
 
-    /// Takes what a query derived at a close, with which the stream is complete through its next
-    /// one.
+    /// Takes the statements that a query derived at a close. They complete the stream through the
+    /// next close.
     pub(super) fn derive(
         &mut self,
         close_ms: i64,
@@ -134,7 +135,7 @@ impl Stream {
         self.complete_through = self.complete_through.max(Some(next_ms));
     }
 
-    /// When the batch began that is open now; before all, of a stream that has no time.
+    /// The start of the open batch; the least time for a stream without a time.
     pub(super) fn open_since(&self) -> i64 {
         let batch_ms = self.model.batch_ms;
         let begin = |time: i64| time.div_euclid(batch_ms) * batch_ms;
@@ -160,13 +161,13 @@ impl Stream {
         closes
     }
 
-    /// Stores all that waits, whether its batch is over or not.
+    /// Stores all waiting statements, also those of open batches.
     pub(super) fn store_waiting(&self, stored: &mut Stored) {
         (self.waiting.iter()).for_each(|statement| self.store(statement, stored));
     }
 
-    /// Stores what waits in batches that are over and end at or before `through_ms`; `behind`
-    /// counts batches that a bug leaves out.
+    /// Stores the waiting statements of batches that are over and end at or before `through_ms`;
+    /// `behind` counts batches that a bug leaves out.
     pub(super) fn show(&mut self, through_ms: i64, behind: i64, stored: &mut Stored) {
         let Some(complete_through) = self.complete_through else {
             return;
@@ -194,7 +195,7 @@ impl Stream {
         }
     }
 
-    /// The time from which on everything is kept for a query that is registered now.
+    /// The time from which on all statements are kept for a query that is registered now.
     pub(super) fn kept_from(&self) -> Option<i64> {
         let keep_ms = match self.model.late {
             Late::Amend(within_ms) => self.model.keep_ms.max(within_ms),

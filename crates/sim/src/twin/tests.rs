@@ -1,4 +1,4 @@
-//! The twin by hand: what it says is short enough to be worked out on paper.
+//! The twin checked by hand: its answers here are short enough to be worked out on paper.
 
 use super::*;
 use crate::algebra::Value;

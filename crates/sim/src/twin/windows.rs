@@ -115,7 +115,7 @@ impl Twin {
     }
 }
 
-/// The statements whose triple has none within a span before them that is left.
+/// The statements without an earlier remaining one of the same triple within the span.
 fn without_repeats(statements: &[Statement], span_ms: i64) -> Vec<Statement> {
     let mut ordered = statements.to_vec();
     ordered.sort_by_key(|statement| statement.at_ms);
