@@ -23,7 +23,7 @@ pub enum Numbers {
 /// Largest relative difference of two computed numbers that still counts as equal.
 const TOLERANCE: f64 = 1e-9;
 
-/// Rounds of colouring; more only help graphs that no test has.
+/// Rounds of colouring. More rounds would help only for graphs that no test has.
 const COLOURING_ROUNDS: usize = 6;
 
 /// Whether the two answers are equal as bags; the sentence of the `Err` says which row differs
@@ -68,7 +68,7 @@ pub fn same_sequence(expected: &[Row], found: &[Row], numbers: &[Numbers]) -> Re
     }
 }
 
-/// Whether the answers have the same rows, whatever their multiplicities.
+/// Whether the answers have the same rows; multiplicities are ignored.
 pub fn same_set(expected: &[Row], found: &[Row], numbers: &[Numbers]) -> Result<(), String> {
     same_bag(&distinct(expected), &distinct(found), numbers)
 }
@@ -81,7 +81,7 @@ fn distinct(rows: &[Row]) -> Vec<Row> {
         .collect()
 }
 
-/// A row as a person reads it.
+/// A row as text for people.
 pub fn show(row: &Row) -> String {
     let mut text = String::from("(");
     for (at, term) in row.iter().enumerate() {
@@ -191,8 +191,8 @@ fn search(left: &Coloured<'_>, right: &Coloured<'_>, numbers: &[Numbers]) -> boo
     order.sort_by_key(|at| (left.groups[&left.colours[*at]].len(), left.colours[*at]));
     let mut used = vec![false; right.rows.len()];
     let mut renaming = Renaming::default();
-    // For each placed row: which candidate it took, and how long the renaming's undo list was
-    // before.
+    // For each placed row: the candidate it is paired with, and the length of the renaming's undo
+    // list before that.
     let mut placed: Vec<(usize, usize)> = Vec::with_capacity(order.len());
     let mut first_candidate = 0;
     while placed.len() < order.len() {

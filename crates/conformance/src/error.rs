@@ -15,7 +15,7 @@ pub enum ConformanceError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file of the suite was read but does not say what it has to.
+    /// A file of the suite was read, but its content is not what the format requires.
     #[error("{path}: {reason}", path = path.display())]
     Broken {
         /// The file.
@@ -37,7 +37,7 @@ pub enum ConformanceError {
 }
 
 impl ConformanceError {
-    /// A file that does not say what it has to.
+    /// A file whose content is not what the format requires.
     pub fn broken(path: &Path, reason: impl Into<String>) -> Self {
         Self::Broken {
             path: path.to_owned(),

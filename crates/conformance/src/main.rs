@@ -46,7 +46,7 @@ enum Command {
         after_help = "Example:\n  somersault-conformance rsp ../shared/data/lsbench/gen200/suite.json --shards 4"
     )]
     Rsp(RspArguments),
-    /// Run cases by name, which say what is told to the engine and what it must answer: a line per
+    /// Run cases by name, which state the inputs of the engine and its required answers: a line per
     /// case.
     #[command(
         after_help = "Example:\n  somersault-conformance cases crates/conformance/cases/by-name/*.case"
@@ -100,7 +100,7 @@ struct RspArguments {
     /// names those that they cannot express
     #[arg(long, value_enum, default_value_t = Dialect::CSparql)]
     dialect: Dialect,
-    /// Have queries keep rows from close to close wherever that is possible, instead of where it is
+    /// Have queries retain rows between closes wherever that is possible, not only where it is
     /// quicker.
     #[arg(long)]
     delta: bool,

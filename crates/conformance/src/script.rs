@@ -1,5 +1,5 @@
-//! Cases by name: what other engines are known to get wrong, each a small script of what is said to
-//! the engine and what it must answer.
+//! Cases by name: known mistakes of other engines, each a small script of inputs and of the answers
+//! that the engine must give.
 //!
 //! A script is blocks between empty lines; `#` begins a comment. Its IRIs are written `:a`. A block
 //! is one of
@@ -97,8 +97,7 @@ impl Script {
 
     /// Runs it on a new engine.
     ///
-    /// # Errors
-    /// The first block that did not go as it says, and how it went.
+    /// # Errors The first block whose outcome is not the stated one, with the actual outcome.
     pub fn run(&self, options: ScriptOptions) -> Result<(), String> {
         let by_the_clock = self.blocks[0].lines == ["BY THE CLOCK"];
         let config = EngineConfig {
@@ -157,7 +156,7 @@ impl Stage {
         }
     }
 
-    /// Tells the engine something. The outer error is one of the script.
+    /// Carries out one input of the script. The outer error is a mistake in the script.
     fn tell(&mut self, lines: &[String]) -> Result<Result<(), EngineError>, String> {
         let head: Vec<&str> = lines[0].split_whitespace().collect();
         let text = lines.join("\n");

@@ -42,7 +42,7 @@ struct Line {
     met: u64,
 }
 
-/// The list, and how often each of its lines was met.
+/// The list, with the number of differences that matched each line.
 pub(super) struct Differences(Vec<Line>);
 
 impl Differences {
@@ -81,7 +81,7 @@ impl Differences {
         Ok(Differences(lines))
     }
 
-    /// The class of the first line that a difference meets.
+    /// The class of the first line that matches a difference.
     pub(super) fn class_of(&mut self, case: &Case<'_>) -> Option<String> {
         let texts = [case.expression, case.a, case.b, case.ours, case.jenas];
         let line = self.0.iter_mut().find(|line| {

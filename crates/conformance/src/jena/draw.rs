@@ -107,12 +107,12 @@ impl QueryDraw {
         of[self.0.below(of.len())].to_owned()
     }
 
-    /// Whether a chance of one in `of` came.
+    /// True with a probability of one in `of`.
     fn chance(&mut self, of: usize) -> bool {
         self.0.below(of) == 0
     }
 
-    /// Some N-Quads.
+    /// A small dataset in N-Quads.
     pub(super) fn data(&mut self) -> String {
         let mut data = String::new();
         for _ in 0..self.0.below(24) + 2 {
@@ -324,7 +324,7 @@ impl QueryDraw {
     }
 }
 
-/// A literal of SPARQL in N-Triples.
+/// A SPARQL literal, written in N-Triples.
 fn n_triples(literal: &str) -> String {
     let datatype = match literal {
         text if text.starts_with('"') => return text.to_owned(),

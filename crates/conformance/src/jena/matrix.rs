@@ -211,7 +211,7 @@ pub(super) fn expressions() -> impl Iterator<Item = Expression> {
 }
 
 impl Expression {
-    /// The query whose rows are the operands' numbers and the value.
+    /// The query whose rows are the numbers of the operands, and the value.
     pub(super) fn query(&self) -> String {
         let value = |subject: &str, variable: &str| {
             format!("OPTIONAL {{ {subject} <http://x/value> {variable} }}")
@@ -268,13 +268,13 @@ impl Expression {
     }
 }
 
-/// Some pairs of operands with the same first one: the VALUES that ask for them all, and for each.
+/// Pairs of operands with the same first operand: the VALUES for all of them, and for each.
 pub(super) struct Part {
     pub(super) values: String,
     pub(super) pairs: Vec<(String, String)>,
 }
 
-/// A query of the matrix for some operands alone.
+/// A query of the matrix, restricted to some operands.
 pub(super) fn among(query: &str, values: &str) -> String {
     query.replacen("{ ?x", &format!("{{ {values} ?x"), 1)
 }

@@ -1,7 +1,7 @@
 //! Apache Jena as an oracle of another family (EX-1): every operator and function over pairs of
 //! terms, and drawn queries over drawn data, answered by Jena and by the engine. The one thing to
 //! know before changing it: a difference is mended or listed in `oracle/differences.tsv` with the
-//! clause that allows it, and a line of that list that nothing meets is a surprise too.
+//! clause that allows it, and a line of that list that matches nothing is a surprise too.
 
 mod arbiter;
 mod differences;
@@ -43,7 +43,7 @@ pub struct JenaReport {
     pub seed: u64,
     /// Drawn queries compared.
     pub queries: u64,
-    /// Drawn queries that neither or only one of the two answers.
+    /// Drawn queries that one of the two, or neither, answers.
     pub unanswered: u64,
     /// Comparisons in which both agreed.
     pub equal: u64,
@@ -51,12 +51,12 @@ pub struct JenaReport {
     pub allowed: BTreeMap<String, u64>,
     /// Differences that no class allows.
     pub unlisted: Vec<String>,
-    /// Classes that nothing met.
+    /// Classes that matched nothing.
     pub unmet: Vec<String>,
 }
 
 impl JenaReport {
-    /// Whether every difference is listed, and every class met.
+    /// Whether every difference is listed, and every class matched one.
     pub fn is_clean(&self) -> bool {
         self.unlisted.is_empty() && self.unmet.is_empty()
     }
@@ -161,7 +161,8 @@ fn compare_matrix(
     Ok(())
 }
 
-/// Jena's values. Some operands make it give up a whole query: then it is asked for fewer of them.
+/// Jena's values. Some operands make Jena refuse a whole query; such a query is repeated with fewer
+/// operands.
 fn jenas_values(
     oracle: &mut Oracle,
     expression: &matrix::Expression,

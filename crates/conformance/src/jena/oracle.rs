@@ -23,7 +23,8 @@ impl Oracle {
             .args(["-Xmx1g", "-cp", classpath, "Oracle"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Jena warns of each literal that is ill-typed, as many of ours are on purpose.
+            // Jena warns of each ill-typed literal, and many literals here are ill-typed on
+            // purpose.
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| ConformanceError::Child(format!("java did not start: {error}")))?;
@@ -95,7 +96,7 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // A process that has ended by itself cannot be killed, which is as good.
+        // A process that has ended by itself cannot be killed, and need not be.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

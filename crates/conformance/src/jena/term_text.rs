@@ -87,7 +87,7 @@ fn numeric(form: &str) -> bool {
         && form.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Digits without what does not change the value.
+/// The digits without leading and trailing zeros that do not change the value.
 fn digits(form: &str) -> String {
     let (sign, form) = match form.strip_prefix('-') {
         Some(form) => ("-", form),

@@ -327,7 +327,7 @@ impl Process {
         }
     }
 
-    /// SIGKILL: the process gets no chance to write anything more.
+    /// SIGKILL: the process can write nothing more.
     fn kill(&mut self) -> Result<(), ConformanceError> {
         let failed =
             |error: std::io::Error| ConformanceError::Child(format!("cannot be killed: {error}"));
@@ -367,8 +367,8 @@ fn unexpected(response: &Response) -> ConformanceError {
 
 impl Host for ChildHost {
     fn load(&mut self, path: &Path, graph: Option<&str>) -> Result<(), ConformanceError> {
-        // Never killed at: a load is acknowledged as a whole, and sent twice its blank nodes would
-        // be there twice.
+        // Never a kill point: a load is acknowledged as a whole, and if it were sent twice, its
+        // blank nodes would be stored twice.
         let path = std::path::absolute(path).map_err(|source| ConformanceError::Unreadable {
             path: path.to_owned(),
             source,

@@ -1,6 +1,6 @@
 //! Translates a query to another dialect, where it must have the same answers. Queries that a
-//! dialect cannot express are reported as left out, with the reason: a run that compares less than
-//! it seems to is worth nothing.
+//! dialect cannot express are reported as left out, with the reason: a run must not seem to compare
+//! more than it does.
 
 mod merged;
 mod writer;

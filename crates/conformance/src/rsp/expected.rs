@@ -1,5 +1,5 @@
 //! The expected answers of one query, and the verdict on each answer that the engine gives. Answers
-//! may come in any order of closes; what never came is compared as an empty answer at the end.
+//! may arrive in any order of closes. A missing answer is compared as an empty one at the end.
 
 use super::suite::{Suite, computed_variables, open};
 use crate::bag::{Numbers, Row, same_bag};
@@ -23,7 +23,7 @@ pub enum Kind {
     Snapshots,
 }
 
-/// The answers that one query should give, and what has been found about them.
+/// The expected answers of one query, and the verdicts so far.
 pub struct Judge {
     /// The entry's name.
     pub name: String,
@@ -52,7 +52,7 @@ pub struct QueryReport {
     pub first_difference: Option<String>,
 }
 
-/// A query that was not asked.
+/// A query that was not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// The entry's name.

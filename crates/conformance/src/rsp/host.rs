@@ -81,11 +81,11 @@ pub trait Host {
     ) -> Result<(), ConformanceError>;
     /// Advances streams in one record.
     fn advance(&mut self, to_ms: &[(String, i64)]) -> Result<(), ConformanceError>;
-    /// Asks a one-shot query.
+    /// Runs a one-shot query.
     fn query(&mut self, text: &str, default_graph: Option<&str>)
     -> Result<Given, ConformanceError>;
-    /// The firings since the last call; with `settle` after everything that is due has been
-    /// answered.
+    /// The firings since the last call. With `settle`, it first waits until everything that is due
+    /// has been answered.
     fn firings(&mut self, settle: bool) -> Result<Vec<Firing>, ConformanceError>;
     /// The engine's counters.
     fn counters(&mut self) -> Result<Counters, ConformanceError>;

@@ -35,7 +35,7 @@ pub struct RunOptions {
     /// The dialect of the continuous queries. Queries that cannot be written in it are left out,
     /// and the report says why.
     pub dialect: Dialect,
-    /// Have queries keep rows from close to close wherever that is possible, instead of where it is
+    /// Have queries retain rows between closes wherever that is possible, not only where it is
     /// quicker.
     pub delta: bool,
     /// Kill and restart the engine during the run.
@@ -86,7 +86,7 @@ impl SuiteReport {
         self.faults.is_empty() && self.queries.iter().all(|query| query.differing == 0)
     }
 
-    /// The names of the queries of a kind that answers were compared of, in the order of the suite.
+    /// The names of the queries of one kind whose answers were compared, in the order of the suite.
     pub fn compared(&self, kind: Kind) -> Vec<&str> {
         let of_kind = self.queries.iter().filter(|query| query.kind == kind);
         let compared = of_kind.filter(|query| query.compared > 0);
@@ -259,7 +259,7 @@ impl Queries {
 
     /// The times to advance to on the way from one time to another: each expected close in a
     /// silence of all streams gets its own heartbeat, as it would have live. After a jump the
-    /// engine may pass over closes whose windows hold nothing.
+    /// engine may skip closes whose windows are empty.
     fn heartbeats(&self, from_ms: Option<i64>, to_ms: i64) -> BTreeSet<i64> {
         let mut times = BTreeSet::from([to_ms]);
         if let Some(from_ms) = from_ms {
@@ -299,8 +299,8 @@ impl Queries {
     }
 }
 
-/// The text of a continuous query and of what derives its stream as they are asked, or why they are
-/// not.
+/// The text of a continuous query, and of the query that derives its stream, as they are
+/// registered; or the reason why they are not.
 fn said(
     suite: &Suite,
     options: &RunOptions,
@@ -428,7 +428,7 @@ fn advance(host: &mut dyn Host, suite: &Suite, to_ms: i64) -> Result<(), Conform
     host.advance(&to)
 }
 
-/// A shard that got nothing, though there was something to spread, would make the comparison of
+/// A shard without statements, where there were statements to spread, would make the comparison of
 /// shard counts worthless.
 fn idle_shards(counters: &Counters) -> Vec<String> {
     if counters.stored < 4 * counters.injected.len() as u64 {

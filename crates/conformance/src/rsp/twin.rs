@@ -194,7 +194,7 @@ fn spans(window: &WindowClause, stream: &Stream) -> (i64, i64, i64) {
         Extent::Time { range, until, step } => (range.0, until.0, step.map_or(batch_ms, |s| s.0)),
         Extent::Now => (batch_ms, 0, batch_ms),
         Extent::All => (keep_ms / batch_ms * batch_ms, 0, batch_ms),
-        // It may close with every batch, and looks as far back as it takes.
+        // It may close with every batch, and reaches back as far as its number of statements needs.
         Extent::Statements { .. } => (0, 0, batch_ms),
     }
 }
@@ -204,7 +204,7 @@ fn count_before(stream: &Stream, time_ms: i64) -> usize {
     stream.fed.partition_point(|(at_ms, _)| *at_ms < time_ms)
 }
 
-/// A term by its value, since `spareval` gives numbers in another spelling than it got them in.
+/// A term by its value, since `spareval` respells the numbers that it returns.
 fn value_of(term: &Term) -> String {
     match term {
         Term::Literal(literal) => match literal.value().parse::<f64>() {

@@ -74,7 +74,7 @@ pub fn load(
     Ok(())
 }
 
-/// Where the manifest names no data, FROM and FROM NAMED of the query name the files.
+/// If the manifest names no data, the query's FROM and FROM NAMED name the files.
 fn dataset_clause(text: &str, base: &str) -> Graphs {
     let mut graphs = Graphs::new();
     let folder = &base[..base.rfind('/').map_or(0, |at| at + 1)];

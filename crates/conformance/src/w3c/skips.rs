@@ -1,5 +1,5 @@
-//! The skip list: data, with a reason for each line. A suite that is skipped is not run; a test
-//! that is skipped is run all the same and must fail, so that the list cannot outlive its reasons.
+//! The skip list: data, with a reason for each line. A skipped suite is not run. A skipped test is
+//! run and must fail, so that the list cannot outlive its reasons.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ impl Skips {
         self.tests.get(id).map(String::as_str)
     }
 
-    /// The tests of the list that a whole run did not meet: typing errors, or tests that no longer
+    /// The tests of the list that a whole run did not find: typing errors, or tests that no longer
     /// exist.
     pub fn unmet(&self, met: &std::collections::HashSet<String>) -> Vec<&str> {
         self.tests

@@ -123,7 +123,8 @@ pub fn evaluate(
     evaluate_with(evaluator(), query, now, dataset, clause)
 }
 
-/// The same of a continuous query; `time` is what f:timestamp gives for the terms of a statement.
+/// The same for a continuous query; `time` is the value of f:timestamp for the terms of a
+/// statement.
 pub fn evaluate_at(
     query: &Query,
     now: EventTime,
@@ -182,8 +183,8 @@ fn evaluate_with(
 }
 
 /// The functions that our parser puts in the place of RAND, UUID, STRUUID and BNODE. The values are
-/// fixed: the suites ask for their form, and for BNODE that one label gives one node within a
-/// solution, which plain `spareval` does not tell apart.
+/// fixed: the suites test their form only, and for BNODE that a label stands for one node within a
+/// solution, which plain `spareval` does not distinguish.
 fn evaluator() -> QueryEvaluator {
     const SOME_UUID: &str = "3b241101-e2bb-4255-8caf-4136c566a962";
     let [rand, uuid, struuid, bnode] = KEYED_FUNCTIONS.map(NamedNode::new_unchecked);
