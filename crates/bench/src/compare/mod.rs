@@ -97,8 +97,7 @@ fn measure(
     let mut rounds: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
     for round in 0..options.rounds {
         let mut values = [BTreeMap::new(), BTreeMap::new()];
-        // The second build finds a machine that the first has warmed up: they swap places every
-        // round.
+        // The first build warms the machine up for the second, so they swap places every round.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for index in order {
             let build = &builds[index];

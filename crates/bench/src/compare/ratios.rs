@@ -78,7 +78,7 @@ impl Comparison {
     }
 }
 
-/// The middle one of ascending figures; of an even number the mean of the middle two.
+/// The middle of ascending figures; of an even number of figures, the mean of the middle two.
 fn median(ascending: &[f64]) -> f64 {
     let middle = ascending.len() / 2;
     if ascending.len() % 2 == 1 {

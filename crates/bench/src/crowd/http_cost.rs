@@ -1,7 +1,6 @@
-//! The cost of a request over HTTP to the server. Clients and server share the cores, so that the
-//! time of the server's process counts, not requests a second. It depends on the load: with one
-//! client the server sleeps after each answer, and the time to wake a sleeping core is part of its
-//! time.
+//! The cost of a request over HTTP for the server. Clients and server share the cores, so the
+//! figure is the processor time of the server, not requests a second. It depends on the load: with
+//! one client the server sleeps after each answer, and its time includes waking a sleeping core.
 
 use crate::crowd::mix::{Class, Draw};
 use crate::crowd::on_threads;
@@ -32,8 +31,7 @@ pub(crate) struct HttpCost {
     pub(crate) p99_us: f64,
 }
 
-/// Texts that are all new, to a server in a process of its own; `requests` for each number of
-/// clients.
+/// Sends only new texts to a server in a process of its own; `requests` for each number of clients.
 pub(crate) fn measure(
     packed: &Path,
     classes: &[Class],

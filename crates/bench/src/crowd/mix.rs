@@ -154,7 +154,7 @@ impl Draw {
         (class, constant as usize)
     }
 
-    /// Splitmix64: two multiplications a number, so that the cost of drawing disappears beside a
+    /// Splitmix64: two multiplications a number, so that the cost of drawing is negligible beside a
     /// query.
     fn step(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -55,7 +55,8 @@ pub(crate) struct Throughput {
     pub(crate) scaling: Vec<Scaling>,
 }
 
-/// Light queries from some threads, each asking as soon as it has its answer.
+/// Light queries from several threads; each thread sends the next query as soon as it has its
+/// answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Crowd {
     pub(crate) threads: usize,
@@ -82,7 +83,7 @@ pub(crate) struct Scaling {
     pub(crate) two_threads_us: f64,
 }
 
-/// Joins what every student takes with what every teacher gives, department by department.
+/// Joins the courses of every student with those of every teacher, department by department.
 const HEAVY: &str = "PREFIX ub: <http://swat.cse.lehigh.edu/onto/univ-bench.owl#> \
     SELECT (COUNT(*) AS ?n) { ?x ub:takesCourse ?c . ?t ub:teacherOf ?c . ?x ub:memberOf ?d . ?t ub:worksFor ?d }";
 
@@ -151,7 +152,7 @@ fn ask(engine: &Engine, text: &str) -> Result<u64, String> {
     Ok(read_all(&results.answer))
 }
 
-/// The draw of the paper's mix: each class by the reciprocal of its latency here.
+/// Draws the paper's mix: each class with the reciprocal of its latency here as its weight.
 fn draw(engine: &Engine, classes: &[Class]) -> Result<Draw, String> {
     let mut latencies = Vec::new();
     for class in classes {

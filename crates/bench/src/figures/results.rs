@@ -60,8 +60,7 @@ pub(crate) struct Cell {
     pub(crate) median_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) p99_us: Option<f64>,
-    /// The factors by which it is slower than each figure of this engine; empty for this engine
-    /// itself.
+    /// The factors by which it is slower than each figure of this engine; empty for this engine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) ratios: Vec<Ratio>,
     /// Why there is no time.

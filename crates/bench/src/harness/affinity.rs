@@ -23,7 +23,7 @@ impl OneCore {
 
 impl Drop for OneCore {
     fn drop(&mut self) {
-        // Restoring an affinity that could be set succeeds.
+        // If the affinity could be set, restoring it succeeds.
         set(&self.before);
     }
 }

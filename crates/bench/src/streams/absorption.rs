@@ -263,8 +263,8 @@ fn owners(batches: &[Batch], callers: usize) -> Vec<Vec<usize>> {
 /// Streams that are complete through a time.
 type Complete = Vec<(String, i64)>;
 
-/// Decodes and pushes its own streams, batch by batch; returns how many tuples, and what that took
-/// of a processor.
+/// Decodes and pushes its own streams, batch by batch; returns the number of tuples, and the
+/// processor time.
 fn feed(
     engine: &Engine,
     batches: &[Batch],
@@ -288,7 +288,7 @@ fn feed(
     Ok((tuples, own_spent()))
 }
 
-/// Advances streams as they are complete; returns what that took of a processor.
+/// Advances streams as they are complete; returns the processor time.
 fn advance(engine: &Engine, complete: &Receiver<Complete>) -> Result<Duration, Failure> {
     while let Ok(to) = complete.recv() {
         let to = to.iter().map(|(stream, ms)| (stream, EventTime(*ms)));

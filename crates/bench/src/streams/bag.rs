@@ -1,6 +1,5 @@
-//! The rows of an answer as one hash that does not depend on their order, which peers make as well
-//! (`bench/peers/README.md`): so that answers are compared by content, and not by the number of
-//! rows.
+//! The rows of an answer as one hash that does not depend on their order. Peers compute it too
+//! (`bench/peers/README.md`), so answers are compared by content, and not by the number of rows.
 
 use sha2::{Digest, Sha256};
 use somersault::Answer;
@@ -38,7 +37,7 @@ fn line(row: &AnswerRow) -> String {
 }
 
 /// A number by the bits of the double that is nearest to it, whatever its datatype; a blank node
-/// without its label, which everybody makes; everything else as it is.
+/// without its label, since each engine makes its own; everything else as it is.
 fn spelled(term: &str) -> String {
     if term.starts_with("_:") {
         return "_:".to_owned();
@@ -47,7 +46,7 @@ fn spelled(term: &str) -> String {
         let (lexical, _) = term.strip_prefix('"')?.split_once(DATATYPE)?;
         let is_plain = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
         let value: f64 = (lexical.chars().all(is_plain)).then(|| lexical.parse().ok())??;
-        // Which makes one zero of the two.
+        // This makes -0 and 0 equal.
         let bits = (value + 0.0).to_bits();
         Some(format!("{bits:016x}"))
     };

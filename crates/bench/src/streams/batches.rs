@@ -1,7 +1,6 @@
-//! The same streams in batches of 100, 10 and 1 ms: what a tuple costs then, and how long L1–L3
-//! take from the last statement that they need to their answer. Their windows are as ever, RANGE 1s
-//! STEP 100ms: batches decide when statements become visible, and how much there is to do for each
-//! close.
+//! The same streams in batches of 100, 10 and 1 ms: the cost of a tuple, and the delay of L1–L3
+//! from the last statement that they need to their answer. Their windows remain RANGE 1s STEP
+//! 100ms: batches decide when statements become visible, and the work of each close.
 
 use super::figures::QueryFigures;
 use super::measure::{Play, heading, measure, named, print_figures};

@@ -70,14 +70,14 @@ impl Case {
         });
     }
 
-    /// Stores what can be read from here.
+    /// Stores the text of a reader.
     pub(super) fn store_text(&mut self, graph: &str, text: impl Read) -> Result<(), Failure> {
         let file = self.copy(&format!("stored-{}.nt", self.stored.len()), text)?;
         self.store(graph, file);
         Ok(())
     }
 
-    /// Streams what can be read from here.
+    /// Streams the text of a reader.
     pub(super) fn stream_text(&mut self, iri: &str, text: impl Read) -> Result<(), Failure> {
         let file = self.copy(&format!("stream-{}.tsv", self.streams.len()), text)?;
         self.streams.push(CaseFile {
@@ -104,7 +104,7 @@ impl Case {
         Ok(())
     }
 
-    /// Asks a query, given as it is registered here.
+    /// Adds a query, in the text that this engine registers.
     pub(super) fn ask(&mut self, name: &str, text: &str, windows: &[WindowInfo], first: i64) {
         let window = |info: &WindowInfo| {
             Some(CaseWindow {
@@ -127,7 +127,7 @@ impl Case {
         Ok(file)
     }
 
-    /// Has a peer run it; `each` gets what it says.
+    /// Has a peer run the case; `each` receives each line of its report.
     pub(super) fn run(&self, peer: &Installed, mut each: impl FnMut(Said)) -> Result<(), Failure> {
         let path = self.folder.join("case.json");
         fs::write(&path, serde_json::to_string_pretty(self)?)?;
@@ -201,8 +201,8 @@ impl Said {
     }
 }
 
-/// The query as plain SPARQL: without its name and without where its windows come from, each of
-/// which has a line of its own.
+/// The query as plain SPARQL: without its name and its windows, which have lines of their own in
+/// the case.
 fn without_windows(text: &str) -> String {
     let says_window = |line: &&str| {
         ["REGISTER ", "FROM ", "#"]

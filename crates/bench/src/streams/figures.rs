@@ -1,5 +1,5 @@
-//! The figures of the stream benches, one file a part: what each part leaves, and what the targets
-//! and the tables are made of.
+//! The figures of the stream benches, one file a part. The targets and the tables are made from
+//! them.
 
 use super::batches::Batches;
 use super::snapshots::Snapshots;
@@ -55,7 +55,7 @@ pub(crate) struct Paper {
     pub(crate) resident_mib: u64,
 }
 
-/// Figures of some queries at one point of a line.
+/// Figures of several queries at one point of a line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// The position on the line: tuples a second, stored triples, or seconds of stream.
@@ -76,8 +76,7 @@ pub(crate) struct Lines {
     pub(crate) by_stored: Vec<Point>,
     /// As the streams have run for longer.
     pub(crate) by_age: Vec<Point>,
-    /// Whether all points that were asked for are there. Files from before this was said hold whole
-    /// lines.
+    /// Whether all requested points are there. Older files lack this field and hold whole lines.
     #[serde(default = "whole")]
     pub(crate) complete: bool,
 }
@@ -98,7 +97,7 @@ pub(crate) struct Absorption {
     pub(crate) runs: Vec<AbsorptionRun>,
 }
 
-/// One way of taking them, the quickest of some rounds.
+/// One way of taking them, in the quickest of several rounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AbsorptionRun {
     /// Whether the log is on disk.

@@ -28,18 +28,18 @@ use std::time::{Duration, Instant};
 const FIRST_AUTHORS: u64 = 20;
 const GROWTH: u64 = 4;
 const SCALABLE: Duration = Duration::from_millis(500);
-/// The most times that the query is made to take longer until its time is close enough to the
-/// wanted one.
+/// The most steps in which the query is made longer, until its time is close enough to the wanted
+/// one.
 const DEEPENED: usize = 4;
 const CLOSE: f64 = 0.9;
 /// The factor by which the query may take longer while streams are absorbed; then the streams stand
 /// still until it ends.
 const LONGER: f64 = 2.0;
 const PROBE: &str = "L1";
-/// The factor by which more of the streams is played as fast as possible than in real time, each
+/// The factor between the lengths of the stretches that are played as fast as possible and in real
 /// time.
 const UNPACED_TIMES: i64 = 2;
-/// Within this factor, slower or less beside the query is not counted as slowed down.
+/// A stream within this factor of its speed without the query does not count as slowed down.
 const NOT_SLOWED: f64 = 1.1;
 
 /// A query of some seconds beside the streams.
@@ -94,8 +94,8 @@ struct StreamPace {
     delay_p99_ms: f64,
 }
 
-/// A heavy query over the graph that absorbs the streams: the other posts that the likers of the
-/// first `authors` authors' posts like. A hash of the texts of each pair, and a hash of that,
+/// A heavy query over the graph that absorbs the streams, for the other posts that the likers of
+/// the first `authors` authors' posts like. A hash of the texts of each pair, and a hash of that,
 /// `deep` times, makes it use time rather than memory.
 fn text(authors: u64, deep: u64) -> String {
     let texts = "CONCAT(STR(?post), STR(?other))".to_owned();
@@ -138,8 +138,8 @@ fn ask(engine: &Engine, text: &str, cancel: Option<CancelToken>) -> Result<Count
     })
 }
 
-/// Runs a query on another thread and plays meanwhile, from the moment when it has its snapshot;
-/// `play` is told whether it still runs.
+/// Runs a query on another thread, and plays meanwhile once the query has its snapshot. `play` gets
+/// a function that returns whether the query still runs.
 fn beside<T>(
     engine: &Engine,
     text: &str,
@@ -185,7 +185,7 @@ fn taking(engine: &Engine, users: u64, wanted: Duration) -> Result<String, Failu
     if of_so_many <= users {
         return Ok(text(of_so_many.max(1), 1));
     }
-    // All authors are not enough: these are to take their share of it, each pair for longer.
+    // All authors together are not enough, so each pair takes longer.
     let share = wanted * authors as f64 / users as f64;
     let mut deep = 1;
     for _ in 0..DEEPENED {
@@ -490,7 +490,7 @@ mod tests {
         assert!(long.expected > 0 && long.absorbed > 0);
         assert_eq!(long.answer, long.expected);
         assert_eq!(rows(Some(&long))[2].verdict, Verdict::NotMeasured);
-        // On whatever cores there are: other tests want them as well.
+        // On all cores that are free: other tests use them as well.
         long.unpaced = Some(scene.unpaced(1_000).unwrap());
         let unpaced = long.unpaced.as_ref().unwrap();
         assert!(unpaced.tuples > 0 && unpaced.beside > 0.0);

@@ -53,7 +53,7 @@ impl Reader {
         })
     }
 
-    /// Calls `each` with the close and the rows of all answers that are there, with what they took.
+    /// Calls `each` with the firings that have arrived: their closes, rows and times.
     pub(super) fn read(&self, mut each: impl FnMut(Firing)) -> Result<(), Failure> {
         self.read_answers(|firing, _| each(firing))
     }

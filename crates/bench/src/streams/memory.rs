@@ -1,5 +1,5 @@
-//! The memory of slices: the streams run for some seconds, all of which they keep, and the engine
-//! is asked for the memory.
+//! The memory of slices: the streams run for several seconds and keep all of them; then the engine
+//! reports the memory.
 
 use super::figures::{Memory, StreamMemory};
 use super::measure::Reader;
@@ -18,8 +18,8 @@ pub(super) fn run(options: &StreamsOptions) -> Result<Memory, Failure> {
     let stretch = stage.stretch(PLAYED_MS, 1.0);
     stage.play(stretch, false)?;
     let slices = taken(&stage)?;
-    // L1–L6 and the others have windows over all streams; the last ones are still there when the
-    // streams stand still.
+    // L1–L6 and the others have windows over all streams. The last windows remain while the streams
+    // stand still.
     let readers = network
         .continuous_queries()
         .into_iter()

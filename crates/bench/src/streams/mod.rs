@@ -1,6 +1,6 @@
-//! Streams: the Wukong+S paper's setting, and what else continuous queries have to reach, in parts
-//! that run alone. Each part leaves a file of figures, so that one can be measured again without
-//! the others, and has a process of its own, so that none finds the memory as another left it.
+//! Streams: the setting of the Wukong+S paper and further targets of continuous queries, in parts
+//! that run alone. Each part writes a file of figures, so that it can be measured again without the
+//! others, and has a process of its own, so that it does not inherit the memory of another part.
 
 mod absorption;
 mod bag;
@@ -50,7 +50,7 @@ enum Part {
     Paper,
     /// L1–L3 as the streams go faster, as more is stored, as the streams grow old
     Rates,
-    /// Tuples a second, and what a tuple costs
+    /// Tuples a second, and the cost of a tuple
     Absorption,
     /// One-shot queries while the streams run, against standing still
     Oneshot,
@@ -61,9 +61,9 @@ enum Part {
     /// Snapshot numbers retained by 1 to 300 streams, and a one-shot query of half a minute beside
     /// the streams
     Snapshots,
-    /// A snapshot every 1, 10, 100, 1000 ms: how old what is visible is, and what a tuple costs
+    /// A snapshot every 1, 10, 100, 1000 ms: the age of visible statements, and the cost of a tuple
     Steps,
-    /// Batches of 100, 10 and 1 ms: what a tuple costs, and the delay of L1–L3
+    /// Batches of 100, 10 and 1 ms: the cost of a tuple, and the delay of L1–L3
     Batches,
     /// Many standing queries of the shapes L1–L3 with random constants, over batches of several
     /// lengths, and their registration
@@ -107,8 +107,8 @@ pub(crate) struct StreamsOptions {
     /// The numbers of standing queries, one figure after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 115_000, 1_000_000])]
     standing: Vec<u64>,
-    /// The batches of the streams that standing queries are over, in milliseconds, one figure after
-    /// the other; what is stored grows meanwhile
+    /// The batches of the streams under the standing queries, in milliseconds, measured one after
+    /// the other; the stored graph grows meanwhile
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100])]
     batches: Vec<i64>,
     /// The size of the data stored for the peers, in percent of 10 million triples
@@ -124,8 +124,7 @@ pub(crate) struct StreamsOptions {
 
 /// Runs the parts that were asked for, all of them where none was named.
 ///
-/// # Errors
-/// What keeps parts from being measured; the others are measured nevertheless.
+/// # Errors The parts that could not be measured, and why; the others are measured nevertheless.
 pub(crate) fn run(options: &StreamsOptions) -> Result<(), String> {
     let wanted = |part: &Part| options.only.is_empty() || options.only.contains(part);
     let parts = Part::value_variants().iter().copied();
@@ -146,7 +145,7 @@ pub(crate) fn run(options: &StreamsOptions) -> Result<(), String> {
     }
 }
 
-/// Measures one part as this process was asked to, in a process of its own.
+/// Measures one part with this process's settings, in a process of its own.
 fn in_own_process(part: Part, _: &StreamsOptions) -> Result<(), Failure> {
     let arguments = with_only(std::env::args_os().skip(1), &name(part));
     let status = Command::new(std::env::current_exe()?)

@@ -1,5 +1,5 @@
-//! One-shot queries while all five streams run, against standing still: in turns, so that what the
-//! machine does in between, and what the streams leave in the stored graph, falls on both.
+//! One-shot queries while all five streams run, against standing still: in turns, so that the
+//! machine's other work and the growth of the stored graph affect both.
 
 use super::figures::{OneShot, OneShotQuery, Stolen};
 use super::stage::{Stage, Stretch, configuration, network, play};
@@ -72,8 +72,8 @@ pub(super) fn run(options: &StreamsOptions) -> Result<OneShot, Failure> {
 }
 
 /// The next stretch, made by a thread of its own. Otherwise the memory that the player frees would
-/// return to the pool of the asking thread, which would then sort tens of thousands of pieces
-/// within some query's time.
+/// return to the pool of the querying thread, which would then sort tens of thousands of pieces
+/// within the time of a query.
 fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
     std::thread::scope(|scope| {
         let made = scope.spawn(|| stage.stretch(TURN_MS, 1.0)).join();
@@ -106,7 +106,7 @@ fn row(
     })
 }
 
-/// Asks one after the other until `enough`, which is told how many have been asked.
+/// Runs one query after the other until `enough` returns true; it gets their number so far.
 fn ask_in_turn(
     engine: &Engine,
     queries: &[NamedQuery],
@@ -129,8 +129,8 @@ fn ask_in_turn(
     Ok(())
 }
 
-/// Asks while a stretch is played in real time; returns how far that was behind the clock at its
-/// end.
+/// Queries while a stretch is played in real time; returns how far the stretch was behind the clock
+/// at its end.
 fn beside(
     engine: &Engine,
     stretch: Stretch,

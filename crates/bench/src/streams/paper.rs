@@ -16,7 +16,7 @@ use somersault_generate::NamedQuery;
 pub(super) fn run(options: &StreamsOptions) -> Result<Paper, Failure> {
     let network = network(options.stored, options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
-    // Before this thread is kept to some of the cores.
+    // This comes before the thread is bound to some of the cores.
     let machine = Machine::read();
     let apart = Apart::keep();
     let cores = match &apart {

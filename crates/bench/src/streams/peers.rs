@@ -1,6 +1,6 @@
-//! The same continuous queries by others: by re-evaluating each window with pyoxigraph, which is
-//! what a user scripts today, and by rsp-rs. All get the same statements; ours are played batch by
-//! batch, each close on a quiet engine; rows are compared close by close, by what is in them.
+//! The same continuous queries on peers: pyoxigraph, re-evaluating each window as users script it
+//! today, and rsp-rs. All get the same statements. This engine plays them batch by batch, each
+//! close on a quiet engine. Rows are compared close by close, by content.
 
 use super::bag;
 use super::case::{Case, Said};
@@ -23,8 +23,8 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 /// The length of the streams that peers get.
 const PLAYED_MS: i64 = 3_000;
-/// rsp-rs copies all that is stored at each evaluation: it gets a hundredth of what pyoxigraph
-/// gets, at a tenth of the rate.
+/// rsp-rs copies the stored graph at each evaluation, so it gets a hundredth of the triples of
+/// pyoxigraph, at a tenth of the rate.
 const RSP_RS_SHARE: u32 = 100;
 const RSP_RS_RATE: u32 = 10;
 const RSP_RS: &str = "rsp-rs";

@@ -10,11 +10,11 @@ use crate::figures::table;
 use crate::harness::machine::{Machine, resident_bytes};
 use std::time::{Duration, Instant};
 
-/// The queries of group (I): each reads little of its windows, whatever they hold.
+/// The queries of group (I): each reads a small part of its windows, however large they are.
 const GROUP: [&str; 3] = ["L1", "L2", "L3"];
 /// Quarters of the paper's rate.
 const QUARTERS: [u32; 5] = [1, 2, 4, 8, 16];
-/// The sizes along the line by stored triples, as far as it goes.
+/// The sizes along the line by stored triples, up to the largest requested.
 const STORED: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
 /// The factor by which the streams run slower while they age, so that an hour of them fits into
 /// memory.
@@ -24,8 +24,7 @@ const STORED_BEFORE: u64 = 1_000_000;
 /// The event time that is generated at once for stretches that are played and not measured.
 const CHUNK_MS: i64 = 5_000;
 
-/// The longest that streams may take to grow old, beyond which what is measured is too slow to be
-/// waited for.
+/// The longest time that streams may take to grow old; a slower engine is not waited for.
 const MOST_AGEING: Duration = Duration::from_secs(20 * 60);
 /// The interval between reports of the streams' age.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -40,7 +39,7 @@ pub(super) fn run(
     let network = network(options.stored, options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let mut lines = Lines {
-        // Before this thread is kept to some of the cores.
+        // This comes before the thread is bound to some of the cores.
         machine: Machine::read(),
         stored: stage.stored.clone(),
         ..Lines::default()
@@ -58,8 +57,8 @@ pub(super) fn run(
     drop((stage, apart));
     let already = lines.stored.triples;
     for stored in STORED {
-        // Where about as much is stored already, it is that which has been measured at the
-        // network's own rate.
+        // If about this number of triples is stored already, the measurement at the network's own
+        // rate counts.
         if stored > options.largest || stored * 2 > already {
             continue;
         }

@@ -1,6 +1,6 @@
-//! Registration of many queries: by one call, with what a query takes of memory, and over HTTP by
-//! one `PUT /queries:batch` of lines of JSON, which are made while they are sent, to the server on
-//! a loopback address.
+//! Registration of many queries: by one call, with the memory of a query, and over HTTP by one `PUT
+//! /queries:batch` of JSON lines, which are made while they are sent to a server on a loopback
+//! address.
 
 use super::Failure;
 use super::stage::{self, BATCH_MS, Stage};
@@ -60,7 +60,7 @@ impl Held {
 }
 
 /// The heap that a query takes among many, with the terms of its constants: measured on the second
-/// half of them, in an engine without data, because the first half allocates what all share.
+/// half of them, in an engine without data, because the first half allocates the shared parts.
 /// Outside the heap there are only arrays of stored statements, of which there are none. The growth
 /// of resident memory is printed for comparison: it counts pages, and includes memory that
 /// registering used temporarily, for as long as the allocator keeps that.
@@ -170,8 +170,8 @@ fn over_http(stage: &Stage<'_>, queries: u64) -> Result<(f64, u64), Failure> {
     Ok((seconds, sent))
 }
 
-/// The targets that it is held to, which are of a million queries: of few, what the engine takes
-/// for none weighs on each.
+/// Its targets, which hold for a million queries: with few queries, the engine's fixed memory
+/// dominates.
 pub(super) fn rows(figures: Option<&Registration>) -> [Row; 2] {
     let of_a_million = figures.filter(|figures| figures.queries >= 1_000_000);
     [

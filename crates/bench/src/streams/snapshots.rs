@@ -1,6 +1,6 @@
-//! Bounded snapshots: how many snapshot numbers are retained, and what memory they take, while as
-//! few as one stream and as many as 300 are absorbed; and a one-shot query of half a minute while
-//! five streams are ([`super::long_query`]).
+//! Bounded snapshots: how many snapshot numbers are retained, and their memory, while 1 to 300
+//! streams are absorbed; and a one-shot query of half a minute beside five streams
+//! ([`super::long_query`]).
 
 use super::figures::Stolen;
 use super::long_query::{self, LongQuery};
@@ -22,7 +22,7 @@ const STREAMS: [usize; 4] = [1, 5, 50, 300];
 const BATCH_MS: i64 = 100;
 /// The interval between looks at the counters.
 const LOOK: Duration = Duration::from_millis(3);
-/// The most that is stored.
+/// The most triples stored.
 const MOST_STORED: u64 = 1_000_000;
 /// The figures of bounded snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ pub(super) fn run(options: &StreamsOptions) -> Result<Snapshots, Failure> {
     })
 }
 
-/// The counters, as each look found them.
+/// The counters at each look.
 #[derive(Default)]
 pub(super) struct Looks {
     sns: Vec<u64>,
@@ -104,7 +104,7 @@ impl Looks {
     }
 }
 
-/// Calls a function while the counters are looked at.
+/// Calls a function, and reads the counters meanwhile.
 pub(super) fn looking<T>(
     engine: &Engine,
     play: impl FnOnce() -> Result<T, Failure>,
@@ -120,7 +120,7 @@ pub(super) fn looking<T>(
     })
 }
 
-/// The network's statements dealt out to a number of streams, all of which are absorbed.
+/// The network's statements, dealt out to a number of streams that are all absorbed.
 fn of_streams(
     network: &SocialNetwork,
     options: &StreamsOptions,

@@ -16,19 +16,19 @@ use somersault_generate::{
 use std::iter::Peekable;
 use std::time::Instant;
 
-/// The streams' batch, and how often they advance, where nothing else is measured.
+/// The batch of the streams, and the interval at which they advance, unless a part measures others.
 pub(super) const BATCH_MS: i64 = 100;
 
-/// The number of triples for each user, half of them people and half of them their past.
+/// The number of triples for each user: half describe people, half their past.
 const TRIPLES_PER_USER: u64 = 104;
 /// Past at the paper's rate for each thousand users, in milliseconds.
 const PAST_MS_PER_THOUSAND_USERS: i64 = 450;
-/// Longer than anything is played.
+/// Longer than any stretch.
 const STREAMS_MS: i64 = 48 * 3_600_000;
 /// The most memory seen for a stored triple while loading: ids in the order of their arrival, and
 /// the image being built.
 const BYTES_WHILE_LOADING: u64 = 110;
-/// The budget for the slices of one stream: a minute of the fastest that is played.
+/// The budget for the slices of one stream: a minute of the fastest stream played.
 const BUDGET_BYTES: u64 = 8 << 30;
 /// The number of triples between two reports of progress.
 const SAY_EVERY: u64 = 5_000_000;
@@ -52,8 +52,8 @@ pub(super) fn network_of(users: u32, rate: u32) -> SocialNetwork {
     })
 }
 
-/// An engine in memory: as many injectors as were asked for, two query threads, no limit that a
-/// bench would meet.
+/// An engine in memory, with the requested number of injectors, two query threads, and limits that
+/// no bench meets.
 pub(super) fn configuration(workers: u16) -> EngineConfig {
     EngineConfig {
         workers,
@@ -67,10 +67,10 @@ pub(super) struct Stage<'n> {
     pub(super) engine: Engine,
     pub(super) stored: Stored,
     batch_ms: i64,
-    /// Whether the player says at the end of each batch how far the streams are.
+    /// Whether the player advances the streams at the end of each batch.
     advances: bool,
     feed: Peekable<Activity<'n>>,
-    /// The generator's time of the next statement that is taken.
+    /// The generator's time of the next statement.
     taken_ms: i64,
     next_ms: i64,
 }
@@ -131,7 +131,7 @@ impl<'n> Stage<'n> {
     }
 
     /// Declares the streams again, with batches of `batch_ms` milliseconds; no query may be
-    /// registered. Time goes on.
+    /// registered. The streams keep their times.
     pub(super) fn declare_again(&mut self, batch_ms: i64) -> Result<(), Failure> {
         for kind in StreamKind::ALL {
             self.engine.drop_stream(kind.iri())?;
@@ -185,7 +185,7 @@ impl<'n> Stage<'n> {
         self.play_while(stretch, paced, &mut |_| true)
     }
 
-    /// The same as long as `goes_on` says so, which is asked after each step.
+    /// The same, until `goes_on` returns false; it is called after each step.
     pub(super) fn play_while(
         &self,
         stretch: Stretch,
@@ -230,7 +230,6 @@ fn play_as(
     let progress = live::play(engine, plan, &mut statements, goes_on)?;
     // Returning hundreds of MiB to the system delays every thread that allocates, and with it the
     // last firings.
-    // among them.
     engine.quiesce(QUIESCE)?;
     drop(statements);
     Ok(progress)
@@ -255,7 +254,7 @@ pub(super) fn streams() -> Vec<String> {
         .collect()
 }
 
-/// Stores people and the past, and says how far it is.
+/// Stores people and the past, and prints the progress.
 fn store<'n>(
     engine: &Engine,
     network: &'n SocialNetwork,

@@ -1,6 +1,6 @@
-//! Many standing queries: L1–L3 with random constants, and the same with L4–L6 mixed in, as many as
-//! are asked for and with batches of each length that is asked for. One engine has them all, one
-//! crowd after the other, so that what is stored is loaded once.
+//! Many standing queries: L1–L3 with random constants, and the same with L4–L6 mixed in, in each
+//! requested number and with each requested length of batches. One engine runs all crowds, one
+//! after the other, so that the stored graph is loaded once.
 
 use super::registration::{self, Registration};
 use super::stage::{Stage, configuration, network};
@@ -12,9 +12,9 @@ use crate::harness::markdown;
 use crate::harness::target::{Row, at_least, at_most};
 use serde::{Deserialize, Serialize};
 
-/// Played before anything is measured with streams that have just been declared.
+/// The time played on newly declared streams before a measurement.
 const WARM_UP_MS: i64 = 2_000;
-/// All windows close so often.
+/// The STEP of all windows.
 pub(super) const STEP_MS: f64 = 100.0;
 /// The targets for L1–L3, and with L4–L6 mixed in: executions a second.
 const LIGHT: f64 = 1.08e6;
@@ -32,13 +32,13 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// The stands with L4–L6 among them, or without.
+    /// The stands that have L4–L6, or those that do not.
     fn of(&self, mixed: bool) -> impl Iterator<Item = &Stand> {
         (self.stands.iter()).filter(move |stand| stand.mixed == mixed)
     }
 }
 
-/// A number of queries that stand together.
+/// A number of queries registered at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stand {
     pub(super) queries: u64,
@@ -161,7 +161,7 @@ pub(super) fn rows(figures: Option<&Standing>) -> Vec<Row> {
         };
         stand.map_or_else(String::new, words)
     };
-    // Where such stands were measured and none keeps up, what they come to in time is nothing.
+    // If such stands were measured and none keeps up, the rate in time is zero.
     let in_time = |mixed, found: Option<f64>| {
         let nothing = || figures?.of(mixed).next().map(|_| 0.0);
         found.or_else(nothing)

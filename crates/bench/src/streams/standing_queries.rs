@@ -1,6 +1,6 @@
 //! A crowd of standing queries: it is registered, measured while the five streams run at their
-//! rate, and leaves. A probe, one query of each shape that there is with a subscriber, tells the
-//! delay: a group's queries are all answered by the same firings.
+//! rate, and dropped. One query of each shape has a subscriber, which measures the delay: the same
+//! firings answer all queries of a group.
 
 use super::figures::{Stolen, quantile_ms};
 use super::measure::{Firing, Reader};
@@ -13,12 +13,12 @@ use somersault::{Engine, MetricsSnapshot, NewQuery};
 use somersault_generate::SocialNetwork;
 use std::time::{Duration, Instant};
 
-/// Played before a crowd is measured.
+/// The time played before a crowd is measured.
 const WARM_UP_MS: i64 = 2_000;
 /// The number of shapes among the queries that are always there; the first query of each shape
 /// comes first.
 pub(super) const LIGHT_SHAPES: u64 = 3;
-/// The shapes that are mixed in, and how many queries of each for a hundred of the others.
+/// The shapes that are mixed in, and the number of queries of each for a hundred of the others.
 const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
 const HEAVY_IN_A_HUNDRED: u64 = 1;
 /// The number of threads that drop queries: each call waits until its record is durable.
@@ -62,7 +62,7 @@ impl StandingQueries {
             .collect()
     }
 
-    /// All of it is dropped.
+    /// Drops all of them.
     pub(super) fn leave(self, stage: &Stage<'_>) -> Result<(), Failure> {
         drop_all(&stage.engine, &self.names)
     }
@@ -103,7 +103,7 @@ fn heavy_name(shape: &str, at: u64) -> String {
     format!("{shape}-{at}")
 }
 
-/// Drops queries, on some threads at once.
+/// Drops queries, on several threads at once.
 pub(super) fn drop_all(engine: &Engine, names: &[String]) -> Result<(), Failure> {
     let share = names.len().div_ceil(DROPPING).max(1);
     std::thread::scope(|scope| {

@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 /// The steps.
 const STEPS_MS: [u64; 4] = [1, 10, 100, 1_000];
 const BATCH_MS: i64 = 1;
-/// The most that is stored: steps have nothing to do with it.
+/// The most triples stored: steps do not depend on it.
 const MOST_STORED: u64 = 1_000_000;
 /// The interval between looks at the visible time; no divisor of a step, so that all phases of a
 /// step are seen.
 const LOOK: Duration = Duration::from_micros(3_700);
-/// The most that may be added to a step until a statement is visible: its batch, the injection, and
-/// a turn of the threads.
+/// The most time beyond a step until a statement is visible: its batch, the injection, and a switch
+/// of threads.
 const BESIDES_MS: f64 = 10.0;
 const QUERIES: [&str; 3] = ["L1", "L2", "L3"];
 
@@ -131,7 +131,7 @@ fn without_queries(
         });
         let until_ms = stretch.until_ms;
         let progress = stage.play_while(stretch, true, &mut |progress| {
-            // From then on no statement comes, and the age only grows.
+            // No statement follows, so from here on the age only grows.
             over.fetch_or(progress.at.0 >= until_ms, Ordering::Release);
             true
         });

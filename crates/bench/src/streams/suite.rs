@@ -85,7 +85,7 @@ impl Suite {
         }
     }
 
-    /// Loads the stored data and declares the streams; returns the number of triples stored.
+    /// Loads the stored data and declares the streams. Returns the number of stored triples.
     pub(super) fn prepare(&self, engine: &Engine) -> Result<u64, Failure> {
         let mut triples = 0;
         for stored in &self.stored {
@@ -111,7 +111,7 @@ impl Suite {
             .map_err(|error| format!("{} cannot be read: {error}", path.display()).into())
     }
 
-    /// The rows of each close of a query; a close that is not there has none.
+    /// The rows of each close of a query; a close that is missing has none.
     pub(super) fn rows(&self, query: &SuiteQuery) -> Result<BTreeMap<i64, u64>, Failure> {
         let lines = BufReader::new(self.unpacked(&query.expected)?).lines();
         lines

@@ -18,7 +18,7 @@ pub(super) const PAPER_P50_MS: [(&str, f64); 6] = [
     ("L5", 2.89),
     ("L6", 2.14),
 ];
-/// The geometric mean that is wanted of them; the paper's is 0.48 ms.
+/// The target for their geometric mean; the paper's is 0.48 ms.
 pub(super) const PAPER_MEAN_MS: f64 = 0.20;
 /// The number of triples that the paper stores.
 pub(super) const PAPER_STORED: f64 = 118e6;
@@ -90,8 +90,8 @@ fn paper(paper: Option<&Paper>) -> Vec<Row> {
     rows
 }
 
-/// The largest median over the smallest, of the query where that is most; `None` without two
-/// points.
+/// The largest median over the smallest, of the query with the largest such ratio; `None` without
+/// two points.
 pub(super) fn spread(points: &[Point]) -> Option<f64> {
     let first = points.first()?;
     let of = |name: &str| {
@@ -115,7 +115,7 @@ fn lines(lines: Option<&Lines>) -> Vec<Row> {
             format!(" from {} to {}", in_short(from), in_short(to))
         })
     };
-    // Points that are near each other are flat, whatever the others would have been.
+    // Points close to each other count as flat, even if other points are missing.
     let lines = lines.filter(|lines| lines.complete);
     let row = |what: &str, points: Option<&Vec<Point>>, unit: &str| {
         let what = format!(
@@ -217,7 +217,7 @@ fn memory(memory: Option<&Memory>) -> Row {
     )
 }
 
-/// Beside others no ratio is wanted; that all answers are the same is.
+/// Beside peers there is no target for the ratio, but all answers must be the same.
 fn peers(peers: Option<&Peers>) -> Vec<Row> {
     let cases = peers
         .map(|peers| peers.cases.as_slice())
@@ -299,7 +299,7 @@ mod tests {
         let rows = rows(&all);
         assert_eq!(verdict(&rows, "L1, alone, execution p50").0, Verdict::Holds);
         assert_eq!(verdict(&rows, "L3, alone, execution p50").0, Verdict::Short);
-        // Under a millisecond is never a long tail; beyond it, five times the median is.
+        // A p99 under a millisecond is never a long tail; above, five times the median is.
         assert_eq!(
             verdict(&rows, "L1, alone, execution p99 (30 ms stolen)").0,
             Verdict::Holds
@@ -346,7 +346,7 @@ mod tests {
         };
         let rate = verdict(&of(&partial), "quickest, rate");
         assert_eq!(rate.0, Verdict::NotMeasured, "a part of it is none either");
-        // Files that were written before have no such member.
+        // Older files have no such member.
         let mut old = serde_json::to_value(&lines).unwrap();
         old.as_object_mut().unwrap().remove("complete").unwrap();
         assert_eq!(serde_json::from_value::<Lines>(old).unwrap(), lines);

@@ -1,7 +1,7 @@
-//! Terms that only expired timing statements used: an hour of a timing stream, each of whose
-//! statements has an IRI of its own, as fast as the engine takes it, with a standing query that
-//! finds some of them. The resident memory of the process should stop growing once the stream is as
-//! old as the statements that it keeps.
+//! Terms that only expired timing statements used: an hour of a timing stream whose statements each
+//! have a new IRI, played as fast as the engine takes it, with a standing query that finds some of
+//! them. The resident memory of the process should stop growing once the stream is as old as the
+//! statements that it keeps.
 
 use super::measure::{QUIESCE, Reader};
 use super::stage::configuration;
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 const STREAM: &str = "http://example.org/stream/fixes";
-/// Half a minute is kept; statements a second of event time; the places that they are at.
+/// The time that is kept, the statements a second of event time, and the number of places.
 const KEEP_MS: i64 = 30_000;
 const RATE: i64 = 10_000;
 const PLACES: i64 = 1_000;
@@ -25,7 +25,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// The event time between samples, of which one in [`PRINTED`] is printed.
 const SAMPLE_MS: i64 = 10_000;
 const PRINTED: usize = 30;
-/// Until then slices, terms and tables grow to what they are to be.
+/// The event time in which slices, terms and tables grow to their final size.
 const WARM_MS: i64 = 180_000;
 
 /// Figures of this part.
@@ -59,8 +59,8 @@ impl Terms {
         })
     }
 
-    /// The most that was resident in the last third over that in the first one, from when it is
-    /// warm; `None` where that is not a curve.
+    /// The largest resident memory of the last third over that of the first, once it is warm;
+    /// `None` with too few samples.
     pub(super) fn growth(&self) -> Option<f64> {
         let warm = self.curve.iter().filter(|sample| sample.at_ms >= WARM_MS);
         let resident: Vec<u64> = warm.map(|sample| sample.resident_bytes).collect();

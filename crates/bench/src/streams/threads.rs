@@ -1,5 +1,5 @@
-//! The threads of this process: what each has spent, and which cores they are kept to. By `/proc`
-//! and by `taskset`, since the bench has no business with system calls.
+//! The threads of this process: the processor time of each, and the cores that they are bound to.
+//! Uses `/proc` and `taskset`, so that the bench needs no system calls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spent(BTreeMap<String, Duration>);
 
-/// The groups in the words of the figures.
+/// The groups, by the names that figures use.
 const WORDS: [(&str, &str); 5] = [
     ("somersault-benc", "the bench"),
     ("spare", "spare query threads"),
@@ -63,7 +63,7 @@ struct Task {
     spent: Duration,
 }
 
-/// A thread may end between two looks: then it is not there.
+/// A thread may end between two looks; then it is missing.
 fn tasks() -> Vec<Task> {
     let Ok(folder) = fs::read_dir("/proc/self/task") else {
         return Vec::new();
@@ -91,7 +91,7 @@ fn group(name: &str) -> &str {
     }
 }
 
-/// While it lives, the threads that execute queries have the last core for themselves.
+/// While this value lives, the threads that execute queries have the last core for themselves.
 pub(super) struct Apart {
     cores: String,
 }
@@ -122,7 +122,7 @@ impl Apart {
 impl Drop for Apart {
     fn drop(&mut self) {
         for task in tasks() {
-            // Restoring an affinity that could be set succeeds.
+            // If the affinity could be set, restoring it succeeds.
             set(&task.number, &self.cores);
         }
     }

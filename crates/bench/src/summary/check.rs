@@ -10,7 +10,7 @@ use crate::load::{self, LoadReport};
 use crate::parties::ours;
 use crate::streams::{self, StreamFigures};
 
-/// The peer that ratios on LUBM are to.
+/// The peer that ratios on LUBM refer to.
 const BASE: &str = "pyoxigraph";
 
 /// The factor that each of L1–L7, engine alone, has to reach against the base.
@@ -204,7 +204,7 @@ pub(crate) fn against_best_peer(reports: &[Report]) -> Vec<(String, u64, f64)> {
 
 fn served(reports: &[Report]) -> Vec<Row> {
     let all = against_best_peer(reports);
-    // A query that has no answer of ours is lost as well.
+    // A query that this engine does not answer is lost as well.
     let unanswered = reports
         .iter()
         .flat_map(|report| report.queries.iter().map(move |query| (report, query)))
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn lubm_is_held_to_means_and_to_each_query() {
-        // 100 times of ours embedded, 400 times of the engine's.
+        // 100 times the embedded figure, 400 times the engine's.
         let queries: Vec<_> = LUBM_TARGETS
             .iter()
             .map(|(name, _)| made_up(name, [1.0, 4.0, 9.0], 400.0))

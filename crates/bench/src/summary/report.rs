@@ -1,4 +1,4 @@
-//! Writes the newest figures into bench/RESULTS.md, between two marks; what stands around them is
+//! Writes the newest figures into bench/RESULTS.md, between two marks; the text around them is
 //! written by hand and stays.
 
 use crate::crowd::{self, Throughput};
@@ -18,7 +18,7 @@ use std::path::Path;
 const BEGIN: &str = "<!-- figures: begin (somersault-bench report writes what follows) -->";
 const END: &str = "<!-- figures: end -->";
 
-/// The times of the original Wukong on lubm-40 on a machine of this kind, in microseconds: its own
+/// The times of the original Wukong on lubm-40, on a machine of this kind, in microseconds: its own
 /// best plan, one engine thread, execution only, no rows returned (its README beside the test
 /// data).
 const WUKONG: [(&str, f64); 7] = [
