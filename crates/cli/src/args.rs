@@ -10,7 +10,7 @@ use std::path::PathBuf;
     name = "somersault",
     version,
     about = "Stateful stream query engine for linked data: continuous queries over streams joined with an evolving RDF graph, and SPARQL on consistent snapshots of it.",
-    after_help = "Examples:\n  somersault demo\n  somersault serve --data ./data\n  somersault query --stored people.ttl 'SELECT * { ?s ?p ?o } LIMIT 10'\n\nExit codes: 0 fine, 1 failed, 2 wrong usage."
+    after_help = "Examples:\n  somersault demo\n  somersault serve --data ./data\n  somersault query --stored people.ttl 'SELECT * { ?s ?p ?o } LIMIT 10'\n\nCommands that need a server look for it in --server, then in SOMERSAULT_SERVER, then at\nhttp://127.0.0.1:7878.\n\nExit codes: 0 success, 1 failure, 2 wrong usage."
 )]
 pub(crate) struct Cli {
     /// What to do
@@ -27,52 +27,52 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Load RDF files into a server's stored graph, or into a data folder
     #[command(
-        after_help = "Examples:\n  somersault load people.ttl places.nt.gz --server http://127.0.0.1:7878\n  somersault load history.nt.zst --graph http://example.org/history --data ./data"
+        after_help = "Examples:\n  somersault load people.ttl places.nt.gz\n  somersault load history.nt.zst --graph http://example.org/history --data ./data"
     )]
     Load(LoadArgs),
     /// Answer a SPARQL query from a server, a data folder or files
     #[command(
-        after_help = "Examples:\n  somersault query 'SELECT ?s { ?s a <http://xmlns.com/foaf/0.1/Person> } LIMIT 5' --server http://127.0.0.1:7878\n  somersault query --file q.rq --stored people.ttl --format json"
+        after_help = "Examples:\n  somersault query 'SELECT ?s { ?s a <http://xmlns.com/foaf/0.1/Person> } LIMIT 5'\n  somersault query --file q.rq --stored people.ttl --format json"
     )]
     Query(QueryArgs),
     /// Apply a SPARQL update to a server or a data folder
     #[command(
-        after_help = "Example:\n  somersault update 'INSERT DATA { <urn:a> <urn:knows> <urn:b> }' --server http://127.0.0.1:7878"
+        after_help = "Example:\n  somersault update 'INSERT DATA { <urn:a> <urn:knows> <urn:b> }'"
     )]
     Update(UpdateArgs),
-    /// Show how a query would be answered: steps and estimates, or actual rows and times
+    /// Show how a query is answered: steps with estimates, or with actual rows and times
     #[command(
         after_help = "Example:\n  somersault explain --analyze --file q.rq --stored people.ttl"
     )]
     Explain(ExplainArgs),
     /// Register continuous queries, and declare streams, from files
     #[command(
-        after_help = "Examples:\n  somersault register streams.sql --server http://127.0.0.1:7878       CREATE STREAM statements\n  somersault register trending.csparql --name trending --server http://127.0.0.1:7878\n  somersault register trending.csparql --name trending --replace                      replaces the registered one"
+        after_help = "Examples:\n  somersault register streams.sql            CREATE STREAM statements\n  somersault register trending.csparql --name trending\n  somersault register trending.csparql --name trending --replace"
     )]
     Register(RegisterArgs),
     /// Push a file of statements into a stream
     #[command(
-        after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv --server http://127.0.0.1:7878      lines of `t_ms<TAB>triple .`\n  somersault push http://example.org/likes now.ttl --at 1700000000000 --server http://127.0.0.1:7878"
+        after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv\n  somersault push http://example.org/likes now.ttl --at 1700000000000"
     )]
     Push(PushArgs),
     /// Show a server's streams and continuous queries: the time of each, and what it waits for
-    #[command(after_help = "Example:\n  somersault status --server http://127.0.0.1:7878")]
+    #[command(after_help = "Example:\n  somersault status")]
     Status(StatusArgs),
     /// Print a continuous query's answers as they come
     #[command(
-        after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA lost connection is opened again, and continues where it stopped. Exit codes: 0 the count was reached or the query was dropped, 1 the server refused or could not be reached."
+        after_help = "Examples:\n  somersault subscribe trending\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA lost connection is opened again, and continues where it stopped. Exit codes: 0 the count was reached or the query was dropped, 1 the server refused or could not be reached."
     )]
     Subscribe(SubscribeArgs),
     /// Drop a continuous query, or a stream that no query windows
     #[command(
-        after_help = "Examples:\n  somersault drop query trending\n  somersault drop query 'tea first' --server http://127.0.0.1:7878\n  somersault drop stream http://example.org/likes"
+        after_help = "Examples:\n  somersault drop query trending\n  somersault drop query 'tea first'\n  somersault drop stream http://example.org/likes"
     )]
     Drop(DropArgs),
     /// Stop a continuous query until it is resumed
-    #[command(after_help = "Example:\n  somersault pause trending --server http://127.0.0.1:7878")]
+    #[command(after_help = "Example:\n  somersault pause trending")]
     Pause(QueryNameArgs),
     /// Resume a paused query; closes that passed during the pause are not answered later
-    #[command(after_help = "Example:\n  somersault resume trending --server http://127.0.0.1:7878")]
+    #[command(after_help = "Example:\n  somersault resume trending")]
     Resume(QueryNameArgs),
     /// Advance the time of streams: nothing earlier will come, so closes become due
     #[command(
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     Advance(AdvanceArgs),
     /// Write the stored graphs as RDF, at one snapshot
     #[command(
-        after_help = "Examples:\n  somersault export --output backup.nq --server http://127.0.0.1:7878\n  somersault export --data ./data --format trig\n  somersault export --graph http://example.org/history --format ttl\n  somersault export --default --format nt\n\nStreams and their windows are not stored graphs, and are not exported."
+        after_help = "Examples:\n  somersault export --output backup.nq\n  somersault export --data ./data --format trig\n  somersault export --graph http://example.org/history --format ttl\n  somersault export --default --format nt\n\nStreams and their windows are not stored graphs, and are not exported."
     )]
     Export(ExportArgs),
     /// Replay recorded streams through queries, in process, and write every firing
@@ -124,10 +124,10 @@ pub(crate) struct Server {
 /// The text of a query, or the file that holds it.
 #[derive(Debug, Args)]
 pub(crate) struct Text {
-    /// The text itself; `-` reads it from standard input
+    /// The query or update; `-` reads it from standard input
     #[arg(value_name = "TEXT", required_unless_present = "file")]
     pub(crate) text: Option<String>,
-    /// A file that holds the text
+    /// A file that holds the query or update
     #[arg(long, short, value_name = "FILE", conflicts_with = "text")]
     pub(crate) file: Option<PathBuf>,
 }
@@ -137,7 +137,8 @@ pub(crate) struct ServeArgs {
     /// Folder of the data; without it all data is in memory, and lost when the server stops
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Address to listen on; other machines reach the server only on another address than loopback
+    /// Address to listen on. On a loopback address such as the default, other machines cannot reach
+    /// the server
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) listen: String,
     /// Shards, each written by one worker
@@ -146,13 +147,13 @@ pub(crate) struct ServeArgs {
     /// Threads that answer queries; by default one for each core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) query_threads: Option<u16>,
-    /// Namespace of bare names in the paper's dialect
+    /// Namespace of names without a prefix, which the dialect of the Wukong+S paper has
     #[arg(long, value_name = "IRI", value_parser = values::iri)]
     pub(crate) namespace: Option<String>,
-    /// Longest time one query may take, in milliseconds
+    /// Longest time one query may take, in milliseconds; 60000 if not given
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) query_time_ms: Option<u64>,
-    /// Longest time one firing of a continuous query may take, in milliseconds
+    /// Longest time one firing of a continuous query may take, in milliseconds; 60000 if not given
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) firing_time_ms: Option<u64>,
     /// Longest time between two snapshots while statements wait to become visible, in milliseconds.
@@ -167,10 +168,10 @@ pub(crate) struct ServeArgs {
     /// not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) closes_at_once: Option<u64>,
-    /// Maximum number of rows of one answer
+    /// Maximum number of rows of one answer; 10000000 if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) result_rows: Option<u64>,
-    /// Largest body of a request, in bytes
+    /// Largest body of a request, in bytes; 268435456 if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) body_bytes: Option<u64>,
     /// Origin whose web pages may use the server, or `*` for any; may be repeated
@@ -254,7 +255,8 @@ pub(crate) struct RegisterArgs {
     /// Name of the query, if the text gives none
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Namespace of bare names, the same as the server's; needed for streams with bare names
+    /// Namespace of names without a prefix, the same as the server's; needed for streams that have
+    /// such names
     #[arg(long, value_name = "IRI", value_parser = values::iri)]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
@@ -411,7 +413,7 @@ pub(crate) struct ReplayArgs {
     /// date
     #[arg(long, value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) until: Option<i64>,
-    /// Namespace of bare names in the paper's dialect
+    /// Namespace of names without a prefix, which the dialect of the Wukong+S paper has
     #[arg(long, value_name = "IRI", value_parser = values::iri)]
     pub(crate) namespace: Option<String>,
     /// File for the answers; standard output by default
@@ -428,10 +430,10 @@ pub(crate) struct NetworkArgs {
     /// Users of the network
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub(crate) users: u32,
-    /// Seed of everything random
+    /// Seed; the same seed and sizes give the same data
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Tuples per second of all five streams together, in the paper's proportions
+    /// Statements per second of all five streams together, in the proportions of the Wukong+S paper
     #[arg(long, default_value_t = 133_500, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub(crate) rate: u32,
     /// Seconds of past posts, photos and likes in the stored graph
@@ -458,13 +460,13 @@ pub(crate) struct DemoArgs {
     /// Users of the network
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     pub(crate) users: u32,
-    /// Tuples per second of all five streams together
+    /// Statements per second of all five streams together
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     pub(crate) rate: u32,
     /// Seconds to play, in real time
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) duration: u32,
-    /// Seed of everything random
+    /// Seed; the same seed and sizes give the same data
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Address of the demo's HTTP server

@@ -25,9 +25,12 @@ impl Client {
     /// When the URL is not plain HTTP.
     pub(crate) fn new(url: &str) -> Result<Self, CliError> {
         if !url.starts_with("http://") {
-            return Err(CliError::Usage(format!(
-                "the server URL {url} does not start with http://; Somersault speaks plain HTTP, put a proxy in front for TLS"
-            )));
+            return Err(CliError::Usage(match url.contains("://") {
+                true => format!(
+                    "the server URL {url} does not start with http://; Somersault speaks plain HTTP, put a proxy in front for TLS"
+                ),
+                false => format!("the server URL {url} has no scheme; write http://{url}"),
+            }));
         }
         let agent = Agent::config_builder()
             .http_status_as_error(false)
@@ -173,8 +176,12 @@ impl Client {
                 "the server at {base} closed the connection while the data was being sent: the data may exceed the server's limit (serve --body-bytes); load large files into a data folder (load --data) or in parts"
             ));
         }
+        let cause = match error {
+            ureq::Error::Io(error) => error.to_string(),
+            other => other.to_string(),
+        };
         CliError::Unreachable(format!(
-            "no answer from the server at {base}: {error}; is it running (somersault serve)? Name another server with --server URL or {SERVER_VARIABLE}"
+            "no answer from the server at {base}: {cause}; is it running (somersault serve)? Name another server with --server URL or {SERVER_VARIABLE}"
         ))
     }
 

@@ -100,7 +100,7 @@ impl Sender<'_> {
     /// Cuts the lines into pushes; statements of one event time stay in one push.
     fn send_lines(&mut self, reader: impl BufRead) -> Result<(), CliError> {
         let mut batch = String::new();
-        let mut statements = 0_u64;
+        let (mut first_line, mut statements) = (1, 0_u64);
         let mut last_time = String::new();
         for line in reader.lines() {
             let line = line.map_err(|error| {
@@ -111,8 +111,9 @@ impl Sender<'_> {
             })?;
             let time = line.split('\t').next().unwrap_or_default();
             if statements >= self.args.batch && time != last_time {
-                self.send_batch(&batch, statements)?;
+                self.send_batch(&batch, first_line, statements)?;
                 batch.clear();
+                first_line += statements;
                 statements = 0;
             }
             time.clone_into(&mut last_time);
@@ -121,17 +122,22 @@ impl Sender<'_> {
             statements += 1;
         }
         if statements > 0 {
-            self.send_batch(&batch, statements)?;
+            self.send_batch(&batch, first_line, statements)?;
         }
         Ok(())
     }
 
-    fn send_batch(&mut self, batch: &str, statements: u64) -> Result<(), CliError> {
+    fn send_batch(
+        &mut self,
+        batch: &str,
+        first_line: u64,
+        statements: u64,
+    ) -> Result<(), CliError> {
         let address = self.address();
         let headers = [("Content-Type", "text/tab-separated-values")];
         // The stream's budget slows the file down; it loses nothing.
         let sent = (self.client).post_patiently(&address, &headers, batch.as_bytes());
-        self.acknowledge(sent)?;
+        self.acknowledge(sent, first_line)?;
         self.acknowledged += statements;
         Ok(())
     }
@@ -139,7 +145,7 @@ impl Sender<'_> {
     fn send(&mut self, headers: &[(&str, &str)], body: impl std::io::Read) -> Result<(), CliError> {
         let address = self.address();
         let sent = self.client.post(&address, headers, body);
-        self.acknowledge(sent)
+        self.acknowledge(sent, 1)
     }
 
     /// The address of the next push, with its source and number.
@@ -155,13 +161,21 @@ impl Sender<'_> {
         address
     }
 
-    fn acknowledge(&mut self, sent: Result<Response<Body>, CliError>) -> Result<(), CliError> {
+    /// Counts the answer to a push whose first line has this number in the file. The server counts
+    /// lines within the push.
+    fn acknowledge(
+        &mut self,
+        sent: Result<Response<Body>, CliError>,
+        first_line: u64,
+    ) -> Result<(), CliError> {
+        let file = self.args.file.display();
         sent.map(|answer| self.counts.add(answer)).map_err(|error| {
-            CliError::Failed(format!(
-                "{error}; {} statements of {} were acknowledged before",
-                self.acknowledged,
-                self.args.file.display()
-            ))
+            CliError::Failed(match self.acknowledged {
+                0 => format!("{file}: {error}"),
+                before => format!(
+                    "{file}, in the push that begins at line {first_line}: {error}; {before} statements were acknowledged before"
+                ),
+            })
         })
     }
 }

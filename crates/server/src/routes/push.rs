@@ -275,16 +275,20 @@ pub(crate) fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamState
 /// Returns the time of a line, and the position of its tab.
 fn timed_line(line: &[u8], number: u64) -> ApiResult<(EventTime, usize)> {
     let tab = line.iter().position(|byte| *byte == b'\t');
-    let time = tab.and_then(|tab| std::str::from_utf8(&line[..tab]).ok()?.parse().ok());
-    if let (Some(time), Some(tab)) = (time, tab) {
-        match line[tab + 1..].trim_ascii_start() {
-            [] | [b'#', ..] => {}
-            _ => return Ok((EventTime(time), tab)),
+    let found = match tab {
+        None => "there is no tab".to_owned(),
+        Some(tab) => {
+            let time = String::from_utf8_lossy(&line[..tab]);
+            match (time.parse(), line[tab + 1..].trim_ascii_start()) {
+                (Ok(_), [] | [b'#', ..]) => "there is no statement behind the tab".to_owned(),
+                (Ok(time), _) => return Ok((EventTime(time), tab)),
+                (Err(_), _) => format!("\"{}\" is not an event time", shorten(&time)),
+            }
         }
-    }
+    };
     Err(ApiError::bad_request(
         "bad_line",
-        format!("line {number}, column 1 of the data: a line is the event time in milliseconds, a tab, and a statement that ends in a full stop. Nothing of the body was taken."),
+        format!("line {number}, column 1 of the data: {found}; a line is the event time in milliseconds since 1970, a tab, and a statement that ends in a full stop. Nothing of the body was taken."),
     )
     .at(number, 1))
 }
