@@ -13,6 +13,7 @@ use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use somersault_model::EventTime;
+use std::collections::hash_map::Entry;
 
 /// The statements of a push, in a form that a log can write.
 pub trait PushBody {
@@ -92,14 +93,23 @@ type TermMark = u64;
 /// refers to it by its index.
 #[derive(Debug)]
 pub struct StatementEncoder {
-    encoded: EncodedStatements,
+    table: EncodedTerms,
+    statements: Vec<u8>,
+    count: u32,
     /// The index of each mark's term in the table of terms.
     places: FxHashMap<TermMark, u32>,
-    /// The datatypes so far; there are few.
-    datatypes: FxHashMap<Box<str>, u32>,
     /// The subject and the predicate of the statement before.
     recent: [Option<(TermMark, u32)>; 2],
     before: i64,
+}
+
+/// The table of terms as it grows.
+#[derive(Debug)]
+struct EncodedTerms {
+    bytes: Vec<u8>,
+    count: u32,
+    /// The datatypes so far; there are few.
+    datatypes: FxHashMap<Box<str>, u32>,
 }
 
 impl StatementEncoder {
@@ -108,13 +118,14 @@ impl StatementEncoder {
         let mut places = FxHashMap::default();
         places.reserve(statements);
         StatementEncoder {
-            encoded: EncodedStatements {
-                terms: Vec::with_capacity(statements * 48),
-                statements: Vec::with_capacity(statements * 8),
-                ..EncodedStatements::default()
+            table: EncodedTerms {
+                bytes: Vec::with_capacity(statements * 48),
+                count: 0,
+                datatypes: FxHashMap::default(),
             },
+            statements: Vec::with_capacity(statements * 8),
+            count: 0,
             places,
-            datatypes: FxHashMap::default(),
             recent: [None; 2],
             before: 0,
         }
@@ -122,7 +133,12 @@ impl StatementEncoder {
 
     /// The statements.
     pub fn finish(self) -> EncodedStatements {
-        self.encoded
+        EncodedStatements {
+            terms: self.table.bytes,
+            term_count: self.table.count,
+            statements: self.statements,
+            count: self.count,
+        }
     }
 
     /// Appends a statement. `marks` are numbers for its subject, predicate, object and graph; equal
@@ -166,23 +182,23 @@ impl StatementEncoder {
             },
         };
         self.before = at.0;
-        self.encoded.count += 1;
-        append(&mut self.encoded.statements, &statement)?;
+        self.count += 1;
+        append(&mut self.statements, &statement)?;
         Ok(())
     }
 
     /// The index in the table of the term with this mark.
     fn marked(&mut self, mark: TermMark, term: TermRef<'_>) -> Result<u32, EncodeError> {
-        if let Some(place) = self.places.get(&mark) {
-            return Ok(*place);
+        match self.places.entry(mark) {
+            Entry::Occupied(place) => Ok(*place.get()),
+            Entry::Vacant(place) => Ok(*place.insert(self.table.add(term, 0)?)),
         }
-        let place = self.term(term, 0)?;
-        self.places.insert(mark, place);
-        Ok(place)
     }
+}
 
+impl EncodedTerms {
     /// Appends a term, and before it those that it refers to.
-    fn term(&mut self, term: TermRef<'_>, nesting: usize) -> Result<u32, EncodeError> {
+    fn add(&mut self, term: TermRef<'_>, nesting: usize) -> Result<u32, EncodeError> {
         let term = match term {
             TermRef::NamedNode(name) => WireTerm::Iri(name.as_str()),
             TermRef::BlankNode(name) => WireTerm::Blank(name.as_str()),
@@ -191,9 +207,9 @@ impl StatementEncoder {
                 if nesting == MAX_NESTING {
                     return Err(EncodeError::Nesting);
                 }
-                let subject = self.term(triple.subject.as_ref().into(), nesting)?;
-                let predicate = self.term(triple.predicate.as_ref().into(), nesting)?;
-                let object = self.term(triple.object.as_ref(), nesting + 1)?;
+                let subject = self.add(triple.subject.as_ref().into(), nesting)?;
+                let predicate = self.add(triple.predicate.as_ref().into(), nesting)?;
+                let object = self.add(triple.object.as_ref(), nesting + 1)?;
                 WireTerm::Triple {
                     subject,
                     predicate,
@@ -215,10 +231,10 @@ impl StatementEncoder {
     }
 
     fn push(&mut self, term: &WireTerm<'_>) -> Result<u32, EncodeError> {
-        let place = self.encoded.term_count;
+        let place = self.count;
         // u32::MAX itself is not used: a graph's number is its place plus 1.
-        self.encoded.term_count = place.checked_add(1).ok_or(EncodeError::Size)?;
-        append(&mut self.encoded.terms, term)?;
+        self.count = place.checked_add(1).ok_or(EncodeError::Size)?;
+        append(&mut self.bytes, term)?;
         Ok(place)
     }
 }

@@ -339,8 +339,12 @@ fn on_applied(events: &Sender<Event>) -> OnApplied {
     })
 }
 
-/// Answers acknowledgements and tells the sequencer whenever a group is durable.
+/// Answers acknowledgements and tells the sequencer whenever a group is durable. Where nothing is
+/// written, a record is durable once the sequencer has appended it.
 fn observe_log(shared: &Arc<Shared>, events: Sender<Event>) {
+    if shared.log.is_volatile() {
+        return;
+    }
     let weak = Arc::downgrade(shared);
     shared.log.on_durable(Box::new(move |position| {
         let Some(shared) = weak.upgrade() else { return };

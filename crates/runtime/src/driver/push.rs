@@ -32,22 +32,32 @@ const TOGETHER: usize = 32;
 const REMEMBERED: usize = 64;
 
 /// Terms that pushing threads have met lately: one entry for each thread that pushed at the same
-/// time as others. Taken and put back without a lock.
-pub(super) struct RecentTerms(Sender<Recent>, Receiver<Recent>);
+/// time as others.
+pub(super) type RecentTerms = SparePool<Recent>;
 
-impl RecentTerms {
-    pub(super) fn new() -> RecentTerms {
-        let (entries, taken) = bounded(REMEMBERED);
-        RecentTerms(entries, taken)
+/// Values that threads take for a time and put back, without a lock. The first places are used
+/// first: entries are large, and those that were used lately are in the processor's caches.
+pub(super) struct SparePool<T>(Box<[(Sender<T>, Receiver<T>)]>);
+
+impl<T: Default> SparePool<T> {
+    pub(super) fn new() -> SparePool<T> {
+        SparePool((0..REMEMBERED).map(|_| bounded(1)).collect())
     }
 
-    fn take(&self) -> Recent {
-        self.1.try_recv().unwrap_or_default()
+    fn take(&self) -> T {
+        let mut spare = self.0.iter();
+        let taken = spare.find_map(|(_, place)| place.try_recv().ok());
+        taken.unwrap_or_default()
     }
 
-    fn put_back(&self, recent: Recent) {
-        // More threads than are remembered begin with an empty entry.
-        let _ = self.0.try_send(recent);
+    /// Puts a value back, or drops it if all places are taken.
+    fn put_back(&self, mut value: T) {
+        for (place, _) in &self.0 {
+            match place.try_send(value) {
+                Ok(()) => return,
+                Err(full) => value = full.into_inner(),
+            }
+        }
     }
 }
 
@@ -273,4 +283,28 @@ fn scoped_id(
     let id = TermId::local(builder.add_scoped(term.clone()) as u64);
     scoped.insert(term, id);
     id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_used_last_is_used_next() {
+        let spare = SparePool::<String>::new();
+        assert_eq!((spare.take(), spare.take()), Default::default());
+        spare.put_back("first".to_owned());
+        spare.put_back("second".to_owned());
+        for _ in 0..3 {
+            let value = spare.take();
+            assert_eq!(value, "first", "one thread at a time uses one value");
+            spare.put_back(value);
+        }
+        assert_eq!([spare.take(), spare.take()], ["first", "second"]);
+        for number in 0..2 * REMEMBERED {
+            spare.put_back(number.to_string());
+        }
+        assert_eq!(spare.take(), "0");
+        assert_eq!(spare.take(), "1");
+    }
 }

@@ -64,7 +64,13 @@ impl Sequencer {
 
     /// Appends a record to the log.
     pub(super) fn append(&mut self, record: &Record) -> Result<Position, RuntimeError> {
-        self.log_end = self.shared.log.append(record)?;
+        let log = &self.shared.log;
+        self.log_end = log.append(record)?;
+        if log.is_volatile() {
+            // No other thread makes it durable and says so.
+            self.stability.on_durable(self.log_end, self.now.at);
+            self.moved = true;
+        }
         Ok(self.log_end)
     }
 

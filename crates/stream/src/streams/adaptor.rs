@@ -11,6 +11,7 @@ use oxrdf::{
 use rustc_hash::FxHashSet;
 use somersault_lang::Classification;
 use somersault_model::{EventTime, Intern, Lease, Millis, QuadIds, StreamUid, Tag, TermId};
+use std::fmt;
 use std::sync::Arc;
 
 /// Event times further out than this (30 million years) are refused, so that no sum of times and
@@ -134,12 +135,38 @@ impl Classifier {
     }
 }
 
+/// A push, as a prefix that makes the labels of its blank nodes unique.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BlankScope {
+    /// By its source and its number.
+    OfNumber {
+        stream: StreamUid,
+        source: u32,
+        seq: u64,
+    },
+    /// By the number of pushes so far: its source gave it no number.
+    OfPush { stream: StreamUid, push: u64 },
+}
+
+impl fmt::Display for BlankScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BlankScope::OfNumber {
+                stream,
+                source,
+                seq,
+            } => write!(f, "s{}o{source}n{seq}", stream.0),
+            BlankScope::OfPush { stream, push } => write!(f, "s{}p{push}", stream.0),
+        }
+    }
+}
+
 /// Interns statements whose blank nodes are all in one scope.
 pub(crate) struct Interner<'a> {
     intern: &'a dyn Intern,
-    /// The prefix that makes a blank node label unique; None where blank nodes name nodes in the
-    /// store (updates).
-    scope: Option<String>,
+    /// The push whose blank nodes these are; `None` where blank nodes name nodes in the store
+    /// (updates).
+    scope: Option<BlankScope>,
     /// Which statements mention their terms under the lease; without a lease all terms stay.
     timing: Timing,
     lease: Option<Lease>,
@@ -176,7 +203,7 @@ impl<'a> Interner<'a> {
     /// the scope.
     pub(crate) fn of_push(
         intern: &'a dyn Intern,
-        scope: String,
+        scope: BlankScope,
         statements: &PushStatements,
         terms: StreamTerms,
     ) -> Interner<'a> {
@@ -275,7 +302,7 @@ impl<'a> Interner<'a> {
 
     fn term(&self, term: TermRef<'_>, lease: Option<&Lease>) -> TermId {
         let renamed;
-        let term = match (&self.scope, term) {
+        let term = match (self.scope, term) {
             (Some(scope), TermRef::BlankNode(_) | TermRef::Triple(_)) => {
                 renamed = rename(scope, term);
                 renamed.as_ref()
@@ -298,7 +325,7 @@ fn keep_for_good(intern: &dyn Intern, quad: QuadIds) {
     }
 }
 
-fn rename(scope: &str, term: TermRef<'_>) -> Term {
+fn rename(scope: BlankScope, term: TermRef<'_>) -> Term {
     match term {
         TermRef::BlankNode(node) => rename_node(scope, node.as_str()).into(),
         TermRef::Triple(triple) => {
@@ -313,7 +340,7 @@ fn rename(scope: &str, term: TermRef<'_>) -> Term {
     }
 }
 
-fn rename_node(scope: &str, label: &str) -> BlankNode {
+fn rename_node(scope: BlankScope, label: &str) -> BlankNode {
     // A label may follow letters, digits and '_' wherever it was valid by itself.
     BlankNode::new_unchecked(format!("{scope}_{label}"))
 }
@@ -377,7 +404,8 @@ mod tests {
                 stream,
                 timing: Timing::All,
             };
-            let interner = Interner::of_push(&intern, String::new(), &statements, terms);
+            let scope = BlankScope::OfPush { stream, push: 1 };
+            let interner = Interner::of_push(&intern, scope, &statements, terms);
             let of = interner.lease().map(|lease| lease.epoch().stream());
             assert_eq!(of, Some(stream));
             assert_eq!(*intern.permanent.borrow(), stay);

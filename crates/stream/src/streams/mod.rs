@@ -30,7 +30,7 @@ pub(crate) struct Streams {
     /// The uid of the newest stream.
     newest: u32,
     /// The streams whose clocks may not show what they hold.
-    unpublished: BTreeSet<StreamUid>,
+    unpublished: Vec<StreamUid>,
     /// Whether a stream that is derived has been dropped since clocks were published.
     is_derived_dropped: bool,
 }
@@ -59,7 +59,9 @@ impl Streams {
 
     fn get_mut(&mut self, uid: StreamUid) -> Option<&mut Stream> {
         let stream = self.by_uid.get_mut(&uid)?;
-        self.unpublished.insert(uid);
+        if self.unpublished.last() != Some(&uid) {
+            self.unpublished.push(uid);
+        }
         Some(stream)
     }
 
@@ -90,14 +92,13 @@ impl Streams {
         let uid = stream.uid();
         self.newest = self.newest.max(uid.0);
         self.by_iri.insert(stream.iri().to_owned(), uid);
-        self.unpublished.insert(uid);
+        self.unpublished.push(uid);
         self.by_uid.insert(uid, stream);
     }
 
     fn remove(&mut self, uid: StreamUid) -> Option<Stream> {
         let stream = self.by_uid.remove(&uid)?;
         self.by_iri.remove(stream.iri());
-        self.unpublished.remove(&uid);
         self.is_derived_dropped |= stream.derived_by().is_some();
         Some(stream)
     }
@@ -174,15 +175,20 @@ impl Streams {
         changed: impl IntoIterator<Item = StreamUid>,
         needs: &impl StreamNeeds,
     ) {
-        self.unpublished.extend(changed);
+        let mut unpublished = std::mem::take(&mut self.unpublished);
+        unpublished.extend(changed);
+        unpublished.sort_unstable();
+        unpublished.dedup();
         let mut is_changed_below = std::mem::take(&mut self.is_derived_dropped);
-        for uid in std::mem::take(&mut self.unpublished) {
+        for uid in unpublished.drain(..) {
             let Some(stream) = self.get(uid) else {
                 continue;
             };
             let holder = || needs.holder_of(self, stream);
             is_changed_below |= stream.publish(needs.needs_of(uid), holder);
         }
+        // Its memory serves the next record.
+        self.unpublished = unpublished;
         if is_changed_below {
             for stream in self.values().filter(|stream| !stream.feeds().is_empty()) {
                 let refusal = self.refusal_below(stream, needs);

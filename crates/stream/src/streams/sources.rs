@@ -4,6 +4,7 @@
 //! Before changing anything here: a stream's watermark is the least of its sources' times. `times`
 //! counts the sources at each time, so that a push finds the least without a walk over them.
 
+use super::adaptor::BlankScope;
 use super::clock::StreamClock;
 use super::taken::{Sequence, TakenNumbers};
 use crate::protocol::input::PushHead;
@@ -30,10 +31,10 @@ impl Sources {
         &mut self,
         clock: &StreamClock,
         push: &PushRecord<PushStatements>,
-    ) -> String {
+    ) -> BlankScope {
         let source = clock.hear(&push.source, push.received_ms);
         self.pushes += 1;
-        let uid = clock.uid().0;
+        let stream = clock.uid();
         match push.seq {
             Some(seq) => {
                 source.use_number(seq);
@@ -45,9 +46,17 @@ impl Sources {
                         self.taken.insert(push.source.clone(), taken);
                     }
                 }
-                format!("s{uid}o{}n{seq}", source.number())
+                let source = source.number();
+                BlankScope::OfNumber {
+                    stream,
+                    source,
+                    seq,
+                }
             }
-            None => format!("s{uid}p{}", self.pushes),
+            None => BlankScope::OfPush {
+                stream,
+                push: self.pushes,
+            },
         }
     }
 
