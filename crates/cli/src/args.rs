@@ -174,6 +174,10 @@ pub(crate) struct ServeArgs {
     /// Largest body of a request, in bytes; 268435456 if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) body_bytes: Option<u64>,
+    /// Memory of pushes, loads and updates that may be on their way to the shards at a time, in
+    /// bytes; further ones wait. 1073741824 (1 GiB) if not given
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) inflight_bytes: Option<u64>,
     /// Origin whose web pages may use the server, or `*` for any; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = values::origin)]
     pub(crate) cors: Vec<String>,

@@ -58,6 +58,16 @@ impl Client {
         self.accept(request.call())
     }
 
+    /// The server's condition, whether it is well or not.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or its answer is not JSON.
+    pub(crate) fn health(&self) -> Result<Value, CliError> {
+        let outcome = self.agent.get(format!("{}/health", self.base)).call();
+        let mut response = outcome.map_err(|error| self.unanswered(&error))?;
+        json_of(response.body_mut())
+    }
+
     /// POSTs a body.
     ///
     /// # Errors
@@ -208,6 +218,17 @@ impl Client {
             status: status.to_string(),
         }))
     }
+}
+
+/// The JSON of an answer.
+///
+/// # Errors
+/// When the answer breaks off, or is not JSON.
+pub(crate) fn json_of(body: &mut Body) -> Result<Value, CliError> {
+    let text = body.read_to_string();
+    let text = text.map_err(|error| CliError::failed("the answer broke off", error))?;
+    serde_json::from_str(&text)
+        .map_err(|error| CliError::failed("the server's answer is not JSON", error))
 }
 
 /// A body whose own failure is told apart from the connection's.

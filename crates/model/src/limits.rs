@@ -24,6 +24,11 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Statements in one push.
     pub push_statements: u64,
+    /// Memory of the pushes, loads and effects of updates that are on their way: from their caller's
+    /// call until every shard has applied them. Statements in a stream's open batch do not count,
+    /// since BUDGET limits them. An input waits until there is room for it, and a larger one until
+    /// nothing else is on its way.
+    pub inflight_bytes: u64,
     /// Length of a query's or update's text.
     pub query_text_bytes: u64,
     /// One-shot queries that run or wait at the same time.
@@ -50,6 +55,7 @@ impl Default for Limits {
             total_query_memory_bytes: 4 << 30,
             body_bytes: 256 << 20,
             push_statements: 1_000_000,
+            inflight_bytes: 1 << 30,
             query_text_bytes: 1 << 20,
             concurrent_queries: 256,
             registered_queries: 4_000_000,

@@ -21,14 +21,26 @@ pub enum RuntimeError {
     /// An update could not be evaluated; nothing has changed.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The log has failed, and nothing of this request has come into it.
+    /// The log or a shard has failed, and nothing of this request has come into the log.
     #[error("{0}. Nothing of this request was applied")]
-    NotTaken(LogError),
-    /// The log failed before this request was durable.
+    NotTaken(Box<RuntimeError>),
+    /// The log or a shard failed before this request was durable and visible.
     #[error(
         "{0}. Whether this request was applied is not known: it may be there after the restart"
     )]
-    Unproven(LogError),
+    Unproven(Box<RuntimeError>),
+    /// Too much is on its way to the shards, and there was no room for an input in time.
+    #[error(
+        "{level_bytes} bytes of earlier inputs are on their way to the shards, and at most {budget_bytes} may be (inflight_bytes), so there was no room for the {bytes} bytes of this one. Nothing of it was taken; send it again"
+    )]
+    NoRoom {
+        /// The memory of the input.
+        bytes: u64,
+        /// The memory that is on its way.
+        level_bytes: u64,
+        /// The memory that may be on its way.
+        budget_bytes: u64,
+    },
     /// A logged record refers to something that cannot be read.
     #[error("{message}")]
     Unreadable {
@@ -63,17 +75,26 @@ pub enum RuntimeError {
 impl RuntimeError {
     /// Converts the error for a request of which nothing is in the log.
     pub(crate) fn not_taken(self) -> RuntimeError {
-        match self {
-            RuntimeError::Log(error) if error.stops_the_log() => RuntimeError::NotTaken(error),
-            other => other,
+        match self.is_lasting() {
+            true => RuntimeError::NotTaken(Box::new(self)),
+            false => self,
         }
     }
 
     /// Converts the error for a request whose record is in the log, durable or not.
     pub(crate) fn unproven(self) -> RuntimeError {
+        match self.is_lasting() {
+            true => RuntimeError::Unproven(Box::new(self)),
+            false => self,
+        }
+    }
+
+    /// Whether the engine takes nothing more after it.
+    fn is_lasting(&self) -> bool {
         match self {
-            RuntimeError::Log(error) if error.stops_the_log() => RuntimeError::Unproven(error),
-            other => other,
+            RuntimeError::Log(error) => error.stops_the_log(),
+            RuntimeError::Fabric(error) => *error != FabricError::Stopped,
+            _ => false,
         }
     }
 }

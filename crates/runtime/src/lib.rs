@@ -5,9 +5,11 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, fabric, error, resolver, host, delivery, replay, sequencer, driver.
+//! Rooms, lowest first: clock, credit, fabric, error, resolver, host, delivery, replay, sequencer,
+//! driver.
 
 mod clock;
+mod credit;
 mod delivery;
 mod driver;
 mod error;

@@ -4,7 +4,7 @@
 
 use crate::trace::{Trace, TraceEvent, hash_of};
 use somersault::process_simulation::SimulatedProcess;
-use somersault::{Clock, DeltaMode, Engine, EngineConfig, EngineError};
+use somersault::{Clock, DeltaMode, Engine, EngineConfig, EngineError, Limits};
 use somersault_log::{CrashKeep, SimDisk};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -118,6 +118,14 @@ impl Subject {
                 false => FEW,
             },
             freshness: NEVER,
+            limits: Limits {
+                // In a fifth of them one input is on its way at a time.
+                inflight_bytes: match self.seed.is_multiple_of(5) {
+                    true => 1,
+                    false => Limits::default().inflight_bytes,
+                },
+                ..Limits::default()
+            },
             // One third of the seeds each. Where executions are timed, the times come from the
             // process's clock.
             delta: match self.seed % 3 {

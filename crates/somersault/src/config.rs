@@ -57,7 +57,15 @@ pub struct EngineConfig {
     /// fabric there is, and no limit on time holds in it.
     #[doc(hidden)]
     pub process: Option<SimulatedProcess>,
+    /// For tests: called on a shard's thread, with the shard, before the shard applies an SN. It
+    /// may wait, and it may panic.
+    #[doc(hidden)]
+    pub before_apply: Option<BeforeApply>,
 }
+
+/// The hook of [`EngineConfig::before_apply`].
+#[doc(hidden)]
+pub(crate) type BeforeApply = Arc<dyn Fn(u16) + Send + Sync>;
 
 impl EngineConfig {
     /// Takes out the limits that hold by the machine's time.
@@ -95,6 +103,7 @@ impl Default for EngineConfig {
             freshness: Duration::from_millis(100),
             delta: DeltaMode::Auto,
             process: None,
+            before_apply: None,
         }
     }
 }

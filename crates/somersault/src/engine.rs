@@ -23,7 +23,7 @@ pub use prepared::PreparedQuery;
 pub use registered::QueryPage;
 pub use request::{FastPath, QueryRequest, UpdateRequest};
 
-use crate::config::{Clock, EngineConfig, FabricKind};
+use crate::config::{BeforeApply, Clock, EngineConfig, FabricKind};
 use crate::error::EngineError;
 use crate::process::SimulatedProcess;
 use parking_lot::MutexGuard;
@@ -31,13 +31,13 @@ use permits::Permits;
 use somersault_continuous::{Registry, Settings, Stopwatch};
 use somersault_lang::Parser;
 use somersault_log::{CommitMode, Disk, Log, LogOptions, OpenProgress, RealDisk, Recovered};
-use somersault_model::{Millis, Sn};
+use somersault_model::{Millis, ShardId, Sn};
 use somersault_pool::QueryPool;
 use somersault_query::{Environment, PlanCache};
 use somersault_results::Answer;
 use somersault_runtime::{
-    Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied, Process,
-    RuntimeError, SimFabric, SystemClock, TimelyFabric,
+    Apply, Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied,
+    Process, RuntimeError, ShardWork, SimFabric, SystemClock, TimelyFabric,
 };
 use somersault_store::Store;
 use somersault_stream::StreamLimits;
@@ -50,6 +50,8 @@ use striped_counters::{Stripe, StripedCounters};
 const PREPARED_QUERIES: usize = 1024;
 /// Number of inputs that may wait for the sequencer.
 const INBOX: usize = 1024;
+/// The time for which a push waits for room (`inflight_bytes`) before it is refused.
+const INFLIGHT_PATIENCE: Duration = Duration::from_secs(30);
 /// The time for which a stop waits for due firings.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -404,6 +406,8 @@ fn driver_config(config: &EngineConfig) -> DriverConfig {
         kept_firings: config.kept_firings,
         pin_time: config.limits.pin_time,
         inbox: INBOX,
+        inflight_bytes: config.limits.inflight_bytes,
+        inflight_patience: INFLIGHT_PATIENCE,
         limits: stream_limits(config),
         closes_patience: match simulated_seed(config) {
             None => CLOSES_PATIENCE,
@@ -454,11 +458,36 @@ fn environment(config: &EngineConfig, pool: &QueryPool) -> Environment {
     )
 }
 
+/// The injectors of an engine with [`EngineConfig::before_apply`].
+struct ObservedApply {
+    before: BeforeApply,
+    injectors: Arc<Injectors>,
+}
+
+impl Apply for ObservedApply {
+    fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
+        (self.before)(shard.0);
+        self.injectors.apply(shard, sn, work);
+    }
+
+    fn settle(&self, shard: ShardId, applied: Sn) {
+        self.injectors.settle(shard, applied);
+    }
+
+    fn tidy(&self, shard: ShardId) {
+        self.injectors.tidy(shard);
+    }
+}
+
 fn fabric(
     config: &EngineConfig,
-    apply: Arc<Injectors>,
+    injectors: Arc<Injectors>,
     on_applied: OnApplied,
 ) -> Result<Box<dyn Fabric>, RuntimeError> {
+    let apply: Arc<dyn Apply> = match config.before_apply.clone() {
+        None => injectors,
+        Some(before) => Arc::new(ObservedApply { before, injectors }),
+    };
     let shards = config.workers.max(1);
     Ok(match simulated_seed(config) {
         None => Box::new(TimelyFabric::start(shards, Sn::ZERO, apply, on_applied)?),

@@ -93,6 +93,9 @@ pub enum EngineError {
     /// The caller cancelled the query; see [`QueryOptions::cancel`](crate::QueryOptions::cancel).
     #[error("the query was given up by its caller")]
     Cancelled,
+    /// A shard has failed: nothing more is taken, queries still work.
+    #[error("{0}. Please report it with the log")]
+    Failed(String),
     /// A fault of the engine itself.
     #[error("internal fault: {0}; please report it with the log")]
     Internal(String),
@@ -196,9 +199,16 @@ impl From<RuntimeError> for EngineError {
                 }
             }
             RuntimeError::Log(error) => error.into(),
-            RuntimeError::NotTaken(ref cause) | RuntimeError::Unproven(ref cause) => {
-                of_log(cause, error.to_string())
-            }
+            RuntimeError::NotTaken(ref cause) | RuntimeError::Unproven(ref cause) => match &**cause
+            {
+                RuntimeError::Log(cause) => of_log(cause, error.to_string()),
+                _ => EngineError::Failed(error.to_string()),
+            },
+            RuntimeError::Fabric(_) => EngineError::Failed(error.to_string()),
+            RuntimeError::NoRoom { .. } => EngineError::Limit {
+                which: LimitKind::InflightBytes,
+                message: error.to_string(),
+            },
             RuntimeError::Unreadable { file, message } => EngineError::Damaged {
                 file: file.into(),
                 offset: 0,
@@ -267,6 +277,8 @@ pub enum LimitKind {
     PushStatements,
     /// The memory budget of a stream.
     StreamBudget,
+    /// `inflight_bytes`
+    InflightBytes,
     /// `query_text_bytes`
     QueryText,
     /// `concurrent_queries`

@@ -147,6 +147,10 @@ pub struct Health {
     pub stable_sn: Sn,
     /// Statements stored.
     pub stored_statements: u64,
+    /// Memory of pushes, loads and updates that are on their way to the shards.
+    pub inflight_bytes: u64,
+    /// The limit of `inflight_bytes` ([`Limits::inflight_bytes`](crate::Limits)).
+    pub inflight_limit_bytes: u64,
 }
 
 /// The state of the engine, as [`Health`] reports it.

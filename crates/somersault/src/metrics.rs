@@ -14,6 +14,12 @@ pub struct MetricsSnapshot {
     pub retained_sns: u64,
     /// Pins held by firings and one-shot queries.
     pub pins: u64,
+    /// Memory of pushes, loads and updates that are on their way to the shards.
+    pub inflight_bytes: u64,
+    /// The limit of `inflight_bytes`; one larger input passes alone.
+    pub inflight_limit_bytes: u64,
+    /// Inputs that have had to wait until there was room for them.
+    pub inflight_waits: u64,
     /// Statements taken by all streams.
     pub tuples: u64,
     /// Pushes acknowledged.

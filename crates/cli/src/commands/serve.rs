@@ -135,6 +135,9 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
     if let Some(bytes) = args.body_bytes {
         limits.body_bytes = bytes;
     }
+    if let Some(bytes) = args.inflight_bytes {
+        limits.inflight_bytes = bytes;
+    }
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     EngineConfig {
         data: args.data.clone(),

@@ -1,8 +1,8 @@
-//! `status`: a server's streams and continuous queries, a line each, for people. Everything is in
-//! the server's JSON.
+//! `status`: a server's condition, its streams and its continuous queries, a line each, for people.
+//! Everything is in the server's JSON.
 
 use crate::args::StatusArgs;
-use crate::client::Client;
+use crate::client::{Client, json_of};
 use crate::error::CliError;
 use crate::times;
 use serde_json::Value;
@@ -10,20 +10,17 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Prints how far each stream is, and what each query waits for.
+/// Prints how the server is, how far each stream is, and what each query waits for.
 ///
 /// # Errors
 /// When the server cannot be reached, or answers what is no status.
 pub(crate) fn run(args: &StatusArgs) -> Result<(), CliError> {
     let client = Client::new(&args.server.url)?;
-    let read = |path: &str| -> Result<Value, CliError> {
-        let body = client.get(path, &[])?.into_body().read_to_string();
-        let body = body.map_err(|error| CliError::failed("the answer broke off", error))?;
-        serde_json::from_str(&body)
-            .map_err(|error| CliError::failed("the server's answer is not JSON", error))
-    };
+    let read =
+        |path: &str| -> Result<Value, CliError> { json_of(client.get(path, &[])?.body_mut()) };
     let now_ms = now_ms();
     let mut out = io::stdout().lock();
+    writeln!(out, "{}", server_line(&client.health()?))?;
     for stream in list(&read("/streams")?, "streams") {
         writeln!(out, "{}", stream_line(stream))?;
     }
@@ -62,6 +59,19 @@ fn time(value: &Value) -> String {
         Some(ms) => times::shown(ms),
         None => "no time yet".to_owned(),
     }
+}
+
+fn server_line(health: &Value) -> String {
+    let mut line = format!("server: {}", name(&health["message"]));
+    // A server that still reads its data folder takes no inputs.
+    if health["inflight_bytes"].is_u64() {
+        let _ = write!(
+            line,
+            "; {} of {} bytes of inputs are on their way",
+            health["inflight_bytes"], health["inflight_limit_bytes"]
+        );
+    }
+    line
 }
 
 fn stream_line(stream: &Value) -> String {
@@ -134,6 +144,19 @@ fn query_line(query: &Value, now_ms: i64) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_server_says_how_it_is() {
+        let health = json!({
+            "status": "ok", "message": "everything works", "inflight_bytes": 7, "inflight_limit_bytes": 100,
+        });
+        assert_eq!(
+            server_line(&health),
+            "server: everything works; 7 of 100 bytes of inputs are on their way"
+        );
+        let recovering = json!({ "status": "recovering", "message": "wait", "progress": 0.5 });
+        assert_eq!(server_line(&recovering), "server: wait");
+    }
 
     #[test]
     fn a_query_says_what_it_waits_for() {

@@ -53,6 +53,11 @@ pub struct EncodedStatements {
 }
 
 impl EncodedStatements {
+    /// The length of both lists in bytes.
+    pub fn byte_len(&self) -> usize {
+        self.terms.len() + self.statements.len()
+    }
+
     /// Appends both lists.
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         append(out, &self.term_count)?;

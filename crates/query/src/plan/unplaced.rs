@@ -290,7 +290,7 @@ impl Planner<'_> {
             Orderable::Pattern(pattern, _) => self.names().pattern(pattern).into(),
             Orderable::Path(path) => {
                 let (s, o) = (position(path.subject), position(path.object));
-                format!("{s} {:?} {o}", path.text).into()
+                format!("{s} {} {o}", self.names().path(&path.path)).into()
             }
             Orderable::Graph(name) => position(*name).into(),
             Orderable::Block(node) => self.block_text(node),

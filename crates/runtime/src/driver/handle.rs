@@ -2,6 +2,7 @@
 //! answer here; in a driver without threads it gives the process its turns meanwhile.
 
 use super::process::CallerDriven;
+use crate::credit::{NoRoom, Permit};
 use crate::error::RuntimeError;
 use crate::sequencer::{Event, InputReceipt, Read, Request, Shared};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
@@ -33,6 +34,29 @@ impl Handle {
         let (reply, answer) = bounded(1);
         self.send(request(reply))?;
         self.wait(&answer)?
+    }
+
+    /// Waits until there is room for an input of this many bytes.
+    pub(super) fn credit(
+        &self,
+        bytes: usize,
+        patience: Duration,
+    ) -> Result<Option<Permit>, RuntimeError> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let credit = &self.shared.credit;
+        let bytes = bytes as u64;
+        let taken = match &self.caller_driven {
+            None => credit.take(bytes, patience),
+            Some(driven) => credit.take_by_turns(bytes, || driven.turn(self)),
+        };
+        let permit = taken.map_err(|NoRoom { level_bytes }| RuntimeError::NoRoom {
+            bytes,
+            level_bytes,
+            budget_bytes: credit.budget_bytes(),
+        })?;
+        Ok(Some(permit))
     }
 
     pub(super) fn send(&self, request: Request) -> Result<(), RuntimeError> {

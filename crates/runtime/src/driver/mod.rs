@@ -22,7 +22,7 @@ use crate::fabric::{Fabric, OnApplied};
 use crate::host::{FiringAcks, Host};
 use crate::replay::LogReplay;
 use crate::sequencer::{
-    AckWhen, DriverConfig, Event, InputReceipt, Request, Sequencer, SequencerParts, Shared,
+    AckWhen, DriverConfig, Event, InputReceipt, Reply, Request, Sequencer, SequencerParts, Shared,
     SharedParts, UpdateJob, UpdateResult,
 };
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -41,6 +41,8 @@ use std::time::{Duration, Instant};
 
 /// The additional time for which a stop waits for the fabric to end, beyond its deadline.
 const STOP_SLACK: Duration = Duration::from_secs(5);
+/// Longer than the shards take for anything; a failure ends the wait.
+const UNTIL_THERE_IS_ROOM: Duration = Duration::from_secs(86_400);
 
 /// The parts of a driver.
 pub struct DriverParts {
@@ -184,17 +186,20 @@ impl Driver {
     }
 
     /// Hands in an input, to be waited for later. The driver takes the inputs of one thread in the
-    /// order in which the thread hands them in, and many of them can become durable together.
+    /// order in which the thread hands them in, and many of them can become durable together. A
+    /// push waits here until there is room for its bytes.
     ///
     /// # Errors
-    /// The driver has stopped, or the log is only read.
+    /// The driver has stopped, the log is only read, or there is no room for a push.
     pub fn hand_in(&self, input: Input) -> Result<PendingInput, RuntimeError> {
         self.check_writable(&input)?;
+        let patience = self.handle.shared.config.inflight_patience;
+        let credit = self.handle.credit(input.statement_bytes(), patience)?;
         let (reply, answer) = bounded(1);
         self.handle.send(Request::Input {
             input: Box::new(input),
             ack_when: AckWhen::Durable,
-            reply,
+            reply: Reply::new(reply, credit),
         })?;
         let handle = Arc::clone(&self.handle);
         Ok(PendingInput { answer, handle })
@@ -205,11 +210,19 @@ impl Driver {
     /// # Errors
     /// The input is refused, or the log or a shard has failed.
     pub fn apply_input(&self, input: Input) -> Result<InputReceipt, RuntimeError> {
+        let bytes = input.statement_bytes();
+        self.apply_bytes(input, bytes)
+    }
+
+    /// Takes an input of this many bytes. Its caller waits for its snapshot in any case, so it
+    /// waits for room for as long as that takes.
+    fn apply_bytes(&self, input: Input, bytes: usize) -> Result<InputReceipt, RuntimeError> {
         self.check_writable(&input)?;
+        let credit = self.handle.credit(bytes, UNTIL_THERE_IS_ROOM)?;
         self.handle.ask(|reply| Request::Input {
             input: Box::new(input),
             ack_when: AckWhen::Stable,
-            reply,
+            reply: Reply::new(reply, credit),
         })
     }
 
@@ -223,24 +236,32 @@ impl Driver {
         statements: Arc<[QuadIds]>,
     ) -> Result<InputReceipt, RuntimeError> {
         let resolver = &self.handle.shared.resolver;
+        let bytes = size_of_val(&statements[..]);
         resolver.hand_over(&segment, statements);
-        let done = self.apply_input(Input::Load {
+        let load = Input::Load {
             received_ms: self.now_ms(),
             segment: segment.clone(),
-        });
+        };
+        let done = self.apply_bytes(load, bytes);
         resolver.forget(&segment);
         done
     }
 
-    /// Evaluates an update on the newest snapshot and makes its effects the next one (S15).
+    /// Evaluates an update on the newest snapshot and makes its effects the next one (S15). The job
+    /// holds statements of `bytes` bytes; its effects count once they are known.
     ///
     /// # Errors
     /// The log or a shard has failed.
-    pub fn update(&self, job: UpdateJob) -> Result<UpdateResult, RuntimeError> {
+    pub fn update(&self, job: UpdateJob, bytes: usize) -> Result<UpdateResult, RuntimeError> {
         if self.handle.shared.config.read_only {
             return Err(RuntimeError::ReadOnly);
         }
-        self.handle.ask(|reply| Request::Update { job, reply })
+        let credit = self.handle.credit(bytes, UNTIL_THERE_IS_ROOM)?;
+        let request = |reply| Request::Update {
+            job,
+            reply: Reply::new(reply, credit),
+        };
+        self.handle.ask(request)
     }
 
     /// Waits until all due firings have been answered.
@@ -294,7 +315,8 @@ impl Driver {
         let (reply, answer) = bounded(1);
         let stop = Request::Stop { deadline, reply };
         // A backlogged sequencer takes no requests, so neither the hand-over nor the answer is sure
-        // to come in time.
+        // to come in time. Callers that wait for room go on, and are refused or answered.
+        self.handle.shared.credit.end();
         let sent = self.handle.requests.send_timeout(stop, deadline);
         if sent.is_ok() {
             // Whatever it says: the sequencer is told to end, if it has not.
@@ -305,6 +327,7 @@ impl Driver {
 
     /// Ends the sequencer at once, without finishing work under way.
     pub fn abort(&self) {
+        self.handle.shared.credit.end();
         // It may have ended.
         let _ = self.handle.events.send(Event::Abort);
         if let Some(driven) = &self.handle.caller_driven {

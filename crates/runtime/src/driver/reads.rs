@@ -25,6 +25,10 @@ pub struct DriverStatus {
     pub outstanding: u64,
     /// Closes that are due and wait for their cut; only a jump in time leaves more than a few.
     pub closes_due: u64,
+    /// Memory of inputs that are on their way to the shards.
+    pub inflight_bytes: u64,
+    /// Inputs that have had to wait until there was room for them.
+    pub inflight_waits: u64,
 }
 
 impl Driver {
@@ -40,6 +44,8 @@ impl Driver {
                 true => self.handle.read(Coordinator::closes_due),
                 false => 0,
             },
+            inflight_bytes: shared.credit.level_bytes(),
+            inflight_waits: shared.credit.waits(),
         }
     }
 

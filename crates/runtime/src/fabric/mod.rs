@@ -15,6 +15,7 @@ pub use timely::TimelyFabric;
 
 use somersault_model::{BatchNumber, Lease, Millis, ShardId, Sn, StreamUid, TimedTriple};
 use somersault_store::ShardBatch;
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,13 @@ pub struct ShardWork {
 }
 
 impl ShardWork {
+    /// Memory of the work, without loads, which all shards share.
+    pub fn bytes(&self) -> usize {
+        let slices = self.slices.iter();
+        let statements = slices.map(|slice| size_of_val(&slice.statements[..]));
+        self.batch.bytes() + statements.sum::<usize>()
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.batch.is_empty() && self.slices.is_empty() && self.windows.is_none()
@@ -115,6 +123,19 @@ pub enum FabricError {
         /// The time that was waited.
         deadline: Duration,
     },
+}
+
+impl FabricError {
+    /// The failure of a shard whose work panicked.
+    fn of_panic(shard: ShardId, payload: &(dyn Any + Send)) -> FabricError {
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a panic without a message".to_owned());
+        let shard = shard.0;
+        FabricError::Worker { shard, message }
+    }
 }
 
 /// Ordered hand-over of work to shards. SNs are dense and ascend; each is injected at most once per

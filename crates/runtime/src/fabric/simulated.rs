@@ -5,6 +5,7 @@
 use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
 use somersault_model::{SeededRandom, ShardId, Sn};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ pub struct SimFabric {
     queues: Vec<VecDeque<(Sn, Option<ShardWork>)>>,
     /// Per shard: the SN up to which all are applied.
     applied: Vec<Sn>,
-    stopped: bool,
+    /// Why it carries nothing more.
+    ended: Option<FabricError>,
 }
 
 impl SimFabric {
@@ -39,15 +41,24 @@ impl SimFabric {
             random: SeededRandom::new(seed),
             queues: (0..shards).map(|_| VecDeque::new()).collect(),
             applied: vec![from; shards],
-            stopped: false,
+            ended: None,
         }
     }
 
     fn check(&self) -> Result<(), FabricError> {
-        if self.stopped {
-            return Err(FabricError::Stopped);
+        self.ended.clone().map_or(Ok(()), Err)
+    }
+
+    /// Runs work of a shard. A panic of it ends all shards.
+    fn run(&mut self, shard: ShardId, work: impl FnOnce(&dyn Apply)) {
+        let apply = &self.apply;
+        let work = AssertUnwindSafe(|| work(&**apply));
+        if let Err(payload) = catch_unwind(work) {
+            let error = FabricError::of_panic(shard, payload.as_ref());
+            self.ended.get_or_insert(error);
+            self.queues.iter_mut().for_each(VecDeque::clear);
+            (self.on_applied)();
         }
-        Ok(())
     }
 
     /// Applies one item of a random shard; returns `false` if there is none.
@@ -60,7 +71,10 @@ impl SimFabric {
         }
         let shard = waiting[self.random.below(waiting.len() as u64) as usize];
         match self.queues[shard].pop_front() {
-            Some((sn, Some(work))) => self.apply.apply(ShardId(shard as u16), sn, work),
+            Some((sn, Some(work))) => {
+                let shard = ShardId(shard as u16);
+                self.run(shard, |apply| apply.apply(shard, sn, work));
+            }
             Some((sn, None)) => {
                 debug_assert!(self.applied[shard] < sn, "SNs are sealed in order");
                 self.applied[shard] = sn;
@@ -103,8 +117,10 @@ impl Fabric for SimFabric {
 
     fn tidy(&mut self) -> Result<(), FabricError> {
         self.check()?;
-        (0..self.shards()).for_each(|shard| self.apply.tidy(ShardId(shard)));
-        Ok(())
+        for shard in (0..self.shards()).map(ShardId) {
+            self.run(shard, |apply| apply.tidy(shard));
+        }
+        self.check()
     }
 
     fn drive(&mut self) -> bool {
@@ -120,13 +136,15 @@ impl Fabric for SimFabric {
         if applied != before {
             (self.on_applied)();
             let applied = applied.unwrap_or_default();
-            (0..self.shards()).for_each(|shard| self.apply.settle(ShardId(shard), applied));
+            for shard in (0..self.shards()).map(ShardId) {
+                self.run(shard, |apply| apply.settle(shard, applied));
+            }
         }
         more
     }
 
     fn stop(&mut self, _deadline: Duration) -> Result<(), FabricError> {
-        self.stopped = true;
+        self.ended.get_or_insert(FabricError::Stopped);
         Ok(())
     }
 }

@@ -82,15 +82,9 @@ impl Generation {
         }
     }
 
-    fn fail(&self, shard: u16, payload: &(dyn Any + Send)) {
-        let message = payload
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "a panic without a message".to_owned());
-        self.failure
-            .lock()
-            .get_or_insert(FabricError::Worker { shard, message });
+    fn fail(&self, shard: ShardId, payload: &(dyn Any + Send)) {
+        let error = FabricError::of_panic(shard, payload);
+        self.failure.lock().get_or_insert(error);
         self.end();
         (self.on_applied)();
     }
@@ -136,7 +130,7 @@ impl TimelyFabric {
         let guards = ::timely::execute(config, move |worker| {
             let shared = Arc::clone(&worker_shared);
             shared.threads.lock().push(std::thread::current());
-            let shard = worker.index() as u16;
+            let shard = ShardId(worker.index() as u16);
             let run = AssertUnwindSafe(|| {
                 let probe = build(worker, from, &receiver, &ready, &apply, &shared);
                 run_worker(worker, &probe, &apply, &shared);
@@ -310,7 +304,7 @@ fn build(
                         // The panic is caught here, so timely itself stays in order and the
                         // generation ends cleanly.
                         if let Err(payload) = catch_unwind(work) {
-                            shared.fail(shard.0, payload.as_ref());
+                            shared.fail(shard, payload.as_ref());
                             // The frontier must never pass work that was not applied (VT-1).
                             std::mem::forget(time);
                             return;

@@ -1,6 +1,7 @@
 //! Acknowledgements: answers that wait for a log position to be durable. The log's own thread sends
 //! them as soon as a group is durable, so they wait for nothing that the sequencer does.
 
+use super::requests::Reply;
 use crate::error::RuntimeError;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
@@ -12,18 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 pub(crate) struct Ack<T> {
     pub(crate) position: Position,
     pub(crate) answer: T,
-    pub(crate) reply: Sender<Result<T, RuntimeError>>,
+    pub(crate) reply: Reply<T>,
 }
 
 impl<T> Ack<T> {
     fn confirm(self) {
-        // A caller that no longer waits is no error.
-        let _ = self.reply.send(Ok(self.answer));
+        self.reply.send(Ok(self.answer));
     }
 
     fn refuse(self, error: &LogError) {
         let error = RuntimeError::Log(error.clone()).unproven();
-        let _ = self.reply.send(Err(error));
+        self.reply.send(Err(error));
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let ack = Ack {
             position: Position(position),
             answer: position,
-            reply,
+            reply: Reply::new(reply, None),
         };
         (ack, answer)
     }

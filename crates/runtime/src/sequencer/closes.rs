@@ -223,7 +223,7 @@ impl Sequencer {
                 closes: self.coordinator.closes_due(),
                 waiting: self.held.len(),
             };
-            let _ = reply.send(Err(refusal.into()));
+            reply.send(Err(refusal.into()));
             return None;
         }
         self.held.push_back(HeldInput {
@@ -281,7 +281,7 @@ impl Sequencer {
         } in std::mem::take(&mut self.catching_up)
         {
             if let Err(error) = &cut {
-                let _ = reply.send(Err(error.clone()));
+                reply.send(Err(error.clone()));
                 continue;
             }
             receipt.sn = self.coordinator.last_cut();
@@ -323,10 +323,10 @@ impl Sequencer {
     /// Nothing that waits is taken any more.
     pub(super) fn refuse_waiting(&mut self, error: &RuntimeError) {
         for held in self.held.drain(..) {
-            let _ = held.reply.send(Err(error.clone().not_taken()));
+            held.reply.send(Err(error.clone().not_taken()));
         }
         for waiting in self.catching_up.drain(..) {
-            let _ = waiting.reply.send(Err(error.clone().unproven()));
+            waiting.reply.send(Err(error.clone().unproven()));
         }
     }
 }

@@ -3,16 +3,20 @@
 
 use crate::fabric::DueWindows;
 use crate::fabric::{Fabric, FabricError, ShardWork, SliceKind, SliceWork};
-use somersault_model::{BatchNumber, Millis, Placement, ShardId, StreamUid};
+use somersault_model::{BatchNumber, Millis, Placement, ShardId, Sn, StreamUid};
 use somersault_store::ShardBatch;
 use somersault_stream::{BatchChange, Inject};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Turns an SN into shard work; holds the batch intervals of the streams.
 #[derive(Default)]
 pub(crate) struct Injection {
     intervals: HashMap<StreamUid, Millis>,
+    /// The memory of the work of each SN that some shard may not have applied; ascending.
+    under_way: VecDeque<(Sn, usize)>,
+    /// Their sum.
+    bytes: usize,
 }
 
 impl Injection {
@@ -24,14 +28,30 @@ impl Injection {
         self.intervals.remove(&stream);
     }
 
+    /// Memory of the work that some shard may not have applied.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Every shard has applied all SNs up to this one.
+    pub(crate) fn applied(&mut self, applied: Sn) {
+        while let Some((sn, bytes)) = self.under_way.front()
+            && *sn <= applied
+        {
+            self.bytes -= bytes;
+            self.under_way.pop_front();
+        }
+    }
+
     /// Hands an SN to the shards, with the windows that its firings read, and seals it.
     pub(crate) fn inject(
-        &self,
+        &mut self,
         inject: Inject,
         windows: Option<&Arc<DueWindows>>,
         fabric: &mut dyn Fabric,
     ) -> Result<(), FabricError> {
         let sn = inject.sn;
+        let loaded: usize = inject.loads.iter().map(|load| size_of_val(&load[..])).sum();
         let placement = Placement::new(fabric.shards());
         let batches = ShardBatch::split_with_loads(&inject.loads, &inject.mutations, placement);
         let mut work: Vec<ShardWork> = batches
@@ -76,6 +96,9 @@ impl Injection {
             .filter(|(_, work)| !work.is_empty())
             .collect();
         if !items.is_empty() {
+            let bytes = loaded + items.iter().map(|(_, work)| work.bytes()).sum::<usize>();
+            self.under_way.push_back((sn, bytes));
+            self.bytes += bytes;
             fabric.inject(sn, items)?;
         }
         fabric.seal(sn)

@@ -22,7 +22,7 @@ mod stability;
 mod timers;
 mod update;
 
-pub(crate) use requests::{AckWhen, Event, Read, Request};
+pub(crate) use requests::{AckWhen, Event, Read, Reply, Request};
 pub use requests::{Change, InputReceipt, Outcome, UpdateJob, UpdateResult};
 pub use shared::DriverConfig;
 pub(crate) use shared::{Shared, SharedParts};
@@ -39,7 +39,6 @@ use directory::DirectoryWriter;
 use firings::Derived;
 use injection::Injection;
 use recovery::Recovery;
-use requests::Reply;
 use somersault_log::{DeliveredRecord, Position};
 use somersault_stream::{Coordinator, Input};
 use stability::Stability;
@@ -191,6 +190,14 @@ impl Sequencer {
             self.go_on();
         }
         self.directory.publish(&self.shared.directory);
+        self.publish_credit();
+    }
+
+    /// Counts what is handed to the shards and not yet applied by every shard.
+    fn publish_credit(&self) {
+        self.shared
+            .credit
+            .set_injected(self.injection.bytes() as u64);
     }
 
     /// What it takes now besides the events that are taken in every state.
@@ -344,10 +351,10 @@ impl Sequencer {
 
     fn on_input(&mut self, input: Input, ack_when: AckWhen, reply: Reply) {
         if let Err(error) = self.refuse_if_failed() {
-            let _ = reply.send(Err(error));
+            reply.send(Err(error));
             return;
         }
-        let Some((input, reply)) = self.hold(input, ack_when, reply) else {
+        let Some((input, mut reply)) = self.hold(input, ack_when, reply) else {
             return;
         };
         let is_advance = matches!(input, Input::Advance { .. });
@@ -361,10 +368,15 @@ impl Sequencer {
         let (outcome, position) = match taken {
             Ok(taken) => taken,
             Err(error) => {
-                let _ = reply.send(Err(self.for_request(error, before)));
+                reply.send(Err(self.for_request(error, before)));
                 return;
             }
         };
+        self.publish_credit();
+        if ack_when == AckWhen::Stable {
+            // Until it is durable, a push also has its bytes for the log. Others have not.
+            reply.release_credit();
+        }
         let sn = self.coordinator.last_cut();
         let receipt = InputReceipt { outcome, sn };
         match ack_when {

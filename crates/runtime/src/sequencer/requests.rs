@@ -1,5 +1,6 @@
 //! The inputs of the sequencer: events, requests among them, and their answers.
 
+use crate::credit::Permit;
 use crate::error::RuntimeError;
 use crate::host::Fired;
 use crate::replay::Portion;
@@ -50,8 +51,30 @@ pub(crate) enum AckWhen {
     Stable,
 }
 
-/// The sender of an answer to an input.
-pub(crate) type Reply = Sender<Result<InputReceipt, RuntimeError>>;
+/// The way of an answer to an input or an update, and the credit of its statements until then.
+pub(crate) struct Reply<T = InputReceipt> {
+    to: Sender<Result<T, RuntimeError>>,
+    credit: Option<Permit>,
+}
+
+impl<T> Reply<T> {
+    /// The way of an answer to this channel.
+    pub(crate) fn new(to: Sender<Result<T, RuntimeError>>, credit: Option<Permit>) -> Reply<T> {
+        Reply { to, credit }
+    }
+
+    /// Gives the credit back, and answers.
+    pub(crate) fn send(self, answer: Result<T, RuntimeError>) {
+        drop(self.credit);
+        // A caller that no longer waits is no error.
+        let _ = self.to.send(answer);
+    }
+
+    /// Gives the credit back before the answer: the shards have the statements.
+    pub(crate) fn release_credit(&mut self) {
+        self.credit = None;
+    }
+}
 
 /// The outcome of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +160,7 @@ pub(crate) enum Request {
     },
     Update {
         job: UpdateJob,
-        reply: Sender<Result<UpdateResult, RuntimeError>>,
+        reply: Reply<UpdateResult>,
     },
     Quiesce {
         reply: Sender<Result<(), RuntimeError>>,

@@ -7,6 +7,7 @@ use super::acks::Acks;
 use super::directory::Directory;
 use super::requests::{InputReceipt, Read};
 use crate::clock::Clock;
+use crate::credit::Credit;
 use crate::error::RuntimeError;
 use crate::host::{Host, PinClock};
 use crate::resolver::Resolver;
@@ -33,6 +34,10 @@ pub struct DriverConfig {
     pub pin_time: Duration,
     /// The number of inputs that may wait for the sequencer.
     pub inbox: usize,
+    /// The memory of inputs that may be on its way to the shards.
+    pub inflight_bytes: u64,
+    /// The time for which a push waits for room for its bytes before it is refused.
+    pub inflight_patience: Duration,
     /// Limits on what inputs may do to streams.
     pub limits: StreamLimits,
     /// The time that an input may take to cut the closes that it makes due before other inputs get
@@ -49,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) acks: Acks<InputReceipt>,
+    pub(crate) credit: Arc<Credit>,
     pub(crate) pin_clock: PinClock,
     pub(crate) figures: Figures,
     pub(crate) directory: Directory,
@@ -128,6 +134,7 @@ impl Shared {
         let pin_clock = PinClock::new(Arc::clone(&parts.clock), parts.config.pin_time);
         Shared {
             resolver: Resolver::new(Arc::clone(&parts.store), Arc::clone(&parts.log)),
+            credit: Credit::new(parts.config.inflight_bytes),
             config: parts.config,
             store: parts.store,
             log: parts.log,
@@ -153,6 +160,7 @@ impl Shared {
     /// Records a failure, unless there was one before.
     pub(crate) fn fail(&self, error: RuntimeError) {
         self.failure.lock().get_or_insert(error);
+        self.credit.end();
     }
 
     /// Keeps the coordinator of a sequencer that has ended: it can still be read. Answers the reads
@@ -160,6 +168,7 @@ impl Shared {
     pub(crate) fn end(&self, coordinator: Coordinator, reads: &Receiver<Read>) {
         // One sequencer ends, and it ends once.
         let _ = self.last.set(coordinator);
+        self.credit.end();
         self.answer_last(reads);
     }
 

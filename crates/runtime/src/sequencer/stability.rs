@@ -45,18 +45,17 @@ impl Waiter {
     }
 
     fn answer(self) {
-        // A caller that no longer waits is no error.
         match self {
-            Waiter::Input { receipt, reply, .. } => drop(reply.send(Ok(receipt))),
-            Waiter::Update { result, reply } => drop(reply.send(Ok(result))),
+            Waiter::Input { receipt, reply, .. } => reply.send(Ok(receipt)),
+            Waiter::Update { result, reply } => reply.send(Ok(result)),
         }
     }
 
     fn refuse(self, error: &RuntimeError) {
         let error = error.clone().unproven();
         match self {
-            Waiter::Input { reply, .. } => drop(reply.send(Err(error))),
-            Waiter::Update { reply, .. } => drop(reply.send(Err(error))),
+            Waiter::Input { reply, .. } => reply.send(Err(error)),
+            Waiter::Update { reply, .. } => reply.send(Err(error)),
         }
     }
 }
@@ -262,6 +261,7 @@ impl Sequencer {
                 return;
             }
         };
+        self.injection.applied(applied);
         self.stability.acknowledge();
         let durable = self.shared.log.durable();
         if let Some((stable, time_ms)) = self.stability.settle(applied, durable) {

@@ -7,7 +7,7 @@
 //! Before changing anything here: from 1 to 3 no input is taken and nothing is cut.
 //! Acknowledgements, firings and reads go on.
 
-use super::requests::{Change, Event, UpdateJob, UpdateResult};
+use super::requests::{Change, Event, Reply, UpdateJob, UpdateResult};
 use super::stability::Waiter;
 use super::{Phase, Sequencer};
 use crate::error::RuntimeError;
@@ -17,8 +17,8 @@ use somersault_store::Snapshot;
 use somersault_stream::Input;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The sender of an answer to an update.
-pub(super) type UpdateReply = Sender<Result<UpdateResult, RuntimeError>>;
+/// The way of an answer to an update.
+pub(super) type UpdateReply = Reply<UpdateResult>;
 
 /// An update that waits until the snapshot that it reads is stable.
 pub(super) struct AwaitedSnapshot {
@@ -69,7 +69,7 @@ impl Sequencer {
                     evaluated_at: self.coordinator.last_cut(),
                 });
             }
-            Err(error) => drop(reply.send(Err(error))),
+            Err(error) => reply.send(Err(error)),
         }
     }
 
@@ -93,12 +93,12 @@ impl Sequencer {
         } = update;
         if !is_stable {
             let error = self.failure.clone().unwrap_or(RuntimeError::Stopped);
-            let _ = reply.send(Err(error.not_taken()));
+            reply.send(Err(error.not_taken()));
             return;
         }
         let snapshot = self.shared.store.pin_stable();
         if snapshot.sn() != evaluated_at {
-            let _ = reply.send(Err(RuntimeError::Internal(format!(
+            reply.send(Err(RuntimeError::Internal(format!(
                 "an update was to be evaluated at {evaluated_at}, but {} is stable",
                 snapshot.sn()
             ))));
@@ -116,13 +116,13 @@ impl Sequencer {
                     evaluated_at,
                 });
             }
-            Err(_) => drop(reply.send(Err(RuntimeError::Stopped))),
+            Err(_) => reply.send(Err(RuntimeError::Stopped)),
         }
     }
 
     /// Takes the effects of the update that has been evaluated.
     pub(super) fn on_evaluated(&mut self, change: Result<Option<Change>, RuntimeError>) {
-        let Phase::EvaluatingUpdate(update) = std::mem::replace(&mut self.phase, Phase::Open)
+        let Phase::EvaluatingUpdate(mut update) = std::mem::replace(&mut self.phase, Phase::Open)
         else {
             debug_assert!(false, "one update is evaluated at a time");
             return;
@@ -131,12 +131,14 @@ impl Sequencer {
         let result = change
             .and_then(|change| self.take_change(change, update.evaluated_at))
             .map_err(|error| self.for_request(error, before));
+        self.publish_credit();
+        update.reply.release_credit();
         match result {
             Ok(result) => self.wait_stable(Waiter::Update {
                 result,
                 reply: update.reply,
             }),
-            Err(error) => drop(update.reply.send(Err(error))),
+            Err(error) => update.reply.send(Err(error)),
         }
     }
 

@@ -9,8 +9,8 @@ use somersault_log::Log;
 use somersault_model::{EventTime, Sn};
 use somersault_query::Effects;
 use somersault_runtime::{
-    Change, Driver, DriverConfig, DriverParts, FiringAcks, FiringJob, Host, Injectors, ManualClock,
-    Outcome, PendingInput, Process, RuntimeError, SimFabric, TimelyFabric, UpdateJob,
+    Apply, Change, Driver, DriverConfig, DriverParts, FiringAcks, FiringJob, Host, Injectors,
+    ManualClock, Outcome, PendingInput, Process, RuntimeError, SimFabric, TimelyFabric, UpdateJob,
 };
 use somersault_store::Store;
 use somersault_stream::{
@@ -20,13 +20,13 @@ use somersault_stream::{
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-const STREAM: &str = "http://x/s";
+pub(crate) const STREAM: &str = "http://x/s";
 const SHARDS: u16 = 2;
-const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Writes down what the driver tells it, and answers firings when it is told to.
 #[derive(Default)]
-struct Recorder {
+pub(crate) struct Recorder {
     answered: OnceLock<FiringAcks>,
     trace: Mutex<Vec<String>>,
     waiting: Mutex<Vec<FiringKey>>,
@@ -38,7 +38,7 @@ impl Recorder {
     }
 
     /// Answers the firings that it was given; how many there were.
-    fn answer_all(&self) -> usize {
+    pub(crate) fn answer_all(&self) -> usize {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         for key in &waiting {
             self.answered.get().unwrap().tell(*key);
@@ -72,9 +72,9 @@ impl Host for Recorder {
 }
 
 /// A process of the driver and of a host that answers after every third turn of the driver.
-struct WithHost {
-    host: Arc<Recorder>,
-    turns: Mutex<u64>,
+pub(crate) struct WithHost {
+    pub(crate) host: Arc<Recorder>,
+    pub(crate) turns: Mutex<u64>,
 }
 
 impl Process for WithHost {
@@ -92,19 +92,36 @@ impl Process for WithHost {
 }
 
 fn start(host: &Arc<Recorder>, process: Option<Arc<dyn Process>>, seed: u64) -> Arc<Driver> {
+    start_with(host, process, seed, config(), |injectors| injectors)
+}
+
+pub(crate) fn config() -> DriverConfig {
+    DriverConfig {
+        read_only: false,
+        freshness: Duration::from_millis(20),
+        kept_firings: 16,
+        pin_time: LONG,
+        inbox: 16,
+        inflight_bytes: 1 << 20,
+        inflight_patience: LONG,
+        limits: StreamLimits::default(),
+        closes_patience: Duration::from_millis(100),
+    }
+}
+
+/// Starts a driver whose shards apply what `apply` makes of the injectors.
+pub(crate) fn start_with(
+    host: &Arc<Recorder>,
+    process: Option<Arc<dyn Process>>,
+    seed: u64,
+    config: DriverConfig,
+    apply: impl FnOnce(Arc<dyn Apply>) -> Arc<dyn Apply>,
+) -> Arc<Driver> {
     let store = Store::new(SHARDS);
-    let injectors = Arc::new(Injectors::new(&store).unwrap());
+    let injectors = apply(Arc::new(Injectors::new(&store).unwrap()));
     let is_simulated = process.is_some();
     let parts = DriverParts {
-        config: DriverConfig {
-            read_only: false,
-            freshness: Duration::from_millis(20),
-            kept_firings: 16,
-            pin_time: LONG,
-            inbox: 16,
-            limits: StreamLimits::default(),
-            closes_patience: Duration::from_millis(100),
-        },
+        config,
         store,
         log: Arc::new(Log::volatile()),
         recovered: None,
@@ -128,7 +145,7 @@ fn start(host: &Arc<Recorder>, process: Option<Arc<dyn Process>>, seed: u64) -> 
     driver.unwrap()
 }
 
-fn create_stream(driver: &Driver) {
+pub(crate) fn create_stream(driver: &Driver) {
     let text = format!("CREATE STREAM <{STREAM}> BATCH 1s IDLE NEVER");
     let Statement::CreateStream(declaration) = Parser::new().parse_statement(&text).unwrap() else {
         panic!("{text}")
@@ -141,7 +158,7 @@ fn create_stream(driver: &Driver) {
     assert!(matches!(created.unwrap().outcome, Outcome::Command(_)));
 }
 
-fn register(driver: &Driver, name: &str) {
+pub(crate) fn register(driver: &Driver, name: &str) {
     let text = format!(
         "SELECT ?s FROM STREAM <{STREAM}> [RANGE 2s STEP 1s] WHERE {{ ?s <http://x/{name}> ?o }}"
     );
@@ -157,7 +174,7 @@ fn register(driver: &Driver, name: &str) {
     assert!(matches!(registered.unwrap().outcome, Outcome::Command(_)));
 }
 
-fn quad(number: i64) -> Quad {
+pub(crate) fn quad(number: i64) -> Quad {
     let node = |name: String| NamedNode::new(name).unwrap();
     Quad::new(
         node(format!("http://x/{number}")),
@@ -167,7 +184,7 @@ fn quad(number: i64) -> Quad {
     )
 }
 
-fn hand_in(driver: &Driver, at_ms: i64) -> PendingInput {
+pub(crate) fn hand_in(driver: &Driver, at_ms: i64) -> PendingInput {
     let push = Push {
         stream: STREAM.to_owned(),
         source: String::new(),
@@ -181,28 +198,36 @@ fn hand_in(driver: &Driver, at_ms: i64) -> PendingInput {
     driver.hand_in(Input::Push(push)).unwrap()
 }
 
-fn inserts(number: i64) -> Change {
+pub(crate) fn inserts(number: i64) -> Change {
     Change::Effects(Effects {
         inserts: vec![quad(number)],
         ..Effects::default()
     })
 }
 
-/// Everything that a driver without threads tells its host in a run.
-fn run_without_threads(seed: u64) -> Vec<String> {
+/// Everything that a driver without threads tells its host in a run, and the number of inputs that
+/// had to wait for room.
+pub(crate) fn run_without_threads(seed: u64, inflight_bytes: u64) -> (Vec<String>, u64) {
     let host = Arc::new(Recorder::default());
     let process = Arc::new(WithHost {
         host: Arc::clone(&host),
         turns: Mutex::new(0),
     });
-    let driver = start(&host, Some(process), seed);
+    let config = DriverConfig {
+        inflight_bytes,
+        ..config()
+    };
+    let driver = start_with(&host, Some(process), seed, config, |injectors| injectors);
     create_stream(&driver);
     ["p", "q"].iter().for_each(|name| register(&driver, name));
     for second in 0..20 {
-        hand_in(&driver, second * 1000 + 10).wait().unwrap();
+        let pushed = [10, 20].map(|ms| hand_in(&driver, second * 1000 + ms));
+        pushed
+            .into_iter()
+            .for_each(|push| drop(push.wait().unwrap()));
         if second % 4 == 0 {
             let job: UpdateJob = Box::new(move |_| Some(inserts(second)));
-            let result = driver.update(job).unwrap();
+            let result = driver.update(job, 0).unwrap();
             assert_eq!(result.sn, result.evaluated_at.next(), "S15");
         }
         assert_eq!(driver.query_count(), 2);
@@ -219,15 +244,20 @@ fn run_without_threads(seed: u64) -> Vec<String> {
         iri: STREAM.to_owned(),
     });
     assert!(matches!(refused, Err(RuntimeError::Stopped)));
-    std::mem::take(&mut *host.trace.lock())
+    let waits = driver.status().inflight_waits;
+    (std::mem::take(&mut *host.trace.lock()), waits)
 }
 
 #[test]
 fn a_run_without_threads_repeats_itself() {
-    let trace = run_without_threads(7);
-    let fired = trace.iter().filter(|line| line.starts_with("fire"));
-    assert_eq!(fired.count(), 2 * 19);
-    assert_eq!(trace, run_without_threads(7));
+    // With room for all inputs, and for one at a time.
+    for (inflight_bytes, some_wait) in [(1 << 20, false), (1, true)] {
+        let (trace, waits) = run_without_threads(7, inflight_bytes);
+        let fired = trace.iter().filter(|line| line.starts_with("fire"));
+        assert_eq!(fired.count(), 2 * 19);
+        assert_eq!(waits > 0, some_wait, "{waits}");
+        assert_eq!((trace, waits), run_without_threads(7, inflight_bytes));
+    }
 }
 
 #[test]
@@ -273,7 +303,7 @@ fn an_update_under_evaluation_delays_no_acknowledgement_no_firing_and_no_read() 
     let before = hand_in(&driver, 1010);
     let (job, has_begun, go_on) = held_job();
     std::thread::scope(|scope| {
-        let update = scope.spawn(|| driver.update(job).unwrap());
+        let update = scope.spawn(|| driver.update(job, 0).unwrap());
         has_begun.recv_timeout(LONG).unwrap();
         before.wait().unwrap();
         // Reads, and the answer to a firing that is due.
@@ -304,9 +334,9 @@ fn an_update_under_evaluation_delays_no_acknowledgement_no_firing_and_no_read() 
 fn an_update_whose_job_panics_is_refused_and_the_driver_goes_on() {
     let host = Arc::new(Recorder::default());
     let driver = start(&host, None, 0);
-    let refused = driver.update(Box::new(|_| panic!("planted")));
+    let refused = driver.update(Box::new(|_| panic!("planted")), 0);
     assert!(matches!(refused, Err(RuntimeError::Internal(_))));
-    let result = driver.update(Box::new(|_| Some(inserts(1)))).unwrap();
+    let result = driver.update(Box::new(|_| Some(inserts(1))), 0).unwrap();
     assert_eq!(result.inserted, 1);
     assert_eq!(result.sn, result.evaluated_at.next());
 }

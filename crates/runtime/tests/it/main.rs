@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod credit;
 mod driver;
 mod fabrics;

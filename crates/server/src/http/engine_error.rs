@@ -5,12 +5,15 @@ use crate::http::error::ApiError;
 use axum::http::StatusCode;
 use somersault::{EngineError, LimitKind};
 
-/// Seconds that a source which reached its stream's budget should wait before it tries again.
+/// Seconds that a source should wait that has reached its stream's budget, or for which there was
+/// no room.
 const BUDGET_PAUSE_S: u32 = 1;
 /// Seconds that a query should wait for others to end.
 const QUERIES_PAUSE_S: u32 = 1;
 /// Seconds that a client should wait while the server's disk is full.
 const DISK_PAUSE_S: u32 = 30;
+/// Seconds that a client should wait while the server has to be restarted.
+const RESTART_PAUSE_S: u32 = 30;
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> ApiError {
@@ -40,6 +43,10 @@ impl From<EngineError> for ApiError {
             EngineError::DiskFailed(_) => {
                 client(StatusCode::SERVICE_UNAVAILABLE, "disk_failed").retry_after(DISK_PAUSE_S)
             }
+            EngineError::Failed(_) => {
+                tracing::error!("a request was refused: {sentence}");
+                client(StatusCode::SERVICE_UNAVAILABLE, "failed").retry_after(RESTART_PAUSE_S)
+            }
             // The client is gone, so this answer is never read.
             EngineError::Cancelled => ApiError::busy(sentence, 1),
             EngineError::Stopped => ApiError::busy(
@@ -63,6 +70,11 @@ fn limit(which: LimitKind, sentence: &str) -> ApiError {
         LimitKind::StreamBudget => {
             return ApiError::new(StatusCode::TOO_MANY_REQUESTS, "stream_budget", sentence)
                 .detail("limit", "stream_budget")
+                .retry_after(BUDGET_PAUSE_S);
+        }
+        LimitKind::InflightBytes => {
+            return ApiError::new(StatusCode::TOO_MANY_REQUESTS, "inflight_bytes", sentence)
+                .detail("limit", "inflight_bytes")
                 .retry_after(BUDGET_PAUSE_S);
         }
         // Caused by other requests.
@@ -127,6 +139,15 @@ mod tests {
                 503,
                 "busy",
             ),
+            (
+                EngineError::Limit {
+                    which: LimitKind::InflightBytes,
+                    message: "x".into(),
+                },
+                429,
+                "inflight_bytes",
+            ),
+            (EngineError::Failed("x".into()), 503, "failed"),
             (EngineError::DiskFull("x".into()), 503, "disk_full"),
             (EngineError::DiskFailed("x".into()), 503, "disk_failed"),
             (EngineError::Internal("x".into()), 500, "internal"),

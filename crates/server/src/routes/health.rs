@@ -28,6 +28,8 @@ pub(crate) async fn health(State(app): State<App>) -> ApiResult {
         "message": health.message,
         "stable_sn": health.stable_sn,
         "stored_statements": health.stored_statements,
+        "inflight_bytes": health.inflight_bytes,
+        "inflight_limit_bytes": health.inflight_limit_bytes,
         "version": env!("CARGO_PKG_VERSION"),
     });
     let mut response = (status, Json(body)).into_response();

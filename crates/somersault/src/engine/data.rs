@@ -188,7 +188,7 @@ impl Engine {
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
     pub fn clear_graph(&self, graph: &GraphName) -> Result<GraphWrite, EngineError> {
         let name = graph.clone();
-        self.write_graph(graph, move |present| {
+        self.write_graph(graph, 0, move |present| {
             if present.count() == 0 && !name.is_default_graph() {
                 return Err(EngineError::no_graph(&name));
             }
@@ -234,7 +234,8 @@ impl Engine {
         }
         let store = Arc::clone(&self.inner.store);
         let execution = self.one_shot_execution(None, None);
-        let result = self.evaluate_and_apply(move |snapshot| {
+        let bytes = size_of_val(&deletes[..]) + size_of_val(&inserts[..]);
+        let result = self.evaluate_and_apply(bytes, move |snapshot| {
             let dictionary = store.dictionary();
             let holds =
                 |quad: &Quad| lookup(dictionary, quad).is_some_and(|ids| snapshot.contains(ids));

@@ -47,7 +47,8 @@ impl Engine {
         }
         let whole = Cursor::new(start).chain(reader);
         let new = self.read_graph(graph, whole, format, base)?;
-        self.write_graph(graph, move |present| {
+        let bytes = new.len() * size_of::<Quad>();
+        self.write_graph(graph, bytes, move |present| {
             Ok(present.taking(new, replace)?.into())
         })
     }
@@ -84,7 +85,8 @@ impl Engine {
         Arc::get_mut(&mut statements)
             .expect("no other thread has them yet")
             .sort_unstable();
-        self.write_graph(graph, move |present| {
+        let bytes = size_of_val(&statements[..]);
+        self.write_graph(graph, bytes, move |present| {
             let is_there = |ids: &&QuadIds| present.snapshot.contains(**ids);
             let count = present.count();
             let all = distinct(&statements).count() as u64;
@@ -131,9 +133,11 @@ impl Engine {
     }
 
     /// Changes one graph by the effects that `change` derives from its present statements.
+    /// `change` holds statements of `bytes` bytes.
     pub(super) fn write_graph(
         &self,
         graph: &GraphName,
+        bytes: usize,
         change: impl FnOnce(&Present<'_>) -> Result<Change, EngineError> + Send + 'static,
     ) -> Result<GraphWrite, EngineError> {
         self.check_running()?;
@@ -142,7 +146,7 @@ impl Engine {
         let execution = self.one_shot_execution(None, None);
         let was_empty = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&was_empty);
-        let result = self.evaluate_and_apply(move |snapshot| {
+        let result = self.evaluate_and_apply(bytes, move |snapshot| {
             let present = Present {
                 execution,
                 graph: &name,

@@ -57,6 +57,8 @@ impl Engine {
             message,
             stable_sn: self.stable(),
             stored_statements: self.stored_statements(),
+            inflight_bytes: self.inner.driver.status().inflight_bytes,
+            inflight_limit_bytes: self.inner.config.limits.inflight_bytes,
         }
     }
 
@@ -103,6 +105,9 @@ impl Engine {
             stable_sn: driver.stable.0,
             retained_sns: inner.store.snapshots().retained() as u64 + driver.unstable,
             pins,
+            inflight_bytes: driver.inflight_bytes,
+            inflight_limit_bytes: inner.config.limits.inflight_bytes,
+            inflight_waits: driver.inflight_waits,
             tuples: read(&counters.tuples),
             pushes: read(&counters.pushes),
             repeats: read(&counters.repeats),

@@ -68,7 +68,8 @@ impl Engine {
         let mut execution = self.one_shot_execution(options.timeout, None);
         execution.query = UPDATE;
         let environment = Arc::clone(&self.inner.environment);
-        let result = self.evaluate_and_apply(move |snapshot| {
+        // The text is short; the effects count once they are known.
+        let result = self.evaluate_and_apply(0, move |snapshot| {
             // NOW() is the time of the SN at which the update is evaluated, not of the SN when it
             // was sent (S6).
             execution.now = environment.stable_time();
@@ -82,9 +83,10 @@ impl Engine {
     }
 
     /// Has the driver evaluate a job on the newest snapshot and apply its result; if the job
-    /// fails, nothing happens.
+    /// fails, nothing happens. The job holds statements of `bytes` bytes.
     pub(super) fn evaluate_and_apply<C: Into<Change>>(
         &self,
+        bytes: usize,
         evaluate: impl FnOnce(Snapshot) -> Result<C, EngineError> + Send + 'static,
     ) -> Result<UpdateResult, EngineError> {
         let failure = Arc::new(Mutex::new(None));
@@ -96,7 +98,7 @@ impl Engine {
             });
             result.map_err(|error| *reported.lock() = Some(error)).ok()
         });
-        let result = self.inner.driver.update(job)?;
+        let result = self.inner.driver.update(job, bytes)?;
         if let Some(error) = failure.lock().take() {
             return Err(error);
         }

@@ -113,6 +113,12 @@ impl ShardBatch {
         self.len() == 0 && self.clears.is_empty()
     }
 
+    /// Memory of the half edges, without those of loads, which all shards share.
+    pub fn bytes(&self) -> usize {
+        let edges = self.len() - self.loaded;
+        edges * size_of::<HalfEdge>()
+    }
+
     /// The number of half edges, without those of cleared graphs.
     pub fn len(&self) -> usize {
         let groups = self.deletes.iter().chain(&self.inserts);

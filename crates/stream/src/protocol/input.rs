@@ -138,6 +138,17 @@ pub enum Input {
     },
 }
 
+impl Input {
+    /// Memory of the statements that a push brings, estimated; 0 for other inputs.
+    pub fn statement_bytes(&self) -> usize {
+        match self {
+            Input::Push(push) => size_of_val(&push.statements[..]),
+            Input::ReadPush(push) => push.statements.bytes(),
+            _ => 0,
+        }
+    }
+}
+
 /// Statements of one stream from one source.
 #[derive(Clone, Debug)]
 pub struct Push {

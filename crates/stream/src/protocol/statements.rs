@@ -115,6 +115,14 @@ impl From<Vec<StreamStatement>> for PushStatements {
 }
 
 impl Numbered {
+    /// Memory of the statements, estimated: text in `scoped` terms does not count.
+    pub fn bytes(&self) -> usize {
+        let encoded = self.encoded.as_ref();
+        size_of_val(&self.statements[..])
+            + size_of_val(&self.scoped[..])
+            + encoded.map_or(0, EncodedStatements::byte_len)
+    }
+
     /// The statements, in order of arrival.
     pub fn statements(&self) -> &[NumberedStatement] {
         &self.statements

@@ -84,6 +84,8 @@ fn answers() -> Value {
             "message": text("A sentence, with the remedy if there is one."),
             "stable_sn": integer("The snapshot number that one-shot queries see."),
             "stored_statements": integer("Statements stored, over all graphs."),
+            "inflight_bytes": integer("Memory of pushes, loads and updates that are on their way to the shards."),
+            "inflight_limit_bytes": integer("The limit of `inflight_bytes`; one larger input passes alone."),
             "version": text("The server's version."),
         }), &[]),
     })
@@ -256,8 +258,8 @@ pub(super) fn errors() -> Value {
         "413": error("The body or the push is over its limit, which is named."),
         "415": error("This address does not read the body's media type; `supported` lists those that it reads."),
         "422": error("The query is valid, but was not answered: it reached a limit, which is named, or its evaluation failed."),
-        "429": error("The stream's memory budget is used up; Retry-After says when to try again."),
+        "429": error("The stream's memory budget is used up, or too many bytes of inputs are on their way; Retry-After says when to try again."),
         "500": error("A fault of the server."),
-        "503": error("Not now: too many requests at one time, a full disk, or the server is stopping. Retry-After says when to try again."),
+        "503": error("Not now: too many requests at one time, a full disk, or a server that has failed or is stopping. Retry-After says when to try again."),
     })
 }

@@ -1,5 +1,7 @@
-//! What the engine refuses, bounds and gives up, and what it says then.
+//! What the engine refuses, bounds and gives up, and what it says then, after a fault too.
 
+mod faults;
 mod firings;
+mod inflight;
 mod refusals;
 mod slow_subscribers;
