@@ -9,7 +9,8 @@
 //! The locks of one push, up to its acknowledgement: one of the log (`append`), and one of the
 //! dictionary for the lease of timing statements. A term that its thread has not met lately, and
 //! each transient one, is looked up under its stripe's lock for reading besides. The log's thread
-//! takes one for each group of acknowledgements.
+//! takes one for each group of acknowledgements. Only a push that has to wait for room takes the
+//! lock of the credit's queue.
 
 use super::Driver;
 use crate::error::RuntimeError;

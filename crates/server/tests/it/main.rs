@@ -7,6 +7,7 @@ mod answers;
 mod crowded;
 mod delivery;
 mod events;
+mod faults;
 mod graph_store;
 mod hardening;
 mod manual;

@@ -21,6 +21,10 @@ fn health_is_json() {
             .as_str()
             .is_some_and(|message| !message.is_empty())
     );
+    assert_eq!(
+        (&json["inflight_bytes"], &json["inflight_limit_bytes"]),
+        (&0.into(), &(1_u64 << 30).into())
+    );
 }
 
 #[test]
