@@ -24,10 +24,10 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Statements in one push.
     pub push_statements: u64,
-    /// Memory of the pushes, loads and effects of updates that are on their way: from their caller's
-    /// call until every shard has applied them. Statements in a stream's open batch do not count,
-    /// since BUDGET limits them. An input waits until there is room for it, and a larger one until
-    /// nothing else is on its way.
+    /// Memory of the pushes, loads and effects of updates that are on their way: from their
+    /// caller's call until every shard has applied them. Statements in a stream's open batch do not
+    /// count, since BUDGET limits them. An input waits until there is room for it, and a larger one
+    /// until nothing else is on its way.
     pub inflight_bytes: u64,
     /// Length of a query's or update's text.
     pub query_text_bytes: u64,

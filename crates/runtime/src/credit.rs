@@ -34,8 +34,8 @@ pub(crate) struct Credit {
     is_over: AtomicBool,
 }
 
-/// The callers that wait, in the order in which they came. A large input would otherwise wait for as
-/// long as small ones keep coming.
+/// The callers that wait, in the order in which they came. A large input would otherwise wait for
+/// as long as small ones keep coming.
 #[derive(Debug, Default)]
 struct Queue {
     next: u64,
