@@ -5,8 +5,8 @@ use crate::support::endpoint::LONG;
 use crate::support::scenario::*;
 use somersault::oxrdf::{GraphName, Quad};
 use somersault::{
-    Engine, EngineConfig, EngineError, FabricKind, HealthStatus, Remote, RemoteSolutions,
-    SubscribeOptions,
+    Engine, EngineConfig, EngineError, EventTime, FabricKind, HealthStatus, Remote,
+    RemoteSolutions, SubscribeOptions,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -71,10 +71,10 @@ fn a_query_that_panics_is_refused_and_all_others_go_on() {
     engine.quiesce(LONG).unwrap();
     for close in 1..=3 {
         let of_sound = firing(sound.recv_timeout(LONG).unwrap().unwrap()).unwrap();
-        assert_eq!(of_sound.close_ms, close * 1_000);
+        assert_eq!(of_sound.close, EventTime(close * 1_000));
         assert!(of_sound.answer.is_ok());
         let failed = firing(panics.recv_timeout(LONG).unwrap().unwrap()).unwrap();
-        assert_eq!(failed.close_ms, close * 1_000);
+        assert_eq!(failed.close, EventTime(close * 1_000));
         let said = failed.answer.as_ref().unwrap_err();
         assert!(said.contains("the evaluation panicked"), "{said}");
     }
@@ -169,8 +169,8 @@ fn a_shard_that_panics(fabric: FabricKind) {
     advance(&engine, 1_000);
     engine.quiesce(LONG).unwrap();
     assert_eq!(
-        engine.query_info("sound").unwrap().last_close_ms,
-        Some(1_000)
+        engine.query_info("sound").unwrap().last_close,
+        Some(EventTime(1_000))
     );
     engine.check().unwrap();
 }
