@@ -36,6 +36,9 @@ use spargebra::algebra as al;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// The tokens that a quick parser reads at most: some milliseconds.
+const QUICKLY_READ: usize = 8 * 1024;
+
 /// Reads every text that the engine takes. Cheap to make and to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Parser {
@@ -43,6 +46,7 @@ pub struct Parser {
     pub default_namespace: Option<String>,
     /// The base IRI of relative IRIs where the text has no `BASE`.
     pub base: Option<String>,
+    is_quick: bool,
 }
 
 impl Parser {
@@ -56,6 +60,14 @@ impl Parser {
     #[must_use]
     pub fn with_default_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.default_namespace = Some(namespace.into());
+        self
+    }
+
+    /// Makes the parser give up a query, with [`ParseErrorKind::TooLong`], whose text takes more
+    /// than some milliseconds to parse.
+    #[must_use]
+    pub fn quickly(mut self) -> Self {
+        self.is_quick = true;
         self
     }
 
@@ -73,7 +85,15 @@ impl Parser {
     /// If the text is not a SPARQL query, or is a continuous one.
     pub fn parse_query(&self, text: &str) -> Result<Query, ParseError> {
         let tokens = tokenize(text);
-        nesting::check(text, &tokens)?;
+        let read = nesting::check(text, &tokens)?;
+        if self.is_quick && read > QUICKLY_READ {
+            let message = "the text takes long to parse";
+            let kind = ParseErrorKind::TooLong;
+            return Err(ParseError {
+                kind,
+                ..ParseError::semantics(text, 0, message)
+            });
+        }
         let names = self.names_of(text, &tokens)?;
         let sparql = Sparql {
             source: text,

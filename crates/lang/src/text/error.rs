@@ -12,6 +12,9 @@ pub enum ParseErrorKind {
     /// The text is well formed, but says something that cannot hold (a stream windowed twice, a
     /// window of 0 s…).
     Semantics,
+    /// The text takes longer to parse than [`Parser::quickly`](crate::Parser::quickly) allows.
+    /// Nothing is wrong with it so far.
+    TooLong,
 }
 
 /// A refused text. [`Display`](fmt::Display) gives `line 3, column 7: ` and the sentence.

@@ -27,10 +27,12 @@ const MOST_PATTERNS: usize = 16_384;
 /// The number of variables that a text may have: `spargebra` compares each with all before it.
 const MOST_VARIABLES: usize = 16_384;
 
-/// Refuses texts that are too deep, chained too long or too large.
-pub(crate) fn check(source: &str, tokens: &[Token]) -> Result<(), ParseError> {
-    check_nesting(source, tokens)?;
-    check_size(source, tokens)
+/// Refuses texts that are too deep, chained too long or too large. Returns the number of tokens that
+/// `spargebra` will read.
+pub(crate) fn check(source: &str, tokens: &[Token]) -> Result<usize, ParseError> {
+    let repeated = check_nesting(source, tokens)?;
+    check_size(source, tokens)?;
+    Ok(tokens.len() + repeated)
 }
 
 /// Refuses texts with too many patterns or variables.
@@ -77,7 +79,8 @@ fn begins_data(word: &str) -> bool {
     (["DATA", "INSERT", "DELETE", "CONSTRUCT"].iter()).any(|name| name.eq_ignore_ascii_case(word))
 }
 
-fn check_nesting(source: &str, tokens: &[Token]) -> Result<(), ParseError> {
+/// Returns the number of tokens that are read again.
+fn check_nesting(source: &str, tokens: &[Token]) -> Result<usize, ParseError> {
     let mut nesting = Nesting {
         source,
         open: vec![Level::default()],
@@ -90,7 +93,7 @@ fn check_nesting(source: &str, tokens: &[Token]) -> Result<(), ParseError> {
         nesting.take(token, before)?;
         before = token.text(source);
     }
-    Ok(())
+    Ok(nesting.repeated)
 }
 
 /// The open brackets before a token, and what stands between them.
@@ -419,6 +422,10 @@ mod tests {
         assert_eq!(refusal(&asked(6, 100)), None);
         let refused = refusal(&asked(12, 60)).expect("seconds of parsing");
         assert!(refused.contains("too deep too often"), "{refused}");
+        let quickly = |text: String| Parser::new().quickly().parse_query(&text);
+        assert!(quickly(asked(6, 5)).is_ok());
+        let error = quickly(asked(12, 1)).expect_err("takes long");
+        assert_eq!(error.kind, crate::ParseErrorKind::TooLong);
     }
 
     #[test]

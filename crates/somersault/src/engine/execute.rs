@@ -54,10 +54,17 @@ impl Executed {
     }
 }
 
+/// What a thread of the query pool is to execute.
+pub(super) enum Wanted {
+    Query(Arc<BoundQuery>),
+    /// A text that takes long to parse.
+    Text(String),
+}
+
 /// A query for the query pool. It has a place there, which is freed when it is dropped.
 pub struct DeferredQuery {
     engine: Engine,
-    query: Arc<BoundQuery>,
+    query: Wanted,
     options: QueryOptions,
     /// The time of the request: the time limit counts from then, waiting included.
     asked: Instant,
@@ -90,7 +97,10 @@ impl DeferredQuery {
     /// must not wait for anything. If the engine stops earlier, `done` is dropped without a call.
     pub fn submit(self, done: impl FnOnce(Result<QueryResults, EngineError>) + Send + 'static) {
         let pool = Arc::clone(&self.engine.inner.pool);
-        let expects_help = self.query.prepared().expects_help();
+        let expects_help = match &self.query {
+            Wanted::Query(query) => query.prepared().expects_help(),
+            Wanted::Text(_) => false,
+        };
         pool.submit(Class::OneShot, move || {
             let run = AssertUnwindSafe(|| self.engine.execute_there(&self));
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
@@ -153,7 +163,9 @@ impl Engine {
                 return Ok(FastPath::Answered(executed.into_results(dictionary)));
             }
         }
-        Ok(FastPath::Deferred(self.deferred(query, options)?))
+        Ok(FastPath::Deferred(
+            self.deferred(Wanted::Query(query), options)?,
+        ))
     }
 
     /// Returns a query for the pool, with a place among those that run there or wait.
@@ -162,7 +174,7 @@ impl Engine {
     /// No place is left.
     pub(super) fn deferred(
         &self,
-        query: Arc<BoundQuery>,
+        query: Wanted,
         options: &QueryOptions,
     ) -> Result<DeferredQuery, EngineError> {
         let limit = self.inner.config.limits.concurrent_queries;
@@ -215,7 +227,17 @@ impl Engine {
 
     /// Executes a query on a thread of the pool.
     fn execute_there(&self, deferred: &DeferredQuery) -> Result<QueryResults, EngineError> {
-        let DeferredQuery { query, options, .. } = deferred;
+        let options = &deferred.options;
+        if options.is_given_up() {
+            return Err(EngineError::Cancelled);
+        }
+        let query = match &deferred.query {
+            Wanted::Query(query) => Arc::clone(query),
+            Wanted::Text(text) => {
+                let cached = self.cached(text, options.base.as_deref(), |parser| parser)?;
+                cached.expect("only a quick parser gives up")
+            }
+        };
         let started = Instant::now();
         let time = self.query_time(options.timeout);
         let deadline_ms = self.pin_deadline(started, time);

@@ -1,6 +1,6 @@
 //! Prepared queries: parsed once, with the values of some variables given at each execution.
 
-use super::execute::{DeferredQuery, Executed, panicked};
+use super::execute::{DeferredQuery, Executed, Wanted, panicked};
 use super::{Engine, FastPath, QueryOptions, QueryResults};
 use crate::error::EngineError;
 use oxrdf::Term;
@@ -151,9 +151,10 @@ impl PreparedQuery {
     /// Returns the query for the pool, with these values.
     fn deferred(&self, values: &[Term]) -> Result<DeferredQuery, EngineError> {
         let bound = BoundQuery::new(self.prepared.clone(), values.to_vec());
-        let deferred = bound
-            .map_err(EngineError::from)
-            .and_then(|bound| self.engine.deferred(Arc::new(bound), &self.options));
+        let deferred = bound.map_err(EngineError::from).and_then(|bound| {
+            let query = Wanted::Query(Arc::new(bound));
+            self.engine.deferred(query, &self.options)
+        });
         deferred.map_err(|error| self.failed(error))
     }
 

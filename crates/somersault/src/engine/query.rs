@@ -1,11 +1,13 @@
 //! One-shot queries, updates and explanations. `execute.rs` executes queries; the driver has an
 //! update evaluated while it takes no other input (S15).
 
+use super::execute::Wanted;
 use super::{Engine, FastPath, QueryOptions, UpdateOptions, UpdateSummary};
 use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_continuous::continuous_dataset;
 use somersault_lang::lift::Shape;
+use somersault_lang::{ParseErrorKind, Parser};
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_query::{BoundQuery, Dataset, Invocation, Prepared, SnapshotView, evaluate_update};
 use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
@@ -27,18 +29,35 @@ impl Engine {
     ) -> Result<FastPath, EngineError> {
         let begun = self
             .check_running()
-            .and_then(|()| self.cached(text, options.base.as_deref()))
-            .and_then(|query| self.start_query(query, options));
+            .and_then(|()| self.cached(text, options.base.as_deref(), Parser::quickly))
+            .and_then(|query| match query {
+                Some(query) => self.start_query(query, options),
+                None => {
+                    let query = Wanted::Text(text.to_owned());
+                    Ok(FastPath::Deferred(self.deferred(query, options)?))
+                }
+            });
         if begun.is_err() {
             self.inner.counters.stripe().failed();
         }
         begun
     }
 
-    fn cached(&self, text: &str, base: Option<&str>) -> Result<Arc<BoundQuery>, EngineError> {
+    /// Returns the prepared query of a text, or none if its text takes long to parse and the
+    /// parser is a quick one.
+    pub(super) fn cached(
+        &self,
+        text: &str,
+        base: Option<&str>,
+        settings: impl Fn(Parser) -> Parser,
+    ) -> Result<Option<Arc<BoundQuery>>, EngineError> {
         self.check_text(text)?;
-        let parse = |text: &str| self.parser(base).parse_query(text);
-        Ok(self.inner.plans.get_or_prepare(text, base, parse)?)
+        let parse = |text: &str| settings(self.parser(base)).parse_query(text);
+        match self.inner.plans.get_or_prepare(text, base, parse) {
+            Ok(query) => Ok(Some(query)),
+            Err(error) if error.kind == ParseErrorKind::TooLong => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     pub(super) fn check_text(&self, text: &str) -> Result<(), EngineError> {

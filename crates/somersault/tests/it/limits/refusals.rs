@@ -1,7 +1,9 @@
 //! Bad input gets the right kind of error, a sentence with the place, and leaves nothing half-done.
 
 use crate::support::scenario::*;
-use somersault::{EngineError, LoadOptions, RdfFormat, SubscribeOptions};
+use somersault::{
+    Engine, EngineConfig, EngineError, FastPath, LoadOptions, RdfFormat, SubscribeOptions,
+};
 
 const CREATE: &str = "CREATE STREAM <http://example.org/s> BATCH 1s IDLE NEVER";
 const QUERY: &str =
@@ -159,4 +161,22 @@ fn damage_refuses_to_open_and_two_engines_do_not_share_a_folder() {
         panic!("{damaged}");
     };
     assert!(*offset > 0 && file.ends_with(segment.file_name().unwrap()));
+}
+
+/// A thread that must not wait must not parse for long either: each call is read twice.
+#[test]
+fn a_text_that_takes_long_to_parse_is_parsed_on_the_query_pool() {
+    let engine = Engine::open(EngineConfig::default()).unwrap();
+    let call = "REPLACE(".repeat(12) + "?o" + &",'a','b')".repeat(12);
+    let text = format!("SELECT * {{ ?s ?p ?o FILTER({call} != '') }}");
+    let begun = engine.query(&text).begin().unwrap();
+    assert!(matches!(begun, FastPath::Deferred(_)));
+    drop(begun);
+    assert!(engine.query(&text).run().unwrap().answer.is_empty());
+    let wrong = text.replace("!= ''", "!=");
+    let refused = engine.query(&wrong).run();
+    assert!(
+        matches!(refused, Err(EngineError::Parse { .. })),
+        "{refused:?}"
+    );
 }
