@@ -2,4 +2,5 @@
 
 mod command;
 mod durability;
+mod kills;
 mod serve;

@@ -1,0 +1,332 @@
+//! A server that is killed again and again, at seeded instants, while clients push, update and follow
+//! a query. Each client repeats what was not acknowledged. At the end every acknowledged statement is
+//! there exactly once, and the query's answers have neither a gap nor a duplicate.
+//!
+//! `SOMERSAULT_KILLS` is the number of kills, `SOMERSAULT_SEED` the seed.
+
+use crate::command::Server;
+use serde_json::Value;
+use somersault_model::SeededRandom;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(5);
+/// Clients that push.
+const CLIENTS: u64 = 8;
+/// Pushes by which a client may be ahead of the slowest; LATENESS allows as many.
+const AHEAD: u64 = 5;
+/// Closes by which clients may be ahead of the subscriber. The server keeps 64 firings.
+const CLOSES_AHEAD: u64 = 30;
+const STREAM: &str = "/streams/http%3A%2F%2Fe%2Fs";
+const MINUTE_MS: u64 = 60_000;
+/// The event time before the first push, a multiple of the query's step.
+const START_MS: u64 = 1_700_000_040_000;
+
+/// What the clients, the subscriber and the killer share.
+struct Shared {
+    url: Mutex<String>,
+    /// The acknowledged pushes of each client.
+    pushed: Vec<AtomicU64>,
+    /// Acknowledgements of pushes that had been taken before a kill.
+    repeated: AtomicU64,
+    updated: AtomicU64,
+    /// The rows of each close.
+    closes: Mutex<BTreeMap<u64, Vec<String>>>,
+    reconnected: AtomicU64,
+    is_over: AtomicBool,
+    started: Instant,
+}
+
+impl Shared {
+    fn pause(&self) {
+        assert!(self.started.elapsed() < PATIENCE, "the run hangs");
+        thread::sleep(PAUSE);
+    }
+
+    fn closes(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<String>>> {
+        self.closes.lock().expect("no thread panicked")
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.pushed
+            .iter()
+            .map(|count| count.load(Ordering::SeqCst))
+            .sum()
+    }
+
+    fn connect(&self) -> Option<TcpStream> {
+        let url = self.url.lock().expect("no thread panicked").clone();
+        let socket = TcpStream::connect(url.trim_start_matches("http://")).ok()?;
+        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        Some(socket)
+    }
+
+    /// The status and body of the answer to a request, if it was answered whole.
+    fn ask(&self, head: &str, body: &str) -> Option<(u16, String)> {
+        let mut socket = self.connect()?;
+        let length = body.len();
+        let request = format!(
+            "{head}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let is_whole = length.is_none_or(|length| length.parse() == Ok(body.len()));
+        is_whole.then(|| (status, body.to_owned()))
+    }
+
+    /// Repeats a request until the server has carried it out.
+    fn done(&self, head: &str, body: &str) -> Value {
+        loop {
+            match self.ask(head, body) {
+                Some((200 | 201, answer)) => {
+                    return serde_json::from_str(&answer).expect("an answer in JSON");
+                }
+                None | Some((503, _)) => self.pause(),
+                Some((status, answer)) => panic!("{head}: {status} {answer}"),
+            }
+        }
+    }
+}
+
+/// One client pushes its numbered statements, a minute of event time between two of them.
+fn push_all(shared: &Shared, client: u64, pushes: u64) {
+    for number in 0..pushes {
+        let is_ahead = || {
+            let slowest = shared
+                .pushed
+                .iter()
+                .map(|count| count.load(Ordering::SeqCst))
+                .min();
+            let closes = shared.closes().len() as u64;
+            number > slowest.unwrap_or_default() + AHEAD || number > closes + CLOSES_AHEAD
+        };
+        while is_ahead() {
+            shared.pause();
+        }
+        let time = START_MS + number * MINUTE_MS + client + 1;
+        let head = format!(
+            "POST {STREAM} HTTP/1.1\r\nContent-Type: text/tab-separated-values\r\nPush-Source: client-{client}\r\nPush-Sequence: {number}"
+        );
+        let line = |n: u64| format!("{time}\t<http://e/{client}> <http://e/p{n}> \"{number}\" .\n");
+        let answer = shared.done(&head, &(line(1) + &line(2)));
+        let is_repeated = answer["repeated"] == true;
+        assert!(is_repeated || answer["accepted"] == 2, "{answer}");
+        shared
+            .repeated
+            .fetch_add(u64::from(is_repeated), Ordering::SeqCst);
+        shared.pushed[client as usize].fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// One client updates the stored graph until the run is over.
+fn update_all(shared: &Shared) {
+    while !shared.is_over.load(Ordering::SeqCst) {
+        let number = shared.updated.load(Ordering::SeqCst);
+        let text = format!(
+            "INSERT DATA {{ GRAPH <http://e/g> {{ <http://e/u> <http://e/p> {number} }} }}"
+        );
+        let head = "POST /update HTTP/1.1\r\nContent-Type: application/sparql-update";
+        shared.done(head, &text);
+        shared.updated.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Follows the answers of the query, and connects again behind the last one.
+fn subscribe(shared: &Shared) {
+    let mut last_id: Option<String> = None;
+    while !shared.is_over.load(Ordering::SeqCst) {
+        let after = last_id.iter().map(|id| format!("Last-Event-ID: {id}\r\n"));
+        // The body of an answer to HTTP/1.0 has no chunks.
+        let request = format!(
+            "GET /queries/q/results?empties=true HTTP/1.0\r\n{}\r\n",
+            after.collect::<String>()
+        );
+        if let Some(mut socket) = shared.connect()
+            && socket.write_all(request.as_bytes()).is_ok()
+        {
+            shared.reconnected.fetch_add(1, Ordering::SeqCst);
+            follow(shared, BufReader::new(socket), &mut last_id);
+        }
+        shared.pause();
+    }
+}
+
+/// Takes the events of one connection.
+fn follow(shared: &Shared, reader: impl BufRead, last_id: &mut Option<String>) {
+    let (mut id, mut event) = (None, None);
+    for line in reader.lines().map_while(Result::ok) {
+        if let Some(given) = line.strip_prefix("id: ") {
+            id = Some(given.to_owned());
+        } else if let Some(given) = line.strip_prefix("event: ") {
+            event = Some(given.to_owned());
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            // The end of a line may be missing, and with it the end of the data.
+            let Ok(data) = serde_json::from_str::<Value>(data) else {
+                return;
+            };
+            assert_ne!(event.as_deref(), Some("gap"), "after {last_id:?}: {data}");
+            if event.is_none() {
+                assert_eq!(data["revision"], 0, "{data}");
+                let close = data["close_ms"].as_u64().expect("a close");
+                let rows = data["results"]["results"]["bindings"].as_array();
+                let value = |row: &Value, name: &str| row[name]["value"].to_string();
+                let mut rows: Vec<String> = (rows.expect("rows").iter())
+                    .map(|row| ["c", "p", "n"].map(|name| value(row, name)).concat())
+                    .collect();
+                rows.sort();
+                let before = shared.closes().insert(close, rows);
+                assert!(before.is_none(), "close {close} came twice");
+                *last_id = id.take();
+            }
+            event = None;
+        }
+        if shared.is_over.load(Ordering::SeqCst) {
+            return;
+        }
+    }
+}
+
+fn start(folder: &Path) -> Server {
+    Server::start(&["--data", folder.to_str().expect("a path that is text")])
+}
+
+/// Kills the server when the clients have got so far, at an instant within a few milliseconds.
+fn kill_often(
+    shared: &Shared,
+    mut server: Server,
+    folder: &Path,
+    kills: u64,
+    random: &mut SeededRandom,
+) -> Server {
+    let total = |kill: u64| kill * 8 * CLIENTS;
+    for kill in 0..kills {
+        let at = total(kill) + 1 + random.below(8 * CLIENTS - 1);
+        while shared.acknowledged() < at {
+            shared.pause();
+        }
+        thread::sleep(Duration::from_micros(random.below(10_000)));
+        server.process.kill().expect("it is killed");
+        server.process.wait().expect("it has ended");
+        server = start(folder);
+        shared
+            .url
+            .lock()
+            .expect("no thread panicked")
+            .clone_from(&server.url);
+    }
+    server
+}
+
+/// Compares what is there with what was acknowledged.
+fn compare(shared: &Shared, pushes: u64) {
+    let stream = shared.done(&format!("GET {STREAM} HTTP/1.1"), "");
+    assert_eq!(stream["tuples"], 2 * CLIENTS * pushes, "{stream}");
+    let select = |pattern: &str| {
+        let head = "POST /query HTTP/1.1\r\nContent-Type: application/sparql-query";
+        let text = format!("SELECT (COUNT(*) AS ?n) {{ {pattern} }}");
+        let answer = shared.done(head, &text);
+        let count = answer["results"]["bindings"][0]["n"]["value"].as_str();
+        count.expect("a count").parse::<u64>().expect("a number")
+    };
+    assert_eq!(select("?c <http://e/p1> ?n"), CLIENTS * pushes);
+    assert_eq!(select("?c <http://e/p2> ?n"), CLIENTS * pushes);
+    let updated = shared.updated.load(Ordering::SeqCst);
+    assert_eq!(select("GRAPH <http://e/g> { ?c <http://e/p> ?n }"), updated);
+    let closes = shared.closes();
+    for number in 0..pushes {
+        let close = START_MS + (number + 1) * MINUTE_MS;
+        let row =
+            |client: u64, n: u64| format!("\"http://e/{client}\"\"http://e/p{n}\"\"{number}\"");
+        let mut rows: Vec<String> = (0..CLIENTS)
+            .flat_map(|client| [row(client, 1), row(client, 2)])
+            .collect();
+        rows.sort();
+        assert_eq!(closes.get(&close), Some(&rows), "close {close}");
+    }
+    let empty = closes.values().filter(|rows| rows.is_empty()).count() as u64;
+    assert_eq!(closes.len() as u64, pushes + empty);
+    let apart = closes.keys().zip(closes.keys().skip(1));
+    assert!(apart.into_iter().all(|(one, next)| next - one == MINUTE_MS));
+}
+
+fn given(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn clients_lose_nothing_when_the_server_is_killed() {
+    let kills = given("SOMERSAULT_KILLS").unwrap_or(4);
+    let seed = given("SOMERSAULT_SEED").unwrap_or(1);
+    let pushes = 8 * (kills + 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let server = start(&data);
+    let shared = Shared {
+        url: Mutex::new(server.url.clone()),
+        pushed: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
+        repeated: AtomicU64::new(0),
+        updated: AtomicU64::new(0),
+        closes: Mutex::default(),
+        reconnected: AtomicU64::new(0),
+        is_over: AtomicBool::new(false),
+        started: Instant::now(),
+    };
+    let put = |address: &str, text: &str| shared.done(&format!("PUT {address} HTTP/1.1"), text);
+    put(
+        STREAM,
+        "CREATE STREAM <http://e/s> TIMELESS BATCH 1m LATENESS 10m IDLE NEVER AHEAD 36500d",
+    );
+    put(
+        "/queries/q",
+        "SELECT ?c ?p ?n FROM NAMED STREAM <http://e/s> [RANGE 1m STEP 1m] WHERE { GRAPH <http://e/s> { ?c ?p ?n } }",
+    );
+    let mut random = SeededRandom::new(seed);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let shared = &shared;
+                scope.spawn(move || push_all(shared, client, pushes))
+            })
+            .collect();
+        scope.spawn(|| update_all(&shared));
+        scope.spawn(|| subscribe(&shared));
+        let _server = kill_often(&shared, server, &data, kills, &mut random);
+        for client in clients {
+            client.join().expect("the client has pushed all");
+        }
+        let end = START_MS + pushes * MINUTE_MS;
+        shared.done(
+            &format!("POST {STREAM}/advance HTTP/1.1"),
+            &format!("{{\"to_ms\":{end}}}"),
+        );
+        while !shared.closes().contains_key(&end) {
+            shared.pause();
+        }
+        shared.is_over.store(true, Ordering::SeqCst);
+        // The updating client has its answer before the counts are compared.
+        let updated = shared.updated.load(Ordering::SeqCst);
+        while shared.updated.load(Ordering::SeqCst) == updated {
+            shared.pause();
+        }
+        compare(&shared, pushes);
+    });
+    println!(
+        "seed {seed}: {kills} kills, {} pushes repeated, {} connections of the subscriber, {} updates",
+        shared.repeated.load(Ordering::SeqCst),
+        shared.reconnected.load(Ordering::SeqCst),
+        shared.updated.load(Ordering::SeqCst),
+    );
+}
