@@ -178,6 +178,9 @@ pub(crate) struct ServeArgs {
     /// bytes; further ones wait. 1073741824 (1 GiB) if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) inflight_bytes: Option<u64>,
+    /// Longest text of a query, an update or a declaration, in bytes; 1048576 if not given
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) text_bytes: Option<u64>,
     /// Origin whose web pages may use the server, or `*` for any; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = values::origin)]
     pub(crate) cors: Vec<String>,

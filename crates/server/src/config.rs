@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct ServerConfig {
     /// Longest body of a request, in bytes.
     pub body_limit: u64,
+    /// Longest text of a query, an update or a declaration, in bytes.
+    pub text_limit: u64,
     /// Bytes of request bodies that the server holds at one time, over all requests.
     pub body_budget: u64,
     /// Queries that run or wait in the engine at one time; more are answered 503.
@@ -47,6 +49,8 @@ pub struct ServerConfig {
     pub stall_timeout: Duration,
     /// Time between the comments that keep an idle event stream open.
     pub heartbeat: Duration,
+    /// Time that reading one document or push may take, once its body has arrived.
+    pub document_time: Duration,
     /// Time that running requests may go on after the server is asked to stop.
     pub shutdown_grace: Duration,
 }
@@ -88,6 +92,7 @@ impl ServerConfig {
     pub fn with_limits(limits: &Limits) -> ServerConfig {
         ServerConfig {
             body_limit: limits.body_bytes,
+            text_limit: limits.query_text_bytes,
             body_budget: limits.body_bytes.saturating_mul(4),
             concurrent_queries: 128,
             concurrent_writes: 128,
@@ -102,6 +107,7 @@ impl ServerConfig {
             head_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
+            document_time: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(10),
         }
     }

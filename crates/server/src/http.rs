@@ -13,6 +13,8 @@ pub(crate) mod metrics;
 pub(crate) mod multipart;
 pub(crate) mod negotiate;
 pub(crate) mod nesting;
+pub(crate) mod rdf;
+pub(crate) mod reading;
 pub(crate) mod recovering;
 pub(crate) mod repoll;
 pub(crate) mod socket;

@@ -11,7 +11,6 @@ pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod push;
 pub(crate) mod queries;
-pub(crate) mod rdf;
 pub(crate) mod results;
 pub(crate) mod sparql;
 pub(crate) mod streams;

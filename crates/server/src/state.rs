@@ -8,6 +8,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::{Gate, Lane};
 use crate::http::hosts::Hosts;
 use crate::http::metrics::HttpMetrics;
+use crate::http::reading::Reading;
 use axum::http::{HeaderMap, header};
 use somersault::{Backlog, Engine};
 use std::ops::Deref;
@@ -88,6 +89,17 @@ impl App {
     {
         let engine = self.engine.clone();
         Ok(self.gate.run(lane, move || work(&engine)).await??)
+    }
+
+    /// Runs work on the engine that reads a body and writes what is in it.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        is_long: bool,
+        work: impl FnOnce(&Engine, &mut Reading) -> ApiResult<T> + Send + 'static,
+    ) -> ApiResult<T> {
+        let engine = self.engine.clone();
+        let read = move |reading: &mut Reading| work(&engine, reading);
+        self.gate.read(is_long, read).await
     }
 
     /// Completes when the server is asked to stop.

@@ -138,6 +138,9 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
     if let Some(bytes) = args.inflight_bytes {
         limits.inflight_bytes = bytes;
     }
+    if let Some(bytes) = args.text_bytes {
+        limits.query_text_bytes = bytes;
+    }
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     EngineConfig {
         data: args.data.clone(),

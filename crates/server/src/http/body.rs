@@ -18,6 +18,8 @@ const GRAIN: u64 = 4096;
 /// client that is cut off while it sends often never looks at the answer.
 const LINGER_BYTES: u64 = 16 << 20;
 const LINGER: Duration = Duration::from_secs(3);
+/// Bytes of a form beside its query or update.
+const FORM_FIELDS: u64 = 64 << 10;
 
 /// The budget of bytes that all request bodies may occupy together.
 #[derive(Debug)]
@@ -71,6 +73,7 @@ impl BodyBytes {
 #[derive(Debug)]
 pub(crate) struct Bodies {
     limit: u64,
+    text_limit: u64,
     stall_timeout: Duration,
     budget: Budget,
 }
@@ -79,6 +82,7 @@ impl Bodies {
     pub(crate) fn new(config: &ServerConfig) -> Bodies {
         Bodies {
             limit: config.body_limit,
+            text_limit: config.text_limit,
             stall_timeout: config.stall_timeout,
             budget: Budget::new(config.body_budget),
         }
@@ -90,6 +94,40 @@ impl Bodies {
     /// 413 over the limit, 415 for a `Content-Encoding`, 408 when the client stops sending, 400
     /// when it disconnects, 503 when the budget is used up.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> ApiResult<BodyBytes> {
+        self.read_up_to(self.limit, too_large, headers, body).await
+    }
+
+    /// Reads a body that is a text, or a form with one.
+    ///
+    /// # Errors
+    /// Those of [`Bodies::read`].
+    pub(crate) async fn read_text(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        is_form: bool,
+    ) -> ApiResult<BodyBytes> {
+        // Each byte of a text takes up to three in a form, which has other fields as well.
+        let longest = match is_form {
+            true => self
+                .text_limit
+                .saturating_mul(3)
+                .saturating_add(FORM_FIELDS),
+            false => self.text_limit,
+        };
+        match longest < self.limit {
+            true => self.read_up_to(longest, long_text, headers, body).await,
+            false => self.read(headers, body).await,
+        }
+    }
+
+    async fn read_up_to(
+        &self,
+        limit: u64,
+        refuse: fn(u64, Option<u64>) -> ApiError,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> ApiResult<BodyBytes> {
         if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
             && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
         {
@@ -99,14 +137,13 @@ impl Bodies {
                 "This server takes bodies without Content-Encoding only. Unpack the body before sending it (the command line's load and push do that for .gz and .zst).",
             ));
         }
-        let limit = self.limit;
         let declared = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         let mut stream = body.into_data_stream();
         if declared.is_some_and(|length| length > limit) {
             linger(&mut stream).await;
-            return Err(too_large(limit, declared));
+            return Err(refuse(limit, declared));
         }
         let mut held = BodyBytes {
             bytes: Vec::with_capacity(declared.unwrap_or(0).min(1 << 20) as usize),
@@ -140,7 +177,7 @@ impl Bodies {
             if length > limit {
                 drop(held);
                 linger(&mut stream).await;
-                return Err(too_large(limit, declared));
+                return Err(refuse(limit, declared));
             }
             let needed = length.div_ceil(GRAIN);
             if needed > charged {
@@ -174,6 +211,16 @@ fn too_large(limit: u64, declared: Option<u64>) -> ApiError {
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
         format!("The body may have at most {limit} bytes, and has {size}. Send it in parts, or start the server with a larger --body-bytes."),
+    )
+    .detail("limit_bytes", limit)
+}
+
+fn long_text(limit: u64, declared: Option<u64>) -> ApiError {
+    let size = declared.map_or("more".to_owned(), |length| format!("{length} bytes"));
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "text_too_large",
+        format!("A body with a text may have at most {limit} bytes, and this one has {size}. Shorten the text, load data instead of writing them into an update, or start the server with a larger --text-bytes."),
     )
     .detail("limit_bytes", limit)
 }

@@ -66,6 +66,7 @@ fn limit(which: LimitKind, sentence: &str) -> ApiError {
         LimitKind::ResultRows => (StatusCode::UNPROCESSABLE_ENTITY, "result_rows"),
         LimitKind::QueryMemory => (StatusCode::UNPROCESSABLE_ENTITY, "query_memory"),
         LimitKind::Body => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+        LimitKind::QueryText => (StatusCode::PAYLOAD_TOO_LARGE, "text_too_large"),
         LimitKind::PushStatements => (StatusCode::PAYLOAD_TOO_LARGE, "push_statements"),
         LimitKind::StreamBudget => {
             return ApiError::new(StatusCode::TOO_MANY_REQUESTS, "stream_budget", sentence)

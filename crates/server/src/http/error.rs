@@ -145,6 +145,8 @@ impl Display for ApiError {
     }
 }
 
+impl std::error::Error for ApiError {}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.render(false);

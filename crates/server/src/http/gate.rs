@@ -6,6 +6,7 @@
 
 use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::reading::Reading;
 use somersault::CancelToken;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,6 +37,10 @@ pub(crate) struct Gate {
     queries: Arc<Semaphore>,
     writes: Arc<Semaphore>,
     control: Arc<Semaphore>,
+    /// Long documents that are read at one time. More would take the processors from the threads
+    /// that serve other clients.
+    documents: Arc<Semaphore>,
+    document_time: Duration,
 }
 
 impl Gate {
@@ -45,6 +50,8 @@ impl Gate {
             queries: lane(config.concurrent_queries),
             writes: lane(config.concurrent_writes),
             control: lane(CONTROL_CALLS),
+            documents: lane(std::thread::available_parallelism().map_or(1, usize::from)),
+            document_time: config.document_time,
         }
     }
 
@@ -70,6 +77,39 @@ impl Gate {
                 stopping()
             }
         })
+    }
+
+    /// Runs a blocking call that reads a body and writes what is in it. The reading ends when the
+    /// client disconnects, and a long one waits for its turn.
+    ///
+    /// # Errors
+    /// Those of [`Gate::run`], and those of the work.
+    pub(crate) async fn read<T, W>(&self, is_long: bool, work: W) -> ApiResult<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut Reading) -> ApiResult<T> + Send + 'static,
+    {
+        let gone = CancelOnDrop::default();
+        let token = gone.token();
+        let turn = match is_long {
+            true => Some(self.turn().await?),
+            false => None,
+        };
+        let time = self.document_time;
+        let read = move || work(&mut Reading::start(token, time, turn));
+        self.run(Lane::Write, read).await?
+    }
+
+    async fn turn(&self) -> ApiResult<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.documents).acquire_owned();
+        match tokio::time::timeout(self.document_time, turn).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(_closed)) => Err(stopping()),
+            Err(_elapsed) => Err(ApiError::busy(
+                "Other long documents are being read. Try again in a minute.",
+                60,
+            )),
+        }
     }
 
     /// Makes a call that does not block and passes its result to a [`Reply`] later. Waits for that

@@ -17,6 +17,8 @@ const JSON_LEVELS: usize = 256;
 const XML_LEVELS: usize = 256;
 /// Bounds the parser's time, which is quadratic in the namespaces that are declared at one place.
 const NAMESPACES: usize = 4096;
+/// Bounds the parser's time, which is quadratic in the attributes of an element.
+const ATTRIBUTES: usize = 4096;
 
 /// Checks a body before it is parsed.
 ///
@@ -82,7 +84,10 @@ fn xml(bytes: &[u8]) -> ApiResult<()> {
             });
             continue;
         }
-        let close = tag_end(bytes, open + 1);
+        let (close, quoted) = tag_end(bytes, open + 1);
+        if quoted > ATTRIBUTES {
+            return Err(too_many(bytes, open, "attributes are given", ATTRIBUTES));
+        }
         at = (close + 1).min(bytes.len());
         match rest.get(1) {
             Some(b'/') => {
@@ -95,7 +100,7 @@ fn xml(bytes: &[u8]) -> ApiResult<()> {
         let declared = memchr::memmem::find_iter(&bytes[open..close], b"xmlns").count()
             + open_elements.last().copied().unwrap_or_default();
         if declared > NAMESPACES {
-            return Err(too_many_namespaces(bytes, open));
+            return Err(too_many(bytes, open, "namespaces are declared", NAMESPACES));
         }
         if bytes.get(close.wrapping_sub(1)) == Some(&b'/') {
             continue;
@@ -108,19 +113,22 @@ fn xml(bytes: &[u8]) -> ApiResult<()> {
     Ok(())
 }
 
-/// Returns the position of the `>` that ends a tag, skipping those in quotes.
-fn tag_end(bytes: &[u8], mut at: usize) -> usize {
+/// Returns the position of the `>` that ends a tag, skipping those in quotes, and the number of
+/// quoted values.
+fn tag_end(bytes: &[u8], mut at: usize) -> (usize, usize) {
+    let mut quoted = 0;
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b'>' => return at,
+            b'>' => return (at, quoted),
             b'"' | b'\'' => {
                 let length = memchr::memchr(*byte, &bytes[at + 1..]);
                 at = length.map_or(bytes.len(), |length| at + 2 + length);
+                quoted += 1;
             }
             _ => at += 1,
         }
     }
-    bytes.len()
+    (bytes.len(), quoted)
 }
 
 /// Checks N-Triples, Turtle and related syntaxes: counts `<<(` against `)>>` outside strings, IRIs
@@ -194,11 +202,11 @@ fn too_deep(bytes: &[u8], at: usize, what: &str, limit: usize) -> ApiError {
     .at(line, column)
 }
 
-fn too_many_namespaces(bytes: &[u8], at: usize) -> ApiError {
+fn too_many(bytes: &[u8], at: usize, what: &str, limit: usize) -> ApiError {
     let (line, column) = crate::http::text::place(&bytes[..at]);
     ApiError::bad_request(
         "nested_too_deeply",
-        format!("line {line}, column {column} of the data: more than {NAMESPACES} namespaces are declared here. Nothing of the body was taken."),
+        format!("line {line}, column {column} of the data: more than {limit} {what} here. Nothing of the body was taken."),
     )
     .at(line, column)
 }
@@ -306,6 +314,18 @@ mod tests {
         assert!(check(format!("<a {many}/>").as_bytes(), RdfFormat::RdfXml).is_err());
         let beside = format!("<a>{}</a>", format!("<b {half}></b>").repeat(5));
         assert!(check(beside.as_bytes(), RdfFormat::RdfXml).is_ok());
+    }
+
+    #[test]
+    fn attributes_of_an_element_are_counted() {
+        let element = |count: usize| {
+            let all: Vec<String> = (0..count).map(|i| format!("a{i}='>'")).collect();
+            format!("<r><a {}/><b c=\"d\"/></r>", all.join(" "))
+        };
+        assert!(check(element(ATTRIBUTES).as_bytes(), RdfFormat::RdfXml).is_ok());
+        let error = check(element(ATTRIBUTES + 1).as_bytes(), RdfFormat::RdfXml);
+        let error = error.expect_err("too many");
+        assert!(error.message().contains("4096 attributes"), "{error}");
     }
 
     #[test]

@@ -12,7 +12,12 @@ use std::fmt::Write as _;
 pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, ApiError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
+    loop {
+        let plain = memchr::memchr2(b'%', b'+', rest).unwrap_or(rest.len());
+        bytes.extend_from_slice(&rest[..plain]);
+        let [first, tail @ ..] = &rest[plain..] else {
+            break;
+        };
         rest = tail;
         match first {
             b'%' => {

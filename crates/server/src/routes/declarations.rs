@@ -65,7 +65,7 @@ pub(crate) async fn in_turn<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let (head, body) = request.into_parts();
     let name = name_of(head.uri.path(), path, "")?;
-    let held = app.bodies.read(&head.headers, body).await?;
+    let held = app.bodies.read_text(&head.headers, body, false).await?;
     let text = held.text()?.to_owned();
     let shared = app.clone();
     let declared = (app.gate)

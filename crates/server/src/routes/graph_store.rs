@@ -8,8 +8,8 @@ use crate::http::gate::Lane;
 use crate::http::multipart;
 use crate::http::negotiate::{self, Accept, RDF_INPUT, RDF_OFFERS, format_of};
 use crate::http::nesting;
+use crate::http::reading::{self, Reading};
 use crate::http::text::Params;
-use crate::routes::rdf::syntax_error;
 use crate::routes::results::Prepared;
 use crate::routes::sparql::graph_iri;
 use crate::state::App;
@@ -24,7 +24,7 @@ use somersault::oxrdf::GraphName;
 use somersault::{GraphWrite, LoadOptions};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::io::Cursor;
+use std::ops::Deref;
 
 const MULTIPART: &str = "multipart/form-data";
 
@@ -45,8 +45,8 @@ pub(crate) async fn graph_store(State(app): State<App>, request: Request) -> Api
         (&Method::DELETE, Target::Graph(graph)) => delete_graph(&app, graph).await,
         (&Method::PUT | &Method::POST, Target::Graph(graph)) => {
             let base = base_of(&app, &head, &graph);
-            let document = document(&app, &head, body, &base).await?;
-            write_graph(&app, head.method == Method::PUT, graph, document, base).await
+            let document = document(&app, &head, body, base).await?;
+            write_graph(&app, head.method == Method::PUT, graph, document).await
         }
         (&Method::POST, Target::Store) => post_to_store(&app, &head, body).await,
         (_, Target::Store) => Err(ApiError::bad_request(
@@ -127,22 +127,50 @@ async fn delete_graph(app: &App, graph: GraphName) -> ApiResult {
     Ok(written(&done, false))
 }
 
-/// RDF in one syntax, ready for the engine.
+/// A body of RDF that is not yet read.
 struct Document {
-    bytes: Bytes,
-    format: RdfFormat,
+    held: BodyBytes,
+    /// `None` for several documents, whose `Content-Type` has the boundary between them.
+    format: Option<RdfFormat>,
+    content_type: String,
+    base: String,
 }
 
+/// The bytes of one document.
 enum Bytes {
     Sent(BodyBytes),
     Joined(Vec<u8>),
 }
 
-impl AsRef<[u8]> for Bytes {
-    fn as_ref(&self) -> &[u8] {
+impl Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
         match self {
             Bytes::Sent(held) => held,
             Bytes::Joined(bytes) => bytes,
+        }
+    }
+}
+
+impl Document {
+    /// Whether reading it may take long.
+    fn is_long(&self) -> bool {
+        // The parts of a body may be in any syntax.
+        let costly = RdfFormat::RdfXml;
+        reading::is_long(self.held.len(), self.format.unwrap_or(costly))
+    }
+
+    /// Checks it, and joins several documents into one. This may take long.
+    fn open(self, reading: &Reading) -> ApiResult<(Bytes, RdfFormat)> {
+        match self.format {
+            Some(format) => {
+                nesting::check(&self.held, format)?;
+                Ok((Bytes::Sent(self.held), format))
+            }
+            None => {
+                let joined = join_parts(&self.content_type, &self.held, &self.base, reading)?;
+                Ok((Bytes::Joined(joined), RdfFormat::NTriples))
+            }
         }
     }
 }
@@ -151,7 +179,7 @@ async fn document(
     app: &App,
     head: &Parts,
     body: axum::body::Body,
-    base: &str,
+    base: String,
 ) -> ApiResult<Document> {
     let body_type = body::media_type(&head.headers)?;
     let multipart = body_type.as_deref() == Some(MULTIPART);
@@ -166,32 +194,23 @@ async fn document(
             .collect();
         return Err(body::unsupported(body_type.as_deref(), &supported));
     }
-    let held = app.bodies.read(&head.headers, body).await?;
-    match format {
-        Some(format) => {
-            nesting::check(&held, format)?;
-            Ok(Document {
-                bytes: Bytes::Sent(held),
-                format,
-            })
-        }
-        None => {
-            let content_type = head
-                .headers
-                .get(header::CONTENT_TYPE)
-                .and_then(|value| value.to_str().ok())
-                .unwrap_or_default();
-            let bytes = join_parts(content_type, &held, base)?;
-            Ok(Document {
-                bytes: Bytes::Joined(bytes),
-                format: RdfFormat::NTriples,
-            })
-        }
-    }
+    let content_type = head.headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    Ok(Document {
+        held: app.bodies.read(&head.headers, body).await?,
+        format,
+        content_type: content_type.unwrap_or_default().to_owned(),
+        base,
+    })
 }
 
 /// Joins several documents into one of N-Triples. Blank nodes of different documents stay distinct.
-fn join_parts(content_type: &str, body: &[u8], base: &str) -> ApiResult<Vec<u8>> {
+fn join_parts(
+    content_type: &str,
+    body: &[u8],
+    base: &str,
+    reading: &Reading,
+) -> ApiResult<Vec<u8>> {
     let mut joined = RdfSerializer::from_format(RdfFormat::NTriples).for_writer(Vec::new());
     for part in multipart::parts(content_type, body)? {
         let essence = part.media_type.map(negotiate::essence);
@@ -213,8 +232,8 @@ fn join_parts(content_type: &str, body: &[u8], base: &str) -> ApiResult<Vec<u8>>
                 )
             })?;
         nesting::check(part.content, format)?;
-        for quad in parser.for_slice(part.content) {
-            let quad = quad.map_err(|error| syntax_error(&error))?;
+        for quad in parser.for_reader(reading.reader(part.content)) {
+            let quad = quad.map_err(|error| reading.refused(error))?;
             joined
                 .serialize_triple(quad.as_ref())
                 .map_err(ApiError::internal)?;
@@ -223,21 +242,16 @@ fn join_parts(content_type: &str, body: &[u8], base: &str) -> ApiResult<Vec<u8>>
     joined.finish().map_err(ApiError::internal)
 }
 
-async fn write_graph(
-    app: &App,
-    replace: bool,
-    graph: GraphName,
-    document: Document,
-    base: String,
-) -> ApiResult {
+async fn write_graph(app: &App, replace: bool, graph: GraphName, document: Document) -> ApiResult {
     let done = app
-        .run(Lane::Write, move |engine| {
-            let reader = Cursor::new(&document.bytes);
-            if replace {
-                engine.replace_graph(&graph, reader, document.format, Some(&base))
-            } else {
-                engine.add_to_graph(&graph, reader, document.format, Some(&base))
-            }
+        .read(document.is_long(), move |engine, reading| {
+            let base = document.base.clone();
+            let (bytes, format) = document.open(reading)?;
+            let reader = reading.reader(&bytes);
+            reading.ended(match replace {
+                true => engine.replace_graph(&graph, reader, format, Some(&base)),
+                false => engine.add_to_graph(&graph, reader, format, Some(&base)),
+            })
         })
         .await?;
     Ok(written(&done, done.created))
@@ -261,9 +275,10 @@ fn written(done: &GraphWrite, created: bool) -> Response {
 async fn post_to_store(app: &App, head: &Parts, body: axum::body::Body) -> ApiResult {
     let path = format!("/store/{}", fresh_name());
     let iri = app.public_url(&head.headers, &path);
-    let document = document(app, head, body, &iri).await?;
-    if matches!(document.format, RdfFormat::NQuads | RdfFormat::TriG) {
-        return load_dataset(app, document, app.public_url(&head.headers, "/store")).await;
+    let mut document = document(app, head, body, iri.clone()).await?;
+    if let Some(RdfFormat::NQuads | RdfFormat::TriG) = document.format {
+        document.base = app.public_url(&head.headers, "/store");
+        return load_dataset(app, document).await;
     }
     let location = HeaderValue::from_str(&iri).map_err(ApiError::internal)?;
     let mut response = write_graph(
@@ -271,7 +286,6 @@ async fn post_to_store(app: &App, head: &Parts, body: axum::body::Body) -> ApiRe
         false,
         graph_iri("the new graph", &iri)?.into(),
         document,
-        iri,
     )
     .await?;
     // This holds for an empty body too, which leaves no graph behind: the client may use the name.
@@ -280,15 +294,15 @@ async fn post_to_store(app: &App, head: &Parts, body: axum::body::Body) -> ApiRe
     Ok(response)
 }
 
-async fn load_dataset(app: &App, document: Document, base: String) -> ApiResult {
+async fn load_dataset(app: &App, document: Document) -> ApiResult {
     let done = app
-        .run(Lane::Write, move |engine| {
-            // The reader must own the bytes, as a load may read on a thread of its own.
+        .read(document.is_long(), move |engine, reading| {
             let options = LoadOptions {
-                base: Some(base),
+                base: Some(document.base.clone()),
                 ..LoadOptions::default()
             };
-            engine.load(Cursor::new(document.bytes), document.format, options)
+            let (bytes, format) = document.open(reading)?;
+            reading.ended(engine.load(reading.reader(&bytes), format, options))
         })
         .await?;
     Ok(
@@ -307,12 +321,23 @@ fn fresh_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use somersault::CancelToken;
+    use std::time::Duration;
+
+    fn reading() -> Reading {
+        Reading::start(CancelToken::new(), Duration::from_secs(60), None)
+    }
 
     #[test]
     fn parts_are_joined_and_blank_nodes_kept_apart() {
         let body = b"--b\r\nContent-Type: text/turtle\r\n\r\n_:x <p> 1 .\r\n--b\r\nContent-Type: application/n-triples\r\n\r\n_:x <http://e/p> \"2\" .\r\n--b--\r\n";
-        let joined =
-            join_parts("multipart/form-data; boundary=b", body, "http://e/g").expect("valid");
+        let joined = join_parts(
+            "multipart/form-data; boundary=b",
+            body,
+            "http://e/g",
+            &reading(),
+        )
+        .expect("valid");
         let text = String::from_utf8(joined).expect("UTF-8");
         let subjects: Vec<&str> = text
             .lines()
@@ -326,8 +351,13 @@ mod tests {
     #[test]
     fn errors_say_the_place_once_and_count_from_one() {
         let body = b"--b\r\nContent-Type: text/turtle\r\n\r\n<a> <b> <c> .\n<a> <b> .\r\n--b--\r\n";
-        let error = join_parts("multipart/form-data; boundary=b", body, "http://e/g")
-            .expect_err("malformed");
+        let error = join_parts(
+            "multipart/form-data; boundary=b",
+            body,
+            "http://e/g",
+            &reading(),
+        )
+        .expect_err("malformed");
         assert_eq!(error.status(), 400);
         assert_eq!(error.to_json()["line"], 2);
         assert_eq!(

@@ -6,12 +6,12 @@
 
 use crate::http::body::{self, BodyBytes};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::gate::Lane;
 use crate::http::negotiate::{PUSH_INPUT, format_of};
 use crate::http::nesting;
+use crate::http::rdf::syntax_error;
+use crate::http::reading::{self, Reading};
 use crate::http::text::{Params, shorten};
 use crate::routes::declarations::name_of;
-use crate::routes::rdf::syntax_error;
 use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
@@ -36,23 +36,28 @@ pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult 
     let held = app.bodies.read(&head.headers, body).await?;
     let limit = app.engine.config().limits.push_statements;
     let receipt = app
-        .run(Lane::Write, move |engine| {
-            if syntax == Syntax::TimedLines
-                && let Some(lines) = TimedLines::read(&held, limit)
-            {
-                let Sender { source, seq } = sender;
-                let pushed = engine.push_timed(&stream, source, seq, &lines);
-                return pushed.map_err(ApiError::from);
-            }
-            let statements = statements(&held, syntax, &stream, limit)?;
-            drop(held);
-            let push = Push {
-                source: sender.source,
-                seq: sender.seq,
-                statements,
-            };
-            engine.push(&stream, push).map_err(ApiError::from)
-        })
+        .read(
+            reading::is_long(held.len(), syntax.format()),
+            move |engine, reading| {
+                if syntax == Syntax::TimedLines
+                    && let Some(lines) = TimedLines::read(&held, limit)
+                {
+                    reading.done();
+                    let Sender { source, seq } = sender;
+                    let pushed = engine.push_timed(&stream, source, seq, &lines);
+                    return pushed.map_err(ApiError::from);
+                }
+                let statements = statements(&held, syntax, &stream, limit, reading)?;
+                reading.done();
+                drop(held);
+                let push = Push {
+                    source: sender.source,
+                    seq: sender.seq,
+                    statements,
+                };
+                engine.push(&stream, push).map_err(ApiError::from)
+            },
+        )
         .await?;
     let answer = json!({ "accepted": receipt.accepted, "dropped": receipt.dropped, "repeated": receipt.repeated });
     Ok(Json(answer).into_response())
@@ -171,6 +176,13 @@ enum Syntax {
 }
 
 impl Syntax {
+    fn format(self) -> RdfFormat {
+        match self {
+            Syntax::TimedLines => RdfFormat::NQuads,
+            Syntax::Rdf { format, .. } => format,
+        }
+    }
+
     fn of(headers: &HeaderMap, event_time: Option<EventTime>) -> ApiResult<Syntax> {
         let body_type = body::media_type(headers)?;
         if body_type.as_deref() == Some(TIMED_LINES) {
@@ -207,20 +219,21 @@ fn statements(
     syntax: Syntax,
     stream: &str,
     limit: u64,
+    reading: &Reading,
 ) -> ApiResult<Vec<StreamStatement>> {
     match syntax {
         Syntax::TimedLines => timed_lines(held, limit),
-        Syntax::Rdf { format, at } => rdf(held, format, at, stream, limit),
+        Syntax::Rdf { format, at } => rdf(held, (format, at), stream, limit, reading),
     }
 }
 
 /// Parses one RDF document; relative IRIs are resolved against the stream's.
 fn rdf(
     bytes: &[u8],
-    format: RdfFormat,
-    at: Option<EventTime>,
+    (format, at): (RdfFormat, Option<EventTime>),
     stream: &str,
     limit: u64,
+    reading: &Reading,
 ) -> ApiResult<Vec<StreamStatement>> {
     let mut parser = RdfParser::from_format(format);
     // The engine does not know a stream whose name is not an absolute IRI, and its error says so
@@ -230,8 +243,8 @@ fn rdf(
     }
     let mut statements = Vec::new();
     nesting::check(bytes, format)?;
-    for quad in parser.for_slice(bytes) {
-        let quad = quad.map_err(|error| syntax_error(&error))?;
+    for quad in parser.for_reader(reading.reader(bytes)) {
+        let quad = quad.map_err(|error| reading.refused(error))?;
         within(limit, statements.len())?;
         statements.push(StreamStatement { at, quad });
     }

@@ -58,7 +58,8 @@ async fn sparql_request(app: &App, request: Request, takes: Takes) -> ApiResult 
     let base = app.public_url(&head.headers, head.uri.path());
     let (operation, params) = if head.method == Method::POST {
         let body_type = body::media_type(&head.headers)?;
-        let held = app.bodies.read(&head.headers, body).await?;
+        let is_form = body_type.as_deref() == Some(FORM);
+        let held = app.bodies.read_text(&head.headers, body, is_form).await?;
         posted(&head.uri, body_type.as_deref(), &held, takes)?
     } else {
         got(&head.uri)?
@@ -284,7 +285,8 @@ pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResu
     let (head, body) = request.into_parts();
     let (operation, params) = if head.method == Method::POST {
         let body_type = body::media_type(&head.headers)?;
-        let held = app.bodies.read(&head.headers, body).await?;
+        let is_form = body_type.as_deref() == Some(FORM);
+        let held = app.bodies.read_text(&head.headers, body, is_form).await?;
         posted(&head.uri, body_type.as_deref(), &held, Takes::Query)?
     } else {
         got(&head.uri)?

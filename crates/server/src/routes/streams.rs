@@ -73,10 +73,10 @@ pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> Api
     let (head, body) = request.into_parts();
     let name = named(&head.uri, Streams::PATH, "/advance")?;
     let held = app.bodies.read(&head.headers, body).await?;
-    let object = json_object(held.text()?, &["to_ms"])?;
-    let to_ms = millis(object.get("to_ms"), "to_ms")?;
     advance(&app, move |engine| {
-        engine.advance([(name, EventTime(to_ms))])
+        let object = json_object(held.text()?, &["to_ms"])?;
+        let to_ms = millis(object.get("to_ms"), "to_ms")?;
+        Ok(engine.advance([(name, EventTime(to_ms))])?)
     })
     .await
 }
@@ -96,24 +96,27 @@ pub(crate) async fn advance_several(State(app): State<App>, request: Request) ->
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
     let held = app.bodies.read(&head.headers, body).await?;
-    let object = json_object(held.text()?, &["to_ms", "streams"])?;
-    match (object.get("streams"), object.get("to_ms")) {
-        (Some(Value::Object(streams)), None) => {
-            let to = streams
-                .iter()
-                .map(|(iri, to)| Ok((iri.clone(), EventTime(millis(Some(to), iri)?))))
-                .collect::<ApiResult<Vec<_>>>()?;
-            advance(&app, move |engine| engine.advance(to)).await
+    advance(&app, move |engine| {
+        let object = json_object(held.text()?, &["to_ms", "streams"])?;
+        match (object.get("streams"), object.get("to_ms")) {
+            (Some(Value::Object(streams)), None) => {
+                let to = streams
+                    .iter()
+                    .map(|(iri, to)| Ok((iri.clone(), EventTime(millis(Some(to), iri)?))))
+                    .collect::<ApiResult<Vec<_>>>()?;
+                Ok(engine.advance(to)?)
+            }
+            (None, Some(to)) => {
+                let to_ms = millis(Some(to), "to_ms")?;
+                Ok(advance_all(engine, EventTime(to_ms))?)
+            }
+            _ => Err(ApiError::bad_request(
+                "bad_json",
+                "The body is {\"streams\": {\"IRI\": milliseconds, …}} or, for all streams, {\"to_ms\": milliseconds}.",
+            )),
         }
-        (None, Some(to)) => {
-            let to_ms = millis(Some(to), "to_ms")?;
-            advance(&app, move |engine| advance_all(engine, EventTime(to_ms))).await
-        }
-        _ => Err(ApiError::bad_request(
-            "bad_json",
-            "The body is {\"streams\": {\"IRI\": milliseconds, …}} or, for all streams, {\"to_ms\": milliseconds}.",
-        )),
-    }
+    })
+    .await
 }
 
 /// Advances all streams. No client named them, so if one is dropped in the meantime, the others are
@@ -132,7 +135,7 @@ fn advance_all(engine: &Engine, to: EventTime) -> Result<Sn, EngineError> {
 
 async fn advance(
     app: &App,
-    work: impl FnOnce(&Engine) -> Result<Sn, EngineError> + Send + 'static,
+    work: impl FnOnce(&Engine) -> ApiResult<Sn> + Send + 'static,
 ) -> ApiResult {
     let sn = app.run(Lane::Write, work).await?;
     Ok(Json(json!({ "sn": sn })).into_response())

@@ -187,6 +187,114 @@ fn bodies_over_the_limit() {
 }
 
 #[test]
+fn texts_have_a_limit_of_their_own() {
+    let (mut engine, mut config) = (engine_config(), ServerConfig::default());
+    engine.limits.query_text_bytes = 1000;
+    config.text_limit = 1000;
+    let server = TestServer::with(engine, config);
+    let spaces = |count: usize| format!("ASK {{}}{}", " ".repeat(count));
+    let query = "application/sparql-query";
+    server.post("/query", query, &spaces(994)).expect(200);
+    let words = ["1000 bytes", "--text-bytes"];
+    for (address, media_type) in [
+        ("/query", query),
+        ("/explain", query),
+        ("/update", "application/sparql-update"),
+    ] {
+        let refused = server.post(address, media_type, &spaces(995));
+        refused.expect_error(413, "text_too_large", &words);
+    }
+    for address in ["/queries/q", "/streams/s"] {
+        let refused = server.put(address, &spaces(995));
+        refused.expect_error(413, "text_too_large", &words);
+    }
+    let form = "application/x-www-form-urlencoded";
+    let escaped = format!("query=ASK+%7B%7D{}", "%20".repeat(994));
+    server.post("/query", form, &escaped).expect(200);
+    let longer = server.post("/query", form, &format!("{escaped}+"));
+    longer.expect_error(413, "text_too_large", &["query_text_bytes"]);
+    let huge = server.post("/query", form, &"x".repeat(80_000));
+    huge.expect_error(413, "text_too_large", &["--text-bytes"]);
+    // Data are no text.
+    let data = format!("<http://e/s> <http://e/p> \"{}\" .", "x".repeat(5000));
+    server
+        .post("/store?default", "application/n-triples", &data)
+        .expect(200);
+}
+
+/// JSON-LD for which the parser copies 10,000 terms at each of its nodes.
+fn slow_document() -> String {
+    let terms: Vec<String> = (0..10_000)
+        .map(|term| format!("\"t{term}\":\"http://e/{term}\""))
+        .collect();
+    let nodes = vec!["{\"@context\":{\"z\":\"http://e/z\"},\"z\":1}"; 9_000].join(",");
+    let context = terms.join(",");
+    format!("{{\"@context\":{{{context}}},\"@graph\":[{nodes}]}}")
+}
+
+/// A request with the document, alone or as a part of several.
+fn slow_request(is_part: bool) -> Vec<u8> {
+    let document = slow_document();
+    let (media_type, body) = match is_part {
+        false => ("application/ld+json", document),
+        true => (
+            "multipart/form-data; boundary=b",
+            format!("--b\r\nContent-Type: application/ld+json\r\n\r\n{document}\r\n--b--\r\n"),
+        ),
+    };
+    let headers = [("Content-Type", media_type)];
+    request_bytes("PUT", "/store?default", &headers, Some(body.as_bytes()))
+}
+
+#[test]
+fn documents_that_are_read_for_long_hold_up_no_other_client() {
+    let server = TestServer::start();
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let mut uploads = Vec::new();
+    for number in 0..2 * cores {
+        let mut socket = connect(server.address());
+        let request = slow_request(number % 2 == 0);
+        socket.write_all(&request).expect("sent");
+        uploads.push(socket);
+    }
+    for number in 0..20 {
+        server.get("/health").expect(200);
+        assert!(!server.ask("ASK { ?s ?p ?o }"));
+        let text = format!(
+            "INSERT DATA {{ GRAPH <http://e/g> {{ <http://e/s> <http://e/p> {number} }} }}"
+        );
+        server.update(&text);
+    }
+    for upload in &uploads {
+        upload.set_nonblocking(true).expect("a socket can be asked");
+        let answer = upload.peek(&mut [0]);
+        assert!(answer.is_err(), "it is still being read");
+    }
+    // Reading ends when its client is gone: others get their turn.
+    drop(uploads);
+    let filled = format!("[{}{{}}]", "{},".repeat(10_000));
+    server
+        .post("/store?default", "application/ld+json", &filled)
+        .expect(200);
+    assert!(!server.ask("ASK { ?s ?p ?o }"));
+}
+
+#[test]
+fn reading_a_document_has_a_time_limit() {
+    let mut config = ServerConfig::default();
+    config.document_time = Duration::from_millis(200);
+    let server = TestServer::with(engine_config(), config);
+    let path = server.stream("s", "ARRIVAL TIME");
+    for is_part in [false, true] {
+        let refused = exchange(server.address(), &slow_request(is_part), false);
+        refused.expect_error(422, "document_time", &["0.2 s", "Nothing"]);
+    }
+    let pushed = server.post(&path, "application/ld+json", &slow_document());
+    pushed.expect_error(422, "document_time", &["Nothing"]);
+    assert!(!server.ask("ASK { ?s ?p ?o }"));
+}
+
+#[test]
 fn bodies_over_the_servers_budget() {
     let mut config = ServerConfig::default();
     config.body_budget = 64 * 1024;

@@ -18,12 +18,14 @@ use somersault_query::{Effects, Execution, MOST_LISTED, Watch};
 use somersault_runtime::Change;
 use somersault_store::Snapshot;
 use std::collections::HashSet;
-use std::io::{Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Documents of at least this size are written like a load.
 const LARGE_BYTES: u64 = 1 << 20;
+/// Bytes of a short document that a parser gets at once.
+const PIECE: usize = 4 << 10;
 
 impl Engine {
     /// Adds a document to a graph, or replaces the graph's statements with it.
@@ -45,7 +47,7 @@ impl Engine {
             let gathered = self.gather_graph(graph, whole, format, base)?;
             return self.write_large(graph, gathered, replace);
         }
-        let whole = Cursor::new(start).chain(reader);
+        let whole = Asked(Cursor::new(start), reader);
         let new = self.read_graph(graph, whole, format, base)?;
         let bytes = new.len() * size_of::<Quad>();
         self.write_graph(graph, bytes, move |present| {
@@ -164,6 +166,22 @@ impl Engine {
             deleted: result.deleted,
             sn: result.sn,
         })
+    }
+}
+
+/// The bytes that were read of a document, and its reader. The reader is asked at each piece, without
+/// taking bytes, so that a reader that fails by now ends the parsing.
+struct Asked<R>(Cursor<Vec<u8>>, R);
+
+impl<R: Read> Read for Asked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Asked(start, rest) = self;
+        let _ = rest.read(&mut [])?;
+        let length = buffer.len().min(PIECE);
+        match start.read(&mut buffer[..length])? {
+            0 => rest.read(buffer),
+            taken => Ok(taken),
+        }
     }
 }
 
