@@ -114,6 +114,8 @@ struct Elapsed {
     started: Instant,
     random: SeededRandom,
     elapsed: Duration,
+    /// The time by the wall clock when nothing had passed.
+    wall_ms: i64,
 }
 
 impl Elapsed {
@@ -132,7 +134,10 @@ struct ProcessClock {
 impl somersault_runtime::Clock for ProcessClock {
     fn now_ms(&self) -> i64 {
         match self.ticks {
-            true => self.time.lock().read().as_millis() as i64,
+            true => {
+                let mut time = self.time.lock();
+                time.read().as_millis() as i64 + time.wall_ms
+            }
             false => 0,
         }
     }
@@ -156,6 +161,7 @@ impl SimulatedProcess {
             started: Instant::now(),
             random: SeededRandom::new(random.draw()),
             elapsed: Duration::ZERO,
+            wall_ms: 0,
         };
         SimulatedProcess(Arc::new(ProcessState {
             seed,
@@ -177,6 +183,12 @@ impl SimulatedProcess {
     pub fn observe(&self, observer: impl Fn(&Turn) + Send + Sync + 'static) {
         // The first stays.
         let _ = self.0.observer.set(Box::new(observer));
+    }
+
+    /// Sets the wall clock, in milliseconds since the Unix epoch. Timers and limits do not follow it.
+    pub fn set_wall_clock(&self, ms: i64) {
+        let mut time = self.0.clock.lock();
+        time.wall_ms = ms - time.elapsed.as_millis() as i64;
     }
 
     /// Gives one part its turn. Returns whether anything was done.

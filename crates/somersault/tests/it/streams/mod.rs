@@ -1,5 +1,6 @@
 //! Streams: their pushes, times, windows and terms.
 
+mod clocks;
 mod derived;
 mod jumps;
 mod lines;
