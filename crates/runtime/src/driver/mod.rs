@@ -278,8 +278,9 @@ impl Driver {
         }))
     }
 
-    /// Checks that the ledger of firings is in order (DL-1). Takes its turn among the inputs. A
-    /// driver that has stopped has no firings.
+    /// Checks that the state of the sequencer agrees with the coordinator and the log (SQ-1), and
+    /// that the ledger of firings is in order (DL-1). Takes its turn among the inputs. A driver
+    /// that has stopped has no firings.
     ///
     /// # Errors
     /// [`RuntimeError::Internal`] with what is violated.

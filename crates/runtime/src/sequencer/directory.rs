@@ -20,6 +20,11 @@ impl Directory {
         self.0.load().get(iri).cloned()
     }
 
+    /// The number of streams.
+    pub(super) fn len(&self) -> usize {
+        self.0.load().len()
+    }
+
     /// The ARRIVAL TIME streams whose time is more than `by` ahead of the clock, and by how much: a
     /// clock has been set back.
     pub(crate) fn ahead_of_clock(&self, now_ms: i64, by: Millis) -> Vec<(String, Millis)> {

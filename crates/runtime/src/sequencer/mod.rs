@@ -10,6 +10,7 @@
 //! event, and `driver` says what runs where.
 
 mod acks;
+mod check;
 mod closes;
 mod directory;
 mod firings;
@@ -319,7 +320,7 @@ impl Sequencer {
             } => self.on_input(*input, ack_when, reply),
             Request::Update { job, reply } => self.begin_update(job, reply),
             Request::Quiesce { reply } => self.quiescing.push(reply),
-            Request::Check { reply } => drop(reply.send(self.delivery.check())),
+            Request::Check { reply } => drop(reply.send(self.check())),
             Request::Stop { deadline, reply } => {
                 let until = self.now.at + deadline;
                 let stopping = self.stopping.get_or_insert(Stopping {

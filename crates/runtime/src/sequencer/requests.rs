@@ -165,7 +165,7 @@ pub(crate) enum Request {
     Quiesce {
         reply: Sender<Result<(), RuntimeError>>,
     },
-    /// Checks the delivery ledger.
+    /// Checks the state of the sequencer and the delivery ledger.
     Check { reply: Sender<Result<(), String>> },
     Stop {
         deadline: Duration,

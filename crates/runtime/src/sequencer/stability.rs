@@ -98,6 +98,11 @@ impl Stability {
         self.cuts.len()
     }
 
+    /// The newest SN that is cut and not stable.
+    pub(crate) fn newest(&self) -> Option<Sn> {
+        Some(self.cuts.back()?.sn)
+    }
+
     /// Records when the newest input came.
     pub(crate) fn on_record(&mut self, record: &Record, position: Position) {
         let received_ms = match record {

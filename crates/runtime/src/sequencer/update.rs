@@ -122,10 +122,13 @@ impl Sequencer {
 
     /// Takes the effects of the update that has been evaluated.
     pub(super) fn on_evaluated(&mut self, change: Result<Option<Change>, RuntimeError>) {
-        let Phase::EvaluatingUpdate(mut update) = std::mem::replace(&mut self.phase, Phase::Open)
-        else {
-            debug_assert!(false, "one update is evaluated at a time");
-            return;
+        let mut update = match std::mem::replace(&mut self.phase, Phase::Open) {
+            Phase::EvaluatingUpdate(update) => update,
+            other => {
+                debug_assert!(false, "one update is evaluated at a time");
+                self.phase = other;
+                return;
+            }
         };
         let before = self.log_end;
         let result = change

@@ -150,7 +150,8 @@ impl Engine {
             .collect()
     }
 
-    /// Checks the invariants of the store and of the firings under way (ST-1, ST-2, DI-1, DL-1);
+    /// Checks the invariants of the store, of the sequencer and of the firings under way (ST-1,
+    /// ST-2, DI-1, SQ-1, DL-1);
     /// slow on large data.
     ///
     /// ```
