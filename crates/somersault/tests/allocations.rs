@@ -71,7 +71,7 @@ fn university() -> Engine {
                 update,
                 ":p{d}-{p} a :{kind}Professor ; :worksFor :department{d} ; :name \"{name}\" ; :teaches :c{d}-{p} ; :on :north ; :has :tenure, :office ; :age {age} ; :since \"2001-01-{day:02}\"^^xsd:date ."
             )
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
         }
     }
     update.push('}');

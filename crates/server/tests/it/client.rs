@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(started.elapsed() < PATIENCE, "not reached in time: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

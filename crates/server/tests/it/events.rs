@@ -83,7 +83,7 @@ fn a_reconnecting_client_misses_nothing() {
         .collect();
     drop(events);
     seconds(&server, &path, 5, 8);
-    let last = seen.last().expect("some").to_string();
+    let last = seen.last().expect("events have arrived").to_string();
     let mut by_header = server.events(RESULTS, &[("Last-Event-ID", &last)]);
     let mut by_parameter = server.events(&format!("{RESULTS}?lastEventId={last}"), &[]);
     for _ in 0..6 {
@@ -165,7 +165,7 @@ fn a_gap_reports_firings_that_are_no_longer_kept() {
     server
         .engine
         .quiesce(Duration::from_secs(10))
-        .expect("quiet");
+        .expect("everything that is due is answered");
     let mut events = server.events(RESULTS, &[("Last-Event-ID", "2000")]);
     let gap = events.next().expect("an event");
     assert_eq!(gap.event.as_deref(), Some("gap"), "{gap:?}");
@@ -248,7 +248,11 @@ fn dropping_a_query_sends_the_end() {
     let other = SEEN.replace("?s", "?subject");
     server.put("/queries/seen?replace=true", &other).expect(200);
     let end = events.next().expect("an end");
-    assert_eq!(end.json()["reason"], "dropped", "its place is another's");
+    assert_eq!(
+        end.json()["reason"],
+        "dropped",
+        "another query has its name"
+    );
     let mut events = server.events(RESULTS, &[]);
     assert!(events.comment());
     server.stop();
@@ -330,7 +334,7 @@ fn a_slow_client_is_told_and_disconnected() {
     server
         .engine
         .quiesce(Duration::from_secs(20))
-        .expect("a slow client holds nothing up");
+        .expect("a slow client delays nothing");
     loop {
         let event = slow.next().expect("an end before the connection closes");
         let Some(kind) = event.event.as_deref() else {
@@ -350,13 +354,16 @@ fn a_slow_client_is_told_and_disconnected() {
     }
     let mut again = server.events(
         RESULTS,
-        &[("Last-Event-ID", &last.clone().expect("some firings came"))],
+        &[(
+            "Last-Event-ID",
+            &last.clone().expect("firings have arrived"),
+        )],
     );
     let next = again.firing()["close_ms"].as_i64().expect("a close");
     assert_eq!(
         Some(next - 1000),
         last.and_then(|id| id.split(':').nth(1)?.parse().ok()),
-        "goes on where it was"
+        "the stream continues after the last event"
     );
 }
 
@@ -403,7 +410,7 @@ fn subscribers_that_do_not_read_share_what_waits_for_them() {
         most_queued = most_queued.max(queued);
     }
     let quiet = server.engine.quiesce(Duration::from_secs(60));
-    quiet.expect("slow clients hold nothing up");
+    quiet.expect("slow clients delay nothing");
     let slow = || measured(&server, "somersault_http_subscribers_slow_total ");
     until("all of them are slow", || slow() == SUBSCRIBERS);
     // A firing's text has a megabyte, and at most 32 of them are kept, each of them once. Of other
@@ -417,7 +424,7 @@ fn subscribers_that_do_not_read_share_what_waits_for_them() {
     until("nothing waits", || queued() == 0);
     for reader in &mut readers {
         let told = std::iter::from_fn(|| reader.next()).find(|event| event.event.is_some());
-        let told = told.expect("an event that is no firing");
+        let told = told.expect("the stream has an event that is not a firing");
         assert_eq!(told.event.as_deref(), Some("slow"));
         assert_eq!(reader.next().expect("the end").json()["reason"], "slow");
     }
@@ -456,8 +463,8 @@ fn little_waits_in_the_system_for_a_client_that_does_not_read() {
         sent += lines.len();
         server.advance(&path, second * 1000);
         let quiet = server.engine.quiesce(Duration::from_secs(60));
-        quiet.expect("a slow client holds nothing up");
-        assert!(sent < 100 << 20, "it is never slow");
+        quiet.expect("a slow client delays nothing");
+        assert!(sent < 100 << 20, "the client has not been counted as slow");
     }
     let told = std::iter::from_fn(|| reader.next());
     let taken: usize = told

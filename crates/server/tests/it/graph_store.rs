@@ -307,6 +307,6 @@ fn the_graph_store_refuses_wrong_requests() {
             .lines()
             .count(),
         1,
-        "refused whole"
+        "the refused request changes nothing"
     );
 }

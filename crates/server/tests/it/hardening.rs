@@ -76,7 +76,7 @@ fn a_client_that_stops_reading_is_cut_off() {
     );
     assert!(
         !taken.ends_with(b"0\r\n\r\n"),
-        "and the answer does not look complete"
+        "the answer must not look complete"
     );
 }
 

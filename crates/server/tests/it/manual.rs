@@ -49,7 +49,7 @@ fn command(text: &str) -> Command {
                     word.push_str(inside);
                 }
             }
-            '\\' => rest = rest.strip_prefix('\n').expect("the line goes on"),
+            '\\' => rest = rest.strip_prefix('\n').expect("a backslash ends the line"),
             ' ' | '\n' if word.is_empty() => {}
             ' ' | '\n' => words.push(String::new()),
             other => word.push(other),

@@ -44,7 +44,7 @@ fn metrics_count_events() {
     server
         .engine
         .quiesce(Duration::from_secs(10))
-        .expect("quiet");
+        .expect("everything that is due is answered");
     server.get("/nowhere").expect(404);
     let reply = server.get("/metrics").expect(200);
     assert!(
@@ -129,7 +129,7 @@ fn metrics_report_snapshot_memory_and_query_groups() {
     assert!(retained() >= 2.0);
     assert!(bytes() > quiet_bytes);
     drop(socket);
-    until("nobody looks any more", || retained() == 1.0);
+    until("no query reads the snapshot", || retained() == 1.0);
 
     server.stream("s", "");
     for who in ["a", "b", "c"] {

@@ -126,7 +126,7 @@ fn registration_refuses_wrong_requests() {
             .as_array()
             .map(Vec::len),
         Some(0),
-        "nothing half-done"
+        "the refused request leaves nothing behind"
     );
 }
 
@@ -219,7 +219,7 @@ fn a_paused_query_does_not_fire() {
         server
             .engine
             .quiesce(std::time::Duration::from_secs(10))
-            .expect("quiet");
+            .expect("everything that is due is answered");
         server.get("/queries/seen").expect(200).json()["firings"]
             .as_u64()
             .expect("a count")

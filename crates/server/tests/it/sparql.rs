@@ -107,7 +107,7 @@ fn the_protocols_dataset_wins() {
             .select("SELECT ?s { GRAPH <http://e/g> { ?s a ?t } }")
             .len(),
         1,
-        "nothing half-done"
+        "the refused request leaves nothing behind"
     );
 }
 
@@ -425,7 +425,9 @@ fn the_protocol_refuses_wrong_requests() {
             .expect_error(*status, code, &[]);
     }
     let reply = server.send("PUT", "/query", &[], None).expect(405);
-    let allow = reply.header("allow").expect("405 lists what is allowed");
+    let allow = reply
+        .header("allow")
+        .expect("a 405 names the allowed methods");
     assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
 }
 

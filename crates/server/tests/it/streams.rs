@@ -345,7 +345,7 @@ fn time_that_goes_backwards_is_refused_with_the_statement() {
     assert_eq!(
         server.get(&path).expect(200).json()["tuples"],
         1,
-        "refused whole"
+        "the refused request changes nothing"
     );
 }
 

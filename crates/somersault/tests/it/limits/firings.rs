@@ -138,7 +138,7 @@ fn a_firing_of_a_query_that_is_dropped_stops() {
         push_fans(&engine);
         advance(&engine, 1_000);
         let waiting = engine.quiesce(Duration::from_millis(200));
-        assert!(waiting.is_err(), "it is being executed");
+        assert!(waiting.is_err(), "the firing is still being executed");
         for name in &names {
             engine.drop_query(name).unwrap();
         }

@@ -35,7 +35,7 @@ fn texts_that_do_not_parse_say_where() {
     );
     assert!(
         ask(&engine, "SELECT * { ?s ?p ?o }").is_empty(),
-        "nothing of it was taken"
+        "no statement of the refused data was taken"
     );
 }
 

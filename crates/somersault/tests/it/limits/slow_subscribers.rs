@@ -47,7 +47,11 @@ fn a_waiting_firing_counts_once_and_is_freed_when_read() {
     for reader in &readers[..2] {
         assert_eq!(firing(reader.try_recv().unwrap()).unwrap().close.0, 1000);
     }
-    assert_eq!(backlog.bytes(), 3 * of_one, "the third still waits for it");
+    assert_eq!(
+        backlog.bytes(),
+        3 * of_one,
+        "it still waits for the third subscriber"
+    );
     assert!(readers[2].try_recv().is_some());
     assert_eq!(backlog.bytes(), 2 * of_one);
     drop(readers);
@@ -94,6 +98,6 @@ fn all_together_have_a_limit_too() {
     ));
     assert!(
         firing(prompt.try_recv().unwrap()).is_some(),
-        "it has few waiting"
+        "few firings wait for it"
     );
 }

@@ -89,7 +89,7 @@ fn insertions_less_deletions_add_up_to_the_answers() {
     assert_eq!(
         told,
         [2, 1, 1, 0, 1, 1],
-        "a blank node for each solution that came"
+        "each solution has a blank node of its own"
     );
 }
 

@@ -433,7 +433,7 @@ fn queries_that_are_there_take_no_room_in_a_batch() {
     engine.register_many(of_one_shape(2)).unwrap();
     let outcomes = engine.register_many(of_one_shape(4)).unwrap();
     let [first, second, third, fourth] = &outcomes[..] else {
-        panic!("one for each: {outcomes:?}")
+        panic!("there is not one outcome for each query: {outcomes:?}")
     };
     for again in [first, second] {
         assert!(matches!(again, Ok(Registered::Unchanged)), "{again:?}");

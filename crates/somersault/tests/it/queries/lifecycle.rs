@@ -37,7 +37,9 @@ fn stream(engine: &Engine, clauses: &str) -> String {
 
 fn next(subscription: &Subscription) -> Arc<FiringResult> {
     let event = subscription.recv_timeout(LONG);
-    let event = event.expect("the answer comes").expect("the query stands");
+    let event = event
+        .expect("the answer arrives")
+        .expect("the query is registered");
     firing(event).expect("nothing is missed")
 }
 
@@ -45,7 +47,7 @@ fn next(subscription: &Subscription) -> Arc<FiringResult> {
 fn wait_until(holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < LONG, "it never comes about");
+        assert!(begun.elapsed() < LONG, "the condition has not held in time");
         std::thread::yield_now();
     }
 }

@@ -432,7 +432,7 @@ impl World {
         self.engine().quiesce(LONG).unwrap();
         for (name, (listening, closes)) in &mut self.heard {
             let (missed, more) = heard(listening);
-            assert!(!missed, "{name} listens all the time");
+            assert!(!missed, "{name} has listened all the time");
             closes.extend(more);
             assert!(closes.is_sorted_by(|a, b| a < b), "{name}: {closes:?}");
         }

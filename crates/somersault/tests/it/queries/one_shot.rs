@@ -20,10 +20,10 @@ fn crowd(people: usize, config: EngineConfig) -> Engine {
     for n in 0..people {
         for m in 1..=n % 4 {
             let other = (n + m) % people;
-            writeln!(update, ":p{n} :knows :p{other} .").expect("a string takes everything");
+            writeln!(update, ":p{n} :knows :p{other} .").expect("writing to a string cannot fail");
         }
         writeln!(update, ":p{n} :age {} ; a :C{} .", n % 50, n % 3)
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
     }
     update.push('}');
     engine.update(&update).run().expect("is taken");
@@ -198,7 +198,7 @@ fn answers_are_of_stable_snapshots_while_updates_come() {
                     .expect("answers");
                     let found = results.answer.len();
                     assert!(found.is_multiple_of(3) && found >= seen && results.sn >= sn);
-                    assert!(found >= 3 * before, "an update that was answered is seen");
+                    assert!(found >= 3 * before, "an acknowledged update is visible");
                     (seen, sn) = (found, results.sn);
                     if before == 60 {
                         break;

@@ -41,7 +41,7 @@ fn to_the_end(subscription: &Subscription) -> (Vec<i64>, bool) {
     let (mut closes, mut missed) = (Vec::new(), false);
     while let Some(event) = subscription
         .recv_timeout(Duration::from_secs(30))
-        .expect("it ends")
+        .expect("the subscription ends in time")
     {
         match event {
             SubscriptionEvent::Firing(firing) => closes.push(firing.close.0),

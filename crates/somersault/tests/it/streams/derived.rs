@@ -295,7 +295,10 @@ fn a_new_subscriber_may_begin_after_an_amended_firing() {
         ..SubscribeOptions::default()
     };
     let subscription = engine.subscribe("q", options).unwrap();
-    assert!(subscription.try_recv().is_none(), "all of it is old");
+    assert!(
+        subscription.try_recv().is_none(),
+        "every firing is older than the last one read"
+    );
     amend(&engine, "attic");
     step(&engine, 4000).unwrap();
     engine.quiesce(Duration::from_secs(60)).unwrap();
@@ -556,7 +559,7 @@ fn on_overload_skip_answers_the_newest_close_and_counts_the_skipped() {
     assert_eq!(
         (waits.firings, waits.skipped),
         (60, 0),
-        "nothing is skipped unless it is said"
+        "a query without ON OVERLOAD SKIP skips nothing"
     );
     assert_eq!(skips.firings + skips.skipped, 60);
     assert!(skips.skipped > 0, "60 closes became due at once: {skips:?}");

@@ -61,7 +61,7 @@ fn restarted(change: impl Fn(&Engine), shards: u16) -> Vec<String> {
     let before = counts(&engine);
     drop(engine);
     let engine = Engine::open(settings(folder.path(), shards)).unwrap();
-    assert_eq!(counts(&engine), before, "the log says the same");
+    assert_eq!(counts(&engine), before, "recovery gives the same counts");
     before
 }
 
