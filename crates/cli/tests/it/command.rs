@@ -233,6 +233,14 @@ fn wrong_usage_is_2_and_a_failure_is_1() {
     );
     let unreachable = fails(&["query", "ASK {}", "--server", "http://127.0.0.1:1"], 1);
     assert!(unreachable.contains("is it running"), "{unreachable}");
+    assert!(
+        unreachable.contains(": Connection refused"),
+        "{unreachable}"
+    );
+    let bare = fails(&["query", "ASK {}", "--server", "127.0.0.1:1"], 2);
+    assert!(bare.contains("write http://127.0.0.1:1"), "{bare}");
+    let secure = fails(&["query", "ASK {}", "--server", "https://127.0.0.1:1"], 2);
+    assert!(secure.contains("plain HTTP"), "{secure}");
 }
 
 #[test]
@@ -867,6 +875,39 @@ fn loads_and_pushes_say_how_much() {
     let said = succeeds(&push);
     assert!(
         said.contains("0 statements pushed") && said.contains("1 push taken before"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_refused_push_names_its_file_and_the_line_that_its_part_begins_at() {
+    let server = Server::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let statements = write("s.sql", "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER");
+    succeeds(&["register", &statements, "--server", &server.url]);
+    let right = "1\t<urn:a> <urn:p> <urn:b> .\n2\t<urn:a> <urn:p> <urn:b> .\n";
+    let wrong = "x\t<urn:a> <urn:p> <urn:b> .\n";
+    let refused = |name: &str, text: &str| {
+        let file = write(name, text);
+        let push = ["push", "urn:s", &file, "--batch", "1", "--server"];
+        (fails(&[&push[..], &[&server.url]].concat(), 1), file)
+    };
+    let (said, file) = refused("whole.tsv", wrong);
+    assert!(
+        said.contains(&format!("{file}: line 1, column 1")),
+        "{said}"
+    );
+    assert!(said.contains("\"x\" is not an event time"), "{said}");
+    let (said, file) = refused("parts.tsv", &format!("{right}{wrong}"));
+    let place = format!("{file}, in the push that begins at line 3: line 1, column 1");
+    assert!(said.contains(&place), "{said}");
+    assert!(
+        said.contains("2 statements were acknowledged before"),
         "{said}"
     );
 }

@@ -346,13 +346,19 @@ mod tests {
 
     #[test]
     fn a_broken_line_is_named_with_its_place() {
-        for (body, line, column) in [
-            (format!("1\t{A} .\n2 {A} .\n"), 2, 1),
-            (format!("1\t{A} .\n\nx\t{A} .\n"), 3, 1),
+        for (body, line, column, says) in [
+            (format!("1\t{A} .\n2 {A} .\n"), 2, 1, "there is no tab"),
+            (
+                format!("1\t{A} .\n\nx\t{A} .\n"),
+                3,
+                1,
+                "\"x\" is not an event time",
+            ),
             (
                 format!("1\t{A} .\n12\t<http://e/a> <http://e/b> oops .\n"),
                 2,
                 30,
+                "",
             ),
         ] {
             let error = timed_lines(body.as_bytes(), 10).expect_err(&body);
@@ -362,6 +368,7 @@ mod tests {
                 (Some(line), Some(column)),
                 "{json}"
             );
+            assert!(error.message().contains(says), "{json}");
         }
     }
 

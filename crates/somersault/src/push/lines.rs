@@ -7,6 +7,10 @@ use crate::error::{EngineError, LimitKind};
 use oxttl::NQuadsParser;
 use somersault_model::EventTime;
 
+const LINE: &str = "a line is the event time in milliseconds since 1970, a tab, and a statement that ends in a full stop";
+/// The most characters of a wrong time that a refusal shows.
+const MOST_SHOWN: usize = 40;
+
 /// Returns the statements of a text of lines; skips empty lines and those that begin with `#`.
 pub(crate) fn read(text: &[u8], limit: u64) -> Result<Vec<StreamStatement>, EngineError> {
     let mut statements = Vec::new();
@@ -35,14 +39,14 @@ pub(crate) fn read(text: &[u8], limit: u64) -> Result<Vec<StreamStatement>, Engi
 
 /// Returns a line's statement, or the column and the reason why it has none.
 fn one(line: &[u8]) -> Result<StreamStatement, (u64, String)> {
+    let refused = |found: String| (1, format!("{found}; {LINE}"));
     let tab = line.iter().position(|byte| *byte == b'\t');
-    let time = tab.and_then(|tab| std::str::from_utf8(&line[..tab]).ok()?.parse().ok());
-    let (Some(at_ms), Some(tab)) = (time, tab) else {
-        return Err((
-            1,
-            "a line is the event time in milliseconds, a tab, and a statement that ends in a full stop".to_owned(),
-        ));
-    };
+    let tab = tab.ok_or_else(|| refused("there is no tab".to_owned()))?;
+    let time = String::from_utf8_lossy(&line[..tab]);
+    let at_ms = time.parse().map_err(|_| {
+        let time: String = time.chars().take(MOST_SHOWN).collect();
+        refused(format!("\"{time}\" is not an event time"))
+    })?;
     let (behind, statement) = (tab as u64 + 2, &line[tab + 1..]);
     if is_nested_too_deeply(statement) {
         return Err((

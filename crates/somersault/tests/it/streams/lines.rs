@@ -64,7 +64,11 @@ fn lines_and_terms_come_to_the_same() {
     let (firings, stored) = run(true);
     assert_eq!((&firings, &stored), (&run(false).0, &run(false).1));
     assert_eq!(firings.len(), 4);
-    assert_eq!(stored.len(), 9, "the two nodes _:n are not one: {stored:?}");
+    assert_eq!(
+        stored.len(),
+        9,
+        "the nodes _:n of two pushes differ: {stored:?}"
+    );
     let loops = stored.iter().filter(|row| {
         let words: Vec<&str> = row.split(' ').collect();
         words[0].starts_with("_:") && words[0] == words[2]
@@ -147,6 +151,29 @@ fn a_wrong_line_is_named_and_nothing_is_taken() {
         "{late}"
     );
     assert!(ask(&engine, "SELECT * { ?s ?p ?o }").is_empty());
+}
+
+#[test]
+fn a_wrong_line_says_what_was_found() {
+    let engine = with_stream("");
+    for (wrong, says) in [
+        ("2 <urn:a> <urn:p> <urn:b> .", "there is no tab"),
+        (
+            "2026-01-01\t<urn:a> <urn:p> <urn:b> .",
+            "\"2026-01-01\" is not an event time",
+        ),
+        (
+            &format!("{}\t<urn:a> <urn:p> <urn:b> .", "9".repeat(1_000)),
+            &format!("\"{}\" is not an event time", "9".repeat(40)),
+        ),
+    ] {
+        let refused = push_lines(&engine, None, wrong).unwrap_err().to_string();
+        assert!(refused.contains(says), "{refused}");
+        assert!(
+            refused.contains("in milliseconds since 1970, a tab"),
+            "{refused}"
+        );
+    }
 }
 
 #[test]
