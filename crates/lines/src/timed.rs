@@ -37,6 +37,14 @@ impl<'t> TimedLines<'t> {
     /// Reads lines: a time, then N-Triples or N-Quads. Empty lines and lines that begin with `#`
     /// are skipped. Returns `None` if there are more than `limit` statements, if something may be
     /// wrong, or if there is a triple term, whose nesting has to be checked first.
+    ///
+    /// ```
+    /// use somersault_lines::TimedLines;
+    /// let text = b"1000\t<urn:a> <urn:p> <urn:b> .\n1500\t<urn:a> <urn:p> <urn:c> .\n";
+    /// assert_eq!(TimedLines::read(text, 10).unwrap().len(), 2);
+    /// assert!(TimedLines::read(text, 1).is_none(), "there are more than one");
+    /// assert!(TimedLines::read(b"1000 <urn:a>", 10).is_none(), "there is no tab");
+    /// ```
     pub fn read(text: &'t [u8], limit: u64) -> Option<TimedLines<'t>> {
         let text = std::str::from_utf8(text).ok()?;
         let mut read = TimedLines {
@@ -78,21 +86,46 @@ impl<'t> TimedLines<'t> {
     }
 
     /// The number of statements.
+    ///
+    /// ```
+    /// use somersault_lines::TimedLines;
+    /// let text = b"1000\t<urn:a> <urn:p> <urn:b> .\n1500\t<urn:a> <urn:p> <urn:c> .\n";
+    /// assert_eq!(TimedLines::read(text, 10).unwrap().len(), 2);
+    /// ```
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
     /// Whether there are no statements.
+    ///
+    /// ```
+    /// use somersault_lines::TimedLines;
+    /// assert!(TimedLines::read(b"# nothing\n", 10).unwrap().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
     /// The event times of the statements.
+    ///
+    /// ```
+    /// use somersault_lines::TimedLines;
+    /// let text = b"1000\t<urn:a> <urn:p> <urn:b> .\n1500\t<urn:a> <urn:p> <urn:c> .\n";
+    /// let lines = TimedLines::read(text, 10).unwrap();
+    /// assert_eq!(lines.times().map(|time| time.0).collect::<Vec<_>>(), [1000, 1500]);
+    /// ```
     pub fn times(&self) -> impl ExactSizeIterator<Item = EventTime> + Clone {
         self.lines.iter().map(|line| line.at)
     }
 
     /// The statements.
+    ///
+    /// ```
+    /// use somersault_lines::TimedLines;
+    /// let text = b"1000\t<urn:a> <urn:p> <urn:b> .\n1500\t<urn:a> <urn:p> <urn:c> .\n";
+    /// let lines = TimedLines::read(text, 10).unwrap();
+    /// assert!(lines.statements().all(|quad| quad.predicate.as_str() == "urn:p"));
+    /// ```
     pub fn statements(&self) -> impl ExactSizeIterator<Item = QuadRef<'_>> + Clone {
         self.lines.iter().map(|line| self.quad(line))
     }

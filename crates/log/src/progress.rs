@@ -17,16 +17,28 @@ pub struct OpenProgress {
 
 impl OpenProgress {
     /// The bytes to read; 0 as long as that is not known.
+    ///
+    /// ```
+    /// assert_eq!(somersault_log::OpenProgress::default().total_bytes(), 0);
+    /// ```
     pub fn total_bytes(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
     /// The bytes that were read, at most all.
+    ///
+    /// ```
+    /// assert_eq!(somersault_log::OpenProgress::default().done_bytes(), 0);
+    /// ```
     pub fn done_bytes(&self) -> u64 {
         self.done.load(Ordering::Relaxed).min(self.total_bytes())
     }
 
     /// The part that is done, from 0 to 1; 0 as long as it is not known how much there is.
+    ///
+    /// ```
+    /// assert_eq!(somersault_log::OpenProgress::default().fraction(), 0.0);
+    /// ```
     pub fn fraction(&self) -> f64 {
         match self.total_bytes() {
             0 => 0.0,

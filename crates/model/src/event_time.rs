@@ -33,12 +33,22 @@ impl EventTime {
     pub const MAX: EventTime = EventTime(i64::MAX);
 
     /// This much later; saturates at the ends of time.
+    ///
+    /// ```
+    /// use somersault_model::{EventTime, Millis};
+    /// assert_eq!(EventTime(1_000).plus(Millis(500)), EventTime(1_500));
+    /// ```
     #[must_use]
     pub const fn plus(self, span: Millis) -> EventTime {
         EventTime(self.0.saturating_add(span.0))
     }
 
     /// This much earlier; saturates at the ends of time.
+    ///
+    /// ```
+    /// use somersault_model::{EventTime, Millis};
+    /// assert_eq!(EventTime(1_000).minus(Millis(500)), EventTime(500));
+    /// ```
     #[must_use]
     pub const fn minus(self, span: Millis) -> EventTime {
         EventTime(self.0.saturating_sub(span.0))

@@ -76,6 +76,20 @@ pub struct AnswerLine {
 
 impl AnswerLine {
     /// Returns the line of an answer; the rows are left out unless `full` is set.
+    ///
+    /// ```
+    /// use somersault::answer_format::{AnswerLine, AnswerTime};
+    /// use somersault::{Engine, EngineConfig, EventTime};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// let time = AnswerTime::Snapshot(EventTime(1_000));
+    /// let line = AnswerLine::new("all", time, &found.answer, true);
+    /// assert_eq!((line.n, line.vars), (2, vec!["o".to_owned()]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(query: &str, time: AnswerTime, answer: &Answer, full: bool) -> AnswerLine {
         let vars = match answer.kind() {
             AnswerKind::Boolean => Vec::new(),
@@ -85,6 +99,14 @@ impl AnswerLine {
     }
 
     /// Returns the line of rows in any order, with repeats given as often as they occur.
+    ///
+    /// ```
+    /// use somersault::EventTime;
+    /// use somersault::answer_format::{AnswerLine, AnswerTime};
+    /// let close = AnswerTime::Close(EventTime(1_000));
+    /// let line = AnswerLine::from_rows("Q", close, vec!["x".into()], vec![vec![None]], false);
+    /// assert_eq!((line.n, line.rows), (1, None));
+    /// ```
     pub fn from_rows(
         query: &str,
         time: AnswerTime,
@@ -108,6 +130,13 @@ impl AnswerLine {
     }
 
     /// Reads a line.
+    ///
+    /// ```
+    /// use somersault::answer_format::AnswerLine;
+    /// let line = r#"{"query":"Q","close_ms":1000,"vars":[],"n":0,"sha256":""}"#;
+    /// assert_eq!(AnswerLine::parse(line).unwrap().query, "Q");
+    /// assert!(AnswerLine::parse("{}").is_err());
+    /// ```
     ///
     /// # Errors
     /// A sentence that says which member is missing or of the wrong type.
@@ -135,6 +164,14 @@ impl AnswerLine {
     }
 
     /// Returns the line as compact JSON, without a line end, in the member order of the format.
+    ///
+    /// ```
+    /// use somersault::EventTime;
+    /// use somersault::answer_format::{AnswerLine, AnswerTime};
+    /// let close = AnswerTime::Close(EventTime(1_000));
+    /// let line = AnswerLine::from_rows("Q", close, vec![], vec![], true);
+    /// assert!(line.to_json().starts_with(r#"{"query":"Q","close_ms":1000,"#));
+    /// ```
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let _ = write!(
@@ -170,6 +207,18 @@ impl AnswerLine {
 
 /// Returns the rows of an answer as the format spells them (ASK: one row `true` or `false`), in no
 /// particular order.
+///
+/// ```
+/// use somersault::answer_format::answer_rows;
+/// use somersault::{Engine, EngineConfig};
+/// # fn main() -> Result<(), somersault::EngineError> {
+/// # let engine = Engine::open(EngineConfig::default())?;
+/// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+/// let found = engine.query("ASK { ?s ?p ?o }").run()?;
+/// assert_eq!(answer_rows(&found.answer), [[Some("true".to_owned())]]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn answer_rows(answer: &Answer) -> Vec<AnswerRow> {
     match answer.kind() {
         AnswerKind::Boolean => {

@@ -63,6 +63,36 @@ pub struct LiveProgress {
 /// Plays statements into an engine. `on_step` is called after each step; the play ends when it
 /// returns false.
 ///
+/// ```
+/// use somersault::live::{self, LivePlan, LiveStatement};
+/// use somersault::oxrdf::{NamedNode, Triple};
+/// use somersault::{Engine, EngineConfig, EventTime};
+/// # fn main() -> Result<(), somersault::EngineError> {
+/// # let engine = Engine::open(EngineConfig::default())?;
+/// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+/// let plan = LivePlan {
+///     streams: vec!["urn:s".to_owned()],
+///     batch_ms: 1_000,
+///     from: EventTime(0),
+///     until: EventTime(2_000),
+///     advances: true,
+///     paced: false,
+/// };
+/// let node = |name: &str| NamedNode::new_unchecked(name);
+/// let mut statements = [500, 1_500]
+///     .map(|at| LiveStatement {
+///         stream: 0,
+///         at: EventTime(at),
+///         triple: Triple::new(node("urn:a"), node("urn:p"), node("urn:b")),
+///     })
+///     .into_iter()
+///     .peekable();
+/// let progress = live::play(&engine, &plan, &mut statements, &mut |_| true)?;
+/// assert_eq!((progress.at, progress.statements), (EventTime(2_000), 2));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// The first refusal of the engine.
 pub fn play(

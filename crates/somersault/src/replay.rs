@@ -145,6 +145,25 @@ struct Feed {
 impl Steps {
     /// Opens the files.
     ///
+    /// ```
+    /// use somersault::replay::{ReplayPlan, Steps, StreamFile};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let name = format!("somersault-steps-{}.tsv", std::process::id());
+    /// let path = std::env::temp_dir().join(name);
+    /// std::fs::write(&path, "1000\t<urn:a> <urn:p> <urn:b> .\n")?;
+    /// let plan = ReplayPlan {
+    ///     files: vec![StreamFile { stream: "urn:s".to_owned(), path: path.clone() }],
+    ///     batch_ms: 1_000,
+    ///     until: None,
+    ///     snapshots: Vec::new(),
+    /// };
+    /// // All streams advance to 1000 ms, the statement is pushed, and they advance to 2000 ms.
+    /// assert_eq!(Steps::open(&plan)?.count(), 3);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`ReplayError::Io`] for a file that cannot be read, [`ReplayError::Plan`] if the batch
     /// interval is not positive or a stream is given twice.
@@ -336,6 +355,28 @@ const QUIESCE: Duration = Duration::from_secs(600);
 /// [`Step::Snapshot`] it does so when the engine is at that time and everything due has been
 /// answered. An error from `on_step` ends the replay. The statements of a [`Step::Push`] have been
 /// handed to the engine by then: its list is empty.
+///
+/// ```
+/// use somersault::replay::{ReplayPlan, Speed, StreamFile, replay};
+/// use somersault::{Engine, EngineConfig, EventTime};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::open(EngineConfig::default())?;
+/// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+/// let name = format!("somersault-replay-{}.tsv", std::process::id());
+/// let path = std::env::temp_dir().join(name);
+/// std::fs::write(&path, "1000\t<urn:a> <urn:p> <urn:b> .\n")?;
+/// let plan = ReplayPlan {
+///     files: vec![StreamFile { stream: "urn:s".to_owned(), path: path.clone() }],
+///     batch_ms: 1_000,
+///     until: None,
+///     snapshots: Vec::new(),
+/// };
+/// let summary = replay(&engine, &plan, Speed::Max, &mut |_, _| Ok(()))?;
+/// assert_eq!((summary.statements, summary.end), (1, EventTime(2_000)));
+/// # std::fs::remove_file(path)?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// The files are wrong (with file and line), or the engine or `on_step` refused.

@@ -60,6 +60,14 @@ struct Shares {
 impl Backlog {
     /// Returns a backlog with limits in bytes for each subscriber and for all of them together. A
     /// firing that waits alone is kept however large it is.
+    ///
+    /// ```
+    /// use somersault::{Backlog, SubscribeOptions};
+    /// // 1 MiB for a subscriber, 64 MiB for all of them.
+    /// let backlog = Backlog::new(1 << 20, 64 << 20);
+    /// let options = SubscribeOptions { backlog: Some(backlog), ..Default::default() };
+    /// # drop(options);
+    /// ```
     pub fn new(subscriber_bytes: u64, total_bytes: u64) -> Backlog {
         Backlog(Arc::new(BacklogState {
             subscriber_bytes,
@@ -70,11 +78,21 @@ impl Backlog {
     }
 
     /// Returns the memory of all waiting firings, in bytes.
+    ///
+    /// ```
+    /// let backlog = somersault::Backlog::new(1 << 20, 64 << 20);
+    /// assert_eq!(backlog.bytes(), 0, "it has no subscriber");
+    /// ```
     pub fn bytes(&self) -> u64 {
         self.0.waiting.lock().bytes
     }
 
     /// Returns how often firings were dropped because a subscriber read too slowly.
+    ///
+    /// ```
+    /// let backlog = somersault::Backlog::new(1 << 20, 64 << 20);
+    /// assert_eq!(backlog.slow(), 0, "it has no subscriber");
+    /// ```
     pub fn slow(&self) -> u64 {
         self.0.slow.load(Ordering::Relaxed)
     }

@@ -61,6 +61,27 @@ impl FiringResult {
     }
 
     /// Returns its position among the firings of its query.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EventTime, SubscribeOptions, SubscriptionEvent};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// # let text = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// # engine.register(Some("seen"), text)?;
+    /// # engine.advance([("urn:s", EventTime(0))])?;
+    /// # engine.advance([("urn:s", EventTime(1_000))])?;
+    /// let first = engine.subscribe("seen", SubscribeOptions::default())?;
+    /// let Some(SubscriptionEvent::Firing(firing)) = first.recv() else {
+    ///     return Ok(());
+    /// };
+    /// // A subscriber that comes back continues after the last firing that it has read.
+    /// let options = SubscribeOptions { after: Some(firing.id()), ..Default::default() };
+    /// let again = engine.subscribe("seen", options)?;
+    /// assert!(again.try_recv().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn id(&self) -> FiringId {
         FiringId {
             uid: Some(self.uid),

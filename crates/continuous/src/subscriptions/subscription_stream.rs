@@ -41,6 +41,19 @@ pub struct SubscriptionStream {
 impl Subscription {
     /// Turns the subscription into a stream of its events, for asynchronous programs. For an
     /// example see [`SubscriptionStream`].
+    ///
+    /// ```
+    /// use futures_util::StreamExt;
+    /// use somersault::{Subscription, SubscriptionEvent};
+    ///
+    /// /// The number of rows of the next firing.
+    /// async fn next_rows(subscription: Subscription) -> Option<usize> {
+    ///     match subscription.into_stream().next().await? {
+    ///         SubscriptionEvent::Firing(firing) => Some(firing.answer.as_ref().ok()?.len()),
+    ///         _ => None,
+    ///     }
+    /// }
+    /// ```
     pub fn into_stream(self) -> SubscriptionStream {
         SubscriptionStream { subscription: self }
     }

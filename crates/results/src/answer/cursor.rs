@@ -120,6 +120,20 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the next row; `None` after the last, and for answers that have no rows.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// let mut cursor = found.answer.cursor();
+    /// while let Some(row) = cursor.next_row() {
+    ///     assert!(row.get(0).is_some());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn next_row(&mut self) -> Option<Row<'_>> {
         let (solutions, terms) = self.solutions?;
@@ -168,6 +182,19 @@ impl std::fmt::Debug for Cursor<'_> {
 impl<'r> Row<'r> {
     /// Returns the cell of a column; `None` if it is unbound.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?s ?unbound { ?s ?p ?o }").run()?;
+    /// let mut cursor = found.answer.cursor();
+    /// let row = cursor.next_row().expect("there are rows");
+    /// assert_eq!((row.get(0).is_some(), row.get(1).is_some()), (true, false));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Panics
     /// If there is no such column.
     pub fn get(&self, column: usize) -> Option<Cell<'r>> {
@@ -175,6 +202,19 @@ impl<'r> Row<'r> {
     }
 
     /// Returns the cells in the order of [`Answer::variables`]; `None` where unbound.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?s ?unbound { ?s ?p ?o }").run()?;
+    /// let mut cursor = found.answer.cursor();
+    /// let row = cursor.next_row().expect("there are rows");
+    /// assert_eq!(row.cells().flatten().count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cells(&self) -> impl ExactSizeIterator<Item = Option<Cell<'r>>> + use<'r> {
         let text = self.text;
         self.slots.iter().map(move |slot| slot.cell(text))

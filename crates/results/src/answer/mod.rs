@@ -131,6 +131,17 @@ impl Answer {
     }
 
     /// Returns the number of rows, triples or quads (1 for ASK).
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// assert_eq!(found.answer.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn len(&self) -> usize {
         match &*self.inner {
             Inner::Solutions(solutions) => solutions.len(),
@@ -141,6 +152,17 @@ impl Answer {
     }
 
     /// Whether there is no row and no triple; an ASK answer is never empty.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s <urn:q> ?o }").run()?;
+    /// assert!(found.answer.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -209,6 +231,18 @@ impl Answer {
     }
 
     /// Returns the quads of CONSTRUCT with GRAPH in its template.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let text = "CONSTRUCT { GRAPH <urn:g> { ?s ?p ?o } } WHERE { ?s ?p ?o }";
+    /// let found = engine.query(text).run()?;
+    /// assert_eq!(found.answer.quads().len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn quads(&self) -> &[Quad] {
         match &*self.inner {
             Inner::Dataset(quads) => quads,
@@ -218,6 +252,21 @@ impl Answer {
 
     /// Returns the rows of SELECT as text, borrowed and not copied: the fast way to read a large
     /// answer.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// let (mut cursor, mut rows) = (found.answer.cursor(), 0);
+    /// while let Some(row) = cursor.next_row() {
+    ///     rows += row.cells().flatten().count();
+    /// }
+    /// assert_eq!(rows, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(self)
     }
@@ -252,6 +301,20 @@ impl Answer {
     }
 
     /// Returns a writer of a graph or dataset in an RDF syntax, a piece at a time.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, RdfFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("CONSTRUCT WHERE { ?s ?p ?o }").run()?;
+    /// let mut writer = found.answer.graph_writer(RdfFormat::NTriples)?;
+    /// let mut piece = Vec::new();
+    /// writer.next_piece(&mut piece, 1024)?;
+    /// assert!(piece.starts_with(b"<urn:a> <urn:p> "));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`AnswerError::CannotHold`] if this is neither, or a dataset in a syntax for a single graph.

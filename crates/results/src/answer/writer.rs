@@ -148,6 +148,19 @@ impl AnswerWriter {
 
     /// Returns the capacity in bytes to reserve for the first piece of `bytes`: less for a small
     /// answer.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, QueryResultsFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// let writer = found.answer.results_writer(QueryResultsFormat::Json)?;
+    /// let piece: Vec<u8> = Vec::with_capacity(writer.expected_bytes(1 << 16));
+    /// assert!(piece.capacity() < 1 << 16);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn expected_bytes(&self, bytes: usize) -> usize {
         let cells = self
             .answer
@@ -159,6 +172,23 @@ impl AnswerWriter {
 
     /// Empties `piece` and writes the next rows into it, at least `bytes` bytes unless the answer
     /// ends earlier. Returns whether there is more; after the end, pieces stay empty.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, QueryResultsFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> 1, 2 }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// let mut writer = found.answer.results_writer(QueryResultsFormat::Tsv)?;
+    /// let (mut piece, mut bytes) = (Vec::new(), 0);
+    /// while writer.next_piece(&mut piece, 1024)? {
+    ///     bytes += piece.len();
+    /// }
+    /// bytes += piece.len();
+    /// assert_eq!(bytes, "?o\n1\n2\n".len());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The format cannot express a value; nothing more can be written then.

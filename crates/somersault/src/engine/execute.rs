@@ -73,6 +73,17 @@ pub struct DeferredQuery {
 impl DeferredQuery {
     /// Has the pool answer the query, and waits for the answer.
     ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, FastPath};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// if let FastPath::Deferred(query) = engine.query("SELECT * { ?s ?p ?o }").begin()? {
+    ///     println!("{} rows", query.wait()?.answer.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// It hits a limit, or the engine stops; see [`EngineError`].
     pub fn wait(self) -> Result<QueryResults, EngineError> {
@@ -95,6 +106,20 @@ impl DeferredQuery {
 
     /// Has the pool answer the query. `done` is called with the answer on a thread of the pool, and
     /// must not wait for anything. If the engine stops earlier, `done` is dropped without a call.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, FastPath};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// if let FastPath::Deferred(query) = engine.query("SELECT * { ?s ?p ?o }").begin()? {
+    ///     query.submit(|results| match results {
+    ///         Ok(results) => println!("{} rows", results.answer.len()),
+    ///         Err(error) => eprintln!("{error}"),
+    ///     });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn submit(self, done: impl FnOnce(Result<QueryResults, EngineError>) + Send + 'static) {
         let pool = Arc::clone(&self.engine.inner.pool);
         let expects_help = match &self.query {

@@ -29,16 +29,33 @@ pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
     /// Returns a token that has not been cancelled.
+    ///
+    /// ```
+    /// assert!(!somersault::CancelToken::new().is_cancelled());
+    /// ```
     pub fn new() -> CancelToken {
         CancelToken::default()
     }
 
     /// Cancels the queries that have this token.
+    ///
+    /// ```
+    /// let token = somersault::CancelToken::new();
+    /// let clone = token.clone();
+    /// std::thread::spawn(move || clone.cancel()).join().unwrap();
+    /// assert!(token.is_cancelled());
+    /// ```
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether it has been cancelled.
+    ///
+    /// ```
+    /// let token = somersault::CancelToken::new();
+    /// token.cancel();
+    /// assert!(token.is_cancelled());
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

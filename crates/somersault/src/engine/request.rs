@@ -145,6 +145,17 @@ impl FastPath {
 
 impl<'q> QueryRequest<'q> {
     /// Takes all settings from `options`.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, QueryOptions};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let options = QueryOptions { result_rows: Some(10), ..QueryOptions::default() };
+    /// let found = engine.query("ASK {}").options(&options).run()?;
+    /// assert_eq!(found.answer.boolean(), Some(true));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn options(self, options: &'q QueryOptions) -> QueryRequest<'q> {
         QueryRequest {
             options: Cow::Borrowed(options),
@@ -154,6 +165,18 @@ impl<'q> QueryRequest<'q> {
 
     /// Reads these graphs as the default graph, in place of the query's own dataset
     /// (`default-graph-uri` of the SPARQL protocol).
+    ///
+    /// ```
+    /// use somersault::oxrdf::NamedNode;
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }").run()?;
+    /// let request = engine.query("SELECT * { ?s ?p ?o }").graphs([NamedNode::new("urn:g")?]);
+    /// assert_eq!(request.run()?.answer.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn graphs(mut self, graphs: impl IntoIterator<Item = NamedNode>) -> QueryRequest<'q> {
         self.options.to_mut().default_graphs = graphs.into_iter().collect();
         self
@@ -161,30 +184,86 @@ impl<'q> QueryRequest<'q> {
 
     /// Reads these named graphs, in place of the query's own dataset (`named-graph-uri` of the
     /// SPARQL protocol).
+    ///
+    /// ```
+    /// use somersault::oxrdf::NamedNode;
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }").run()?;
+    /// let request = engine.query("SELECT * { GRAPH ?g { ?s ?p ?o } }");
+    /// let found = request.named_graphs([NamedNode::new("urn:other")?]).run()?;
+    /// assert!(found.answer.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn named_graphs(mut self, graphs: impl IntoIterator<Item = NamedNode>) -> QueryRequest<'q> {
         self.options.to_mut().named_graphs = graphs.into_iter().collect();
         self
     }
 
     /// Resolves relative IRIs against this one.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let request = engine.query("ASK { <a> <p> <b> }").base("http://example.org/");
+    /// assert_eq!(request.run()?.answer.boolean(), Some(false));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn base(mut self, iri: impl Into<String>) -> QueryRequest<'q> {
         self.options.to_mut().base = Some(iri.into());
         self
     }
 
     /// Sets a shorter or longer time limit than the engine's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let request = engine.query("SELECT * { ?s ?p ?o }").timeout(Duration::from_millis(500));
+    /// assert!(request.run()?.answer.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> QueryRequest<'q> {
         self.options.to_mut().timeout = Some(timeout);
         self
     }
 
     /// Sets another limit of rows than the engine's.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, EngineError, LimitKind};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let request = engine.query("SELECT * { VALUES ?x { 1 2 3 } }").result_rows(2);
+    /// let refused = request.run();
+    /// assert!(matches!(refused, Err(EngineError::Limit { which: LimitKind::ResultRows, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn result_rows(mut self, rows: u64) -> QueryRequest<'q> {
         self.options.to_mut().result_rows = Some(rows);
         self
     }
 
     /// Lets the caller give the query up by this token.
+    ///
+    /// ```
+    /// use somersault::{CancelToken, Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let token = CancelToken::new();
+    /// let found = engine.query("ASK {}").cancel(&token).run()?;
+    /// assert_eq!(found.answer.boolean(), Some(true), "the token was not cancelled");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cancel(mut self, token: &CancelToken) -> QueryRequest<'q> {
         self.options.to_mut().cancel = Some(token.clone());
         self
@@ -192,6 +271,17 @@ impl<'q> QueryRequest<'q> {
 
     /// Answers the query. A light query is answered on the calling thread, any other by the query
     /// pool.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }").run()?;
+    /// let found = engine.query("SELECT ?o { GRAPH ?g { ?s ?p ?o } }").run()?;
+    /// println!("{} rows at snapshot {} in {:?}", found.answer.len(), found.sn, found.execution);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The query does not parse, or hits a limit; see [`EngineError`].
@@ -225,6 +315,20 @@ impl<'q> QueryRequest<'q> {
     /// Prepares the query to be executed any number of times, with these settings; `parameters` are
     /// the variables (with or without `?`) whose values come with each execution.
     ///
+    /// ```
+    /// use somersault::oxrdf::{NamedNode, Term};
+    /// use std::time::Duration;
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let request = engine.query("SELECT ?o { ?s <urn:p> ?o }").timeout(Duration::from_secs(1));
+    /// let prepared = request.prepare(&["s"])?;
+    /// let subject = Term::from(NamedNode::new("urn:a")?);
+    /// assert!(prepared.execute(&[subject])?.answer.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The query does not parse; a parameter is not one of its variables, or gets its value in the
     /// query (by BIND, AS, VALUES or GROUP BY).
@@ -253,6 +357,16 @@ impl<'q> QueryRequest<'q> {
     }
 
     /// As [`QueryRequest::explain`], and runs the query to show actual rows and times.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let plan = engine.query("SELECT ?s { ?s <urn:p> ?o }").explain_analyze()?;
+    /// println!("{plan}");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// It does not parse, or hits a limit.
@@ -284,6 +398,18 @@ pub struct UpdateRequest<'q> {
 
 impl<'q> UpdateRequest<'q> {
     /// Takes all settings from `options`.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, UpdateOptions};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let base = Some("http://example.org/".to_owned());
+    /// let options = UpdateOptions { base, ..UpdateOptions::default() };
+    /// let done = engine.update("INSERT DATA { <a> <p> <b> }").options(&options).run()?;
+    /// assert_eq!(done.inserted, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn options(self, options: &'q UpdateOptions) -> UpdateRequest<'q> {
         UpdateRequest {
             options: Cow::Borrowed(options),
@@ -292,30 +418,88 @@ impl<'q> UpdateRequest<'q> {
     }
 
     /// Reads these graphs in WHERE (`using-graph-uri` of the SPARQL protocol).
+    ///
+    /// ```
+    /// use somersault::oxrdf::NamedNode;
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }").run()?;
+    /// let update = "DELETE { GRAPH <urn:g> { ?s ?p ?o } } WHERE { ?s ?p ?o }";
+    /// let done = engine.update(update).using([NamedNode::new("urn:g")?]).run()?;
+    /// assert_eq!(done.deleted, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn using(mut self, graphs: impl IntoIterator<Item = NamedNode>) -> UpdateRequest<'q> {
         self.options.to_mut().using_graphs = graphs.into_iter().collect();
         self
     }
 
     /// Reads these named graphs in WHERE (`using-named-graph-uri` of the SPARQL protocol).
+    ///
+    /// ```
+    /// use somersault::oxrdf::NamedNode;
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }").run()?;
+    /// let update = "DELETE { GRAPH ?g { ?s ?p ?o } } WHERE { GRAPH ?g { ?s ?p ?o } }";
+    /// let done = engine.update(update).using_named([NamedNode::new("urn:other")?]).run()?;
+    /// assert_eq!(done.deleted, 0, "<urn:g> is not among the graphs read");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn using_named(mut self, graphs: impl IntoIterator<Item = NamedNode>) -> UpdateRequest<'q> {
         self.options.to_mut().using_named_graphs = graphs.into_iter().collect();
         self
     }
 
     /// Resolves relative IRIs against this one.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let request = engine.update("INSERT DATA { <a> <p> <b> }").base("http://example.org/");
+    /// assert_eq!(request.run()?.inserted, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn base(mut self, iri: impl Into<String>) -> UpdateRequest<'q> {
         self.options.to_mut().base = Some(iri.into());
         self
     }
 
     /// Sets a shorter or longer time limit than the engine's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let request = engine.update("INSERT DATA { <urn:a> <urn:p> 1 }");
+    /// assert_eq!(request.timeout(Duration::from_secs(5)).run()?.inserted, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> UpdateRequest<'q> {
         self.options.to_mut().timeout = Some(timeout);
         self
     }
 
     /// Carries out the update and returns when its effects are stable (S15).
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }").run()?;
+    /// let done = engine.update("DELETE WHERE { GRAPH <urn:g> { ?s ?p ?o } }").run()?;
+    /// assert_eq!((done.inserted, done.deleted), (0, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The update does not parse, is refused, or hits a limit; then it has no effect.
