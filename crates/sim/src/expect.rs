@@ -212,7 +212,7 @@ impl Registered {
                 Ok(None) => return Ok(()),
                 Err(RecvTimeoutError) => {
                     return Err(format!(
-                        "{} was dropped, and its subscriber is not told",
+                        "{} was dropped, and its subscription does not end",
                         self.name
                     ));
                 }

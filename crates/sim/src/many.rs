@@ -181,7 +181,7 @@ mod tests {
                     .lock()
                     .unwrap()
                     .recv_timeout(Duration::from_secs(60));
-                assert!(waited.is_ok(), "nobody was told that it runs");
+                assert!(waited.is_ok(), "no event says that it runs");
             }
             Ok(Summary::default())
         };

@@ -93,7 +93,7 @@ pub(crate) fn execute(
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, run).map_err(|error| Fault {
             step: 0,
-            what: format!("there is no thread for it: {error}"),
+            what: format!("its thread cannot be started: {error}"),
         })?;
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     })

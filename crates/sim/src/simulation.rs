@@ -184,7 +184,7 @@ impl Simulation {
         let crashes = self.subject.crashes;
         match self.ask(request)? {
             Asked::Done(()) if !is_known => {
-                Err("there is no such query, but nothing was said of that".to_owned())
+                Err("a request about an unknown query was not refused".to_owned())
             }
             // It may have been carried out before a crash that lost the acknowledgement.
             Asked::Refused(why) if is_known && crashes == self.subject.crashes => {
@@ -345,7 +345,7 @@ impl Simulation {
         let before = self.queries.get(&number);
         match (asked, before) {
             (Asked::Done(()), None) if !is_possible => Err(format!(
-                "{text}\nwas registered over a stream that there is not"
+                "{text}\nwas registered over a stream that does not exist"
             )),
             (Asked::Done(()), None) => {
                 self.twin.register(number, model);
@@ -383,7 +383,7 @@ impl Simulation {
         let asked = self.ask(|engine| engine.replace(None, &text).map(|_| ()))?;
         match asked {
             Asked::Done(()) if !is_possible => Err(format!(
-                "{text}\nreplaced\n{}\nalthough it could not",
+                "{text}\nreplaced\n{}\nalthough it must not",
                 old.text
             )),
             Asked::Refused(why) if is_possible => {

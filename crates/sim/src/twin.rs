@@ -201,7 +201,7 @@ impl Twin {
     }
 
     fn stream_mut(&mut self, stream: usize) -> &mut Stream {
-        (self.streams.get_mut(&stream)).expect("a scenario asks for streams that there are")
+        (self.streams.get_mut(&stream)).expect("a scenario names existing streams")
     }
 
     /// Takes a heartbeat; closed batches are then stored, due or not.
@@ -383,7 +383,7 @@ impl Twin {
         let query = &self.queries[&number];
         if complete_from_ms > Some(query.promised) {
             return Err(format!(
-                "it is complete from {complete_from_ms:?} on only, but everything from {} on is kept",
+                "it is reported complete from {complete_from_ms:?} on only, but all statements from {} on are kept",
                 query.promised
             ));
         }
@@ -396,7 +396,7 @@ impl Twin {
         let now = self.whole_answer(query, due, from_ms);
         let (before, reports) = self.compare(number, &now);
         if !reports {
-            return Err("it was reported, against what REPORT says".to_owned());
+            return Err("it was reported, although REPORT leaves it out".to_owned());
         }
         let before = match before {
             Before::Answer(before) => before,
