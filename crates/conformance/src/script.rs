@@ -86,7 +86,7 @@ impl Script {
             }
         }
         if blocks.is_empty() {
-            return Err(ConformanceError::broken(path, "it says nothing"));
+            return Err(ConformanceError::broken(path, "the block is empty"));
         }
         let stem = path.file_stem().unwrap_or_default();
         Ok(Self {
@@ -183,12 +183,12 @@ impl Stage {
                 let to: Result<Vec<(String, EventTime)>, String> = (to.chunks(2))
                     .map(|pair| match pair {
                         [stream, time] => Ok((iri(stream), EventTime(number(time)?))),
-                        _ => Err("ADVANCE wants a time for each stream".to_owned()),
+                        _ => Err("ADVANCE takes a time for each stream".to_owned()),
                     })
                     .collect();
                 engine.advance(to?).map(|_| ())
             }
-            _ => return Err(format!("{} is nothing that a script says", lines[0])),
+            _ => return Err(format!("{} begins no block of a script", lines[0])),
         })
     }
 
@@ -218,9 +218,9 @@ impl Stage {
             .ok_or_else(|| format!("no query {query} was registered"))?;
         let event = subscription
             .recv_timeout(PATIENCE)
-            .map_err(|_: RecvTimeoutError| "no firing came".to_owned())?;
+            .map_err(|_: RecvTimeoutError| "no firing arrived".to_owned())?;
         let Some(SubscriptionEvent::Firing(firing)) = event else {
-            return Err(format!("instead of a firing came {event:?}"));
+            return Err(format!("expected a firing, received {event:?}"));
         };
         let answer = firing.answer.as_ref().map_err(Clone::clone)?;
         let mut found = rows_of(answer);
@@ -233,7 +233,7 @@ impl Stage {
         match is_for == (close_ms, is_amended) && found == expected {
             true => Ok(()),
             false => Err(format!(
-                "revision {} for {} came with {found:?}, not with {expected:?}",
+                "revision {} for {} has the rows {found:?}, not {expected:?}",
                 firing.revision, firing.close.0
             )),
         }
@@ -247,7 +247,7 @@ impl Stage {
         for (query, subscription) in &self.subscriptions {
             if let Some(event) = subscription.try_recv() {
                 return Err(format!(
-                    "of {query} came what the script does not name: {event:?}"
+                    "{query} had an event that the script does not name: {event:?}"
                 ));
             }
         }
@@ -262,7 +262,7 @@ fn iri(name: &str) -> String {
 
 fn number(text: &str) -> Result<i64, String> {
     text.parse()
-        .map_err(|_| format!("{text} is no time in milliseconds"))
+        .map_err(|_| format!("{text} is not a time in milliseconds"))
 }
 
 fn push(source: Option<&str>, lines: &[String]) -> Result<Push, String> {

@@ -86,7 +86,7 @@ fn answer(host: &mut Option<InProcess>, request: Request) -> Result<Response, Co
         return Ok(Response::Done);
     }
     let host = host.as_mut().ok_or_else(|| {
-        ConformanceError::Child("was asked for something before it was opened".to_owned())
+        ConformanceError::Child("received a request before it was opened".to_owned())
     })?;
     match request {
         Request::Open(_) => {}

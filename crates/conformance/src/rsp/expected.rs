@@ -196,7 +196,7 @@ impl Judge {
         for (time, n) in missing {
             self.compared += 1;
             if n > 0 {
-                self.differ(time, &format!("expected {n} rows, and no answer came"));
+                self.differ(time, &format!("expected {n} rows, and no answer arrived"));
             }
         }
         QueryReport {

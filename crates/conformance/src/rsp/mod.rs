@@ -290,7 +290,7 @@ impl Queries {
             }
             if firing.revision > 0 {
                 faults.push(format!(
-                    "{} fired for {} again, though nothing came late",
+                    "{} fired for {} again, though no statement was late",
                     judge.name, firing.close_ms
                 ));
             }

@@ -355,7 +355,7 @@ impl Host for Twin {
             }
             Ok(_) => Err(ConformanceError::engine(
                 "declare a stream",
-                format!("this declares none: {text}"),
+                format!("the text declares no stream: {text}"),
             )),
             Err(error) => Err(ConformanceError::engine("declare a stream", error)),
         }

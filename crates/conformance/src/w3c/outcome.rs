@@ -113,7 +113,7 @@ impl Outcome {
             (Self::Solutions(_), _) => {
                 Err("expected solutions and found something else".to_owned())
             }
-            (Self::Boolean(_), _) => Err("expected yes or no and found something else".to_owned()),
+            (Self::Boolean(_), _) => Err("expected a boolean and found something else".to_owned()),
         }
     }
 }

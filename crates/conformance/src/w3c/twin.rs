@@ -68,7 +68,7 @@ impl Subject for SparevalSubject {
     }
 
     fn update(&mut self, _text: &str, _base: &str) -> Result<(), String> {
-        Err("the twin knows no update".to_owned())
+        Err("the twin supports no updates".to_owned())
     }
 
     fn dump(&self) -> Result<Dataset, String> {

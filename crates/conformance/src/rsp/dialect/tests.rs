@@ -100,13 +100,13 @@ fn every_translation_is_of_its_dialect() {
 #[test]
 fn windows_go_from_rsp_ql_to_cqels_ql_and_back() {
     let text = "REGISTER RSTREAM q AS SELECT ?x FROM NAMED WINDOW :v ON :s [RANGE 3s STEP 1s] FROM NAMED WINDOW :w ON :s [RANGE 1s STEP 1s] WHERE { WINDOW :v { ?x :p ?y } WINDOW :w { ?x :p ?y } }";
-    let there = say(Dialect::CqelsQl, text).expect("it can be said");
+    let there = say(Dialect::CqelsQl, text).expect("the dialect can express it");
     assert!(there.contains("REGISTER QUERY q AS"), "{there}");
     assert!(
         there.ends_with("{ STREAM <http://e/s> [RANGE 3s STEP 1s] { ?x :p ?y } STREAM <http://e/s> [RANGE 1s STEP 1s] { ?x :p ?y } }"),
         "{there}"
     );
-    let back = say(Dialect::RspQl, &there).expect("it can be said");
+    let back = say(Dialect::RspQl, &there).expect("the dialect can express it");
     assert!(
         back.ends_with("{ WINDOW <urn:window:0> { ?x :p ?y } WINDOW <urn:window:1> { ?x :p ?y } }"),
         "{back}"
@@ -150,7 +150,7 @@ fn an_untranslatable_query_has_a_reason() {
         ),
         (Dialect::RspQl, "ASK { ?x :p ?y }".to_owned(), "no window"),
     ] {
-        let refused = say(dialect, &text).expect_err("it cannot be said");
+        let refused = say(dialect, &text).expect_err("the dialect cannot express it");
         assert!(refused.contains(reason), "{text}\n{refused}");
     }
 }

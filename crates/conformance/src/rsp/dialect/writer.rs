@@ -265,7 +265,7 @@ impl<'t> Writer<'t> {
         let mut windows = self.query.windows.iter();
         let number = windows
             .position(|window| (window.line, window.column) == (place.line, place.column))
-            .ok_or("it says one window in two ways")?;
+            .ok_or("it writes one window in two ways")?;
         self.blocks.push((words, number));
         Ok(number)
     }
