@@ -131,7 +131,7 @@ pub(crate) fn run(options: &CrowdOptions) -> Result<(), String> {
     figures.http = http_cost::measure(&packed, &classes, &draw, options.requests)?;
     match scaling(&packed) {
         Ok(rows) => figures.scaling = rows,
-        Err(reason) => println!("  what a second thread is worth: not measured, {reason}"),
+        Err(reason) => println!("  gain of a second thread: not measured, {reason}"),
     }
     for row in &figures.scaling {
         println!(

@@ -228,7 +228,11 @@ mod tests {
         drop(second);
         free(&heap, last);
         let third = heap.count();
-        assert_eq!((third.live_bytes(), third.before), (0, 0), "nobody saw it");
+        assert_eq!(
+            (third.live_bytes(), third.before),
+            (0, 0),
+            "no count was active"
+        );
     }
 
     #[test]

@@ -92,11 +92,11 @@ impl LinePeer {
     /// Says a command and returns what follows the expected first word of the answer.
     fn say(&mut self, command: &[u8], expected: &str) -> Result<String, String> {
         let sent = (self.commands.write_all(command)).and_then(|()| self.commands.flush());
-        sent.map_err(|error| format!("it does not listen any more: {error}"))?;
+        sent.map_err(|error| format!("it no longer reads commands: {error}"))?;
         let mut line = String::new();
         self.answers
             .read_line(&mut line)
-            .map_err(|error| format!("it does not answer any more: {error}"))?;
+            .map_err(|error| format!("it no longer answers: {error}"))?;
         let line = line.trim_end();
         match line.split_once(' ').unwrap_or((line, "")) {
             (first, rest) if first == expected => Ok(rest.to_owned()),

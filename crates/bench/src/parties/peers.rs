@@ -38,7 +38,7 @@ impl Installed {
             .map_err(|error| format!("its install script did not run: {error}"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.trim().lines().last().unwrap_or("it did not say why");
+            let said = said.trim().lines().last().unwrap_or("it gave no reason");
             return Err(said.to_owned());
         }
         let said = String::from_utf8_lossy(&output.stdout);

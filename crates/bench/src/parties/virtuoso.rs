@@ -123,7 +123,7 @@ impl Contender for Virtuoso {
         }
         let start = Instant::now();
         let (Some(folder), Some(file)) = (data.parent(), data.file_name()) else {
-            return Err(format!("{} is no file", data.display()));
+            return Err(format!("{} is not a file", data.display()));
         };
         let (folder, file) = (folder.display(), file.to_string_lossy());
         self.sql(&format!(
@@ -137,7 +137,7 @@ impl Contender for Virtuoso {
             .split_whitespace()
             .find_map(|word| word.parse().ok())
             .filter(|&triples: &u64| triples > 0)
-            .ok_or("nothing was there after its load")?;
+            .ok_or("its load left nothing stored")?;
         fs::write(&stamp, triples.to_string())
             .map_err(|error| format!("{} cannot be written: {error}", stamp.display()))?;
         Ok(Loaded {

@@ -76,7 +76,7 @@ pub(super) fn memory(network: &SocialNetwork, queries: u64) -> Result<f64, Failu
     settled(&engine, all, &probes)?;
     let after = Held::now(&count, &engine);
     if after.stored != before.stored {
-        return Err("what is stored has grown while queries were registered, and the heap does not show all of that".into());
+        return Err("the stored data grew while queries were registered, and the heap does not show all of it".into());
     }
     let each = |grown: i64| grown as f64 / (queries - half).max(1) as f64;
     let bytes = each(after.heap - before.heap);

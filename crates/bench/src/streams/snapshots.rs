@@ -115,7 +115,7 @@ pub(super) fn looking<T>(
         let played = play();
         over.store(true, Ordering::Release);
         let looks = looker.join();
-        let looks = looks.map_err(|_| "the thread that looks has panicked")?;
+        let looks = looks.map_err(|_| "the thread that reads the counters has panicked")?;
         Ok((played?, looks))
     })
 }

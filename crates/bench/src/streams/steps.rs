@@ -140,7 +140,7 @@ fn without_queries(
     });
     let progress = progress?;
     let spent = processor_time_of("self") - spent;
-    let mut ages = ages.map_err(|_| "the thread that looks has panicked")?;
+    let mut ages = ages.map_err(|_| "the thread that reads the counters has panicked")?;
     ages.sort_unstable();
     let us_per_tuple = spent.as_secs_f64() * 1e6 / progress.statements.max(1) as f64;
     Ok((ages, us_per_tuple))

@@ -66,7 +66,7 @@ impl Suite {
             )
         })?;
         let mut suite: Suite = serde_json::from_str(&text)
-            .map_err(|error| format!("{} is no suite: {error}", path.display()))?;
+            .map_err(|error| format!("{} is not a suite: {error}", path.display()))?;
         suite.folder = folder;
         Ok(suite)
     }
