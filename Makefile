@@ -36,7 +36,7 @@ doctor: ## names the programs that this machine lacks, and the command that inst
 build: doctor ## the release binary, target/release/somersault
 	$(CARGO) build --release --locked -p somersault-cli
 
-demo: build ## a social network live: five streams, nine standing queries (RATE=, DURATION=, USERS=, LISTEN=)
+demo: build ## a social network live: five streams, nine continuous queries (RATE=, DURATION=, USERS=, LISTEN=)
 	$(RELEASE)/somersault demo --rate $(RATE) --duration $(DURATION) --users $(USERS) --listen $(LISTEN)
 
 test: doctor lint unit examples w3c rsp ## all checks; what continuous integration runs
@@ -55,9 +55,9 @@ unit: ## unit, property, integration and doc tests of every crate; generated inp
 	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --quiet
 
 # The other examples measure, and need data.
-EXAMPLES = continuous durable one_shot
+EXAMPLES = async_subscriber continuous durable one_shot
 
-examples: programs ## the three programs under crates/somersault/examples
+examples: programs ## the programs under crates/somersault/examples that need no data
 	@for e in $(EXAMPLES); do \
 	  echo "example $$e"; $(DEV)/examples/$$e >$(TARGET)/example-$$e.out || { cat $(TARGET)/example-$$e.out; exit 1; }; done
 

@@ -94,7 +94,7 @@ pub(crate) enum Command {
         after_help = "Example:\n  somersault generate ./network --users 1000 --seconds 5 --seed 1"
     )]
     Generate(GenerateArgs),
-    /// Watch a social network live: five streams, nine standing queries, one stored graph
+    /// Watch a social network live: five streams, nine continuous queries, one stored graph
     #[command(
         after_help = "Examples:\n  somersault demo\n  somersault demo --rate 133000 --users 10000 --duration 60"
     )]

@@ -40,7 +40,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 return Err("the subscriptions ended".into());
             };
             let answer = firing.answer.as_ref().map_err(Clone::clone)?;
-            println!("{} at {}: {answer:?}", firing.query, firing.close);
+            let top = answer.rows().flatten().flatten().next();
+            let top = top.map_or("nothing".to_owned(), |top| top.to_string());
+            println!("{} at {}: {top}", firing.query, firing.close);
         }
         Ok(())
     })

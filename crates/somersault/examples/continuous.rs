@@ -1,5 +1,5 @@
-//! A standing query that joins a window of a stream with stored data, which the stream itself makes
-//! grow.
+//! A continuous query that joins a window of a stream with stored data to which the stream itself
+//! adds.
 
 use somersault::oxrdf::{GraphName, NamedNode, Quad};
 use somersault::{
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Err("the subscription ended".into());
         };
         let answer = firing.answer.as_ref().map_err(Clone::clone)?;
-        println!("at {} ms, in {:?}:", firing.close.0, firing.execution);
+        println!("at {}, in {:?}:", firing.close, firing.execution);
         for row in answer.rows() {
             let cells = row.iter().map(|cell| match cell {
                 Some(term) => term.to_string(),

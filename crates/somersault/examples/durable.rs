@@ -45,15 +45,19 @@ fn push(engine: &Engine, second: i64) -> Result<(), somersault::EngineError> {
 }
 
 /// Prints the firings after a close; returns the last one.
-fn read(engine: &Engine, after_ms: Option<i64>, count: usize) -> Result<Option<i64>, String> {
+fn read(
+    engine: &Engine,
+    after: Option<EventTime>,
+    count: usize,
+) -> Result<Option<EventTime>, String> {
     let options = SubscribeOptions {
-        after: after_ms.map(|close| FiringId::at(EventTime(close))),
+        after: after.map(FiringId::at),
         ..SubscribeOptions::default()
     };
     let answers = engine
         .subscribe("peak", options)
         .map_err(|error| error.to_string())?;
-    let mut last = after_ms;
+    let mut last = after;
     for _ in 0..count {
         let Some(SubscriptionEvent::Firing(firing)) = answers.recv() else {
             return Err("the subscription ended".to_owned());
@@ -61,8 +65,8 @@ fn read(engine: &Engine, after_ms: Option<i64>, count: usize) -> Result<Option<i
         let answer = firing.answer.as_ref().map_err(Clone::clone)?;
         let cells = answer.rows().flatten().flatten();
         let cells: Vec<String> = cells.map(|term| term.to_string()).collect();
-        println!("  close {} ms: {}", firing.close.0, cells.join(" "));
-        last = Some(firing.close.0);
+        println!("  close {}: {}", firing.close, cells.join(" "));
+        last = Some(firing.close);
     }
     Ok(last)
 }
@@ -82,7 +86,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     push(&engine, 0)?;
     push(&engine, 1)?;
     let last = read(&engine, None, 1)?;
-    println!("read through {last:?}; now the engine goes away without a word");
+    if let Some(last) = last {
+        println!("read through {last}; now the engine is dropped without a shutdown");
+    }
     drop(engine);
 
     let engine = open(&folder)?;

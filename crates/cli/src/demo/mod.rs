@@ -76,7 +76,7 @@ fn play(args: &DemoArgs, engine: &Engine, address: &str) -> Result<(), CliError>
         engine.register(Some(query.name), &query.text)?;
     }
     println!(
-        "five streams and {} standing queries; HTTP answers at http://{address}\n",
+        "five streams and {} continuous queries; HTTP answers at http://{address}\n",
         queries.len()
     );
 
@@ -226,7 +226,7 @@ impl<'e> Show<'e> {
         );
         if let Some(failure) = self.newest.failures().first() {
             return Err(CliError::Failed(format!(
-                "a standing query failed: {failure}"
+                "a continuous query failed: {failure}"
             )));
         }
         println!("\nNext, paste one of these:\n");

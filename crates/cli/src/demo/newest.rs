@@ -1,4 +1,4 @@
-//! Keeps the newest answer of each standing query that was not empty, as one readable line.
+//! Keeps the newest answer of each continuous query that was not empty, as one readable line.
 
 use crate::table::short;
 use somersault::{Engine, EngineError, SubscribeOptions, Subscription, SubscriptionEvent};

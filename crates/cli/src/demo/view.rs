@@ -6,7 +6,7 @@ use crossterm::{cursor, queue, style, terminal};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// One standing query's figures.
+/// One continuous query's figures.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct QueryRow {
     pub(crate) name: String,
