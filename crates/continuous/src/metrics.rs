@@ -50,7 +50,7 @@ pub struct QueryMetrics {
     pub failed: u64,
     /// Rows in all answers.
     pub rows: u64,
-    /// Approximate memory of the answers that are kept for subscribers.
+    /// Approximate memory of the answers that are kept for subscribers, in bytes.
     pub kept_bytes: u64,
     /// Start of execution → answer ready.
     pub execution: Latency,

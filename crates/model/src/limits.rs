@@ -5,31 +5,38 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Limits on one request, and on all requests together.
+///
+/// ```
+/// use somersault_model::Limits;
+/// use std::time::Duration;
+/// let limits = Limits { query_time: Duration::from_secs(10), ..Limits::default() };
+/// assert_eq!(limits.push_statements, 1_000_000);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// The time that one execution may take.
+    /// The time that one execution may take; a minute by default.
     pub query_time: Duration,
     /// The time that one firing of a continuous query may take: its execution, and the comparison
     /// with the answer before where the query reports changes. A cohort has one firing for all its
     /// members.
     pub firing_time: Duration,
-    /// The number of solutions or triples that one answer may have.
+    /// The number of solutions or triples that one answer may have; ten million by default.
     pub result_rows: u64,
-    /// Memory of the intermediate results of one execution.
+    /// Memory of the intermediate results of one execution, in bytes; 1 GiB by default.
     pub query_memory_bytes: u64,
-    /// Memory of the intermediate results of all executions together.
+    /// The same of all executions together, in bytes; 4 GiB by default.
     pub total_query_memory_bytes: u64,
-    /// Length of a request's body.
+    /// Length of a request's body, in bytes; 256 MiB by default.
     pub body_bytes: u64,
-    /// Statements in one push.
+    /// Statements in one push; a million by default.
     pub push_statements: u64,
-    /// Memory of the pushes, loads and effects of updates that are on their way: from their
-    /// caller's call until every shard has applied them. Statements in a stream's open batch do not
-    /// count, since BUDGET limits them. An input waits until there is room for it, and a larger one
-    /// until nothing else is on its way.
+    /// Memory, in bytes, of the pushes, loads and effects of updates that are on their way: from
+    /// their caller's call until every shard has applied them. Statements in a stream's open batch
+    /// do not count, since BUDGET limits them. An input waits until there is room for it, and a
+    /// larger one until nothing else is on its way.
     pub inflight_bytes: u64,
-    /// Length of a query's or update's text.
+    /// Length of a query's or update's text, in bytes; 1 MiB by default.
     pub query_text_bytes: u64,
     /// One-shot queries that run or wait at the same time.
     pub concurrent_queries: u64,

@@ -14,7 +14,7 @@ pub struct MetricsSnapshot {
     pub retained_sns: u64,
     /// Pins held by firings and one-shot queries.
     pub pins: u64,
-    /// Memory of pushes, loads and updates that are on their way to the shards.
+    /// Memory of pushes, loads and updates that are on their way to the shards, in bytes.
     pub inflight_bytes: u64,
     /// The limit of `inflight_bytes`; one larger input passes alone.
     pub inflight_limit_bytes: u64,
@@ -59,16 +59,16 @@ pub struct MetricsSnapshot {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct MemoryUse {
-    /// Terms and ids.
+    /// Terms and ids, in bytes.
     pub dictionary_bytes: u64,
-    /// The persistent store.
+    /// The persistent store, in bytes.
     pub store_bytes: u64,
-    /// The approximate part of it that serves snapshots only: changes since the retained snapshots
-    /// that are kept apart, and replaced data that may still be seen.
+    /// The approximate part of it, in bytes, that serves snapshots only: changes since the
+    /// retained snapshots that are kept apart, and replaced data that may still be seen.
     pub snapshots_bytes: u64,
-    /// Slices and window versions.
+    /// Slices and window versions, in bytes.
     pub slices_bytes: u64,
-    /// Rows that continuous queries keep from one close to the next.
+    /// Rows that continuous queries retain between closes, in bytes.
     pub kept_rows_bytes: u64,
     /// Bytes in the log on disk.
     pub log_bytes: u64,

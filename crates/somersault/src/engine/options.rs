@@ -65,7 +65,14 @@ impl CancelToken {
     }
 }
 
-/// The settings of one query, from the SPARQL protocol and the caller.
+/// The settings of one query, from the SPARQL protocol and the caller; for
+/// [`QueryRequest::options`](crate::QueryRequest::options).
+///
+/// ```
+/// use somersault::QueryOptions;
+/// let options = QueryOptions { result_rows: Some(100), ..QueryOptions::default() };
+/// assert!(options.timeout.is_none(), "the engine's limit holds");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct QueryOptions {
     /// `default-graph-uri`: replaces the query's own dataset if this or `named_graphs` is not
@@ -83,7 +90,15 @@ pub struct QueryOptions {
     pub cancel: Option<CancelToken>,
 }
 
-/// The settings of one update, from the SPARQL protocol.
+/// The settings of one update, from the SPARQL protocol; for
+/// [`UpdateRequest::options`](crate::UpdateRequest::options).
+///
+/// ```
+/// use somersault::UpdateOptions;
+/// let base = Some("http://example.org/".to_owned());
+/// let options = UpdateOptions { base, ..UpdateOptions::default() };
+/// assert!(options.using_graphs.is_empty());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UpdateOptions {
     /// `using-graph-uri`.

@@ -238,10 +238,6 @@ impl Engine {
     /// Pushes lines `t_ms<TAB>statement .`, N-Triples or N-Quads behind the event times; returns
     /// when they are durable. Empty lines and lines that begin with `#` are passed over.
     ///
-    /// As [`Engine::push`]. A malformed line, or a statement that does not parse, is refused with
-    /// its place ([`EngineError::Data`]), and so are more statements than one push may have.
-    /// Nothing of the push is taken then.
-    ///
     /// ```
     /// use somersault::{Engine, EngineConfig, PushLines};
     /// # fn main() -> Result<(), somersault::EngineError> {
@@ -253,6 +249,11 @@ impl Engine {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// As [`Engine::push`]. A malformed line, or a statement that does not parse, is refused with
+    /// its place ([`EngineError::Data`]), and so are more statements than one push may have.
+    /// Nothing of the push is taken then.
     pub fn push_lines(
         &self,
         stream: &str,
