@@ -983,7 +983,12 @@ fn streams_and_queries_are_managed() {
     assert!(fails(&[&["drop", "stream", "urn:s"][..], &at].concat(), 1).contains("tea first"));
     command(&["drop", "query", "tea first"]);
     command(&["drop", "stream", "urn:s"]);
-    assert_eq!(command(&["status"]), "");
+    let status = command(&["status"]);
+    let lines: Vec<&str> = status.lines().collect();
+    assert!(
+        matches!(lines[..], [server] if server.starts_with("server: everything works")),
+        "{status}"
+    );
 }
 
 #[test]
