@@ -24,4 +24,4 @@ mod state;
 pub use config::{Cors, ServerConfig};
 pub use http::recovering::serve_while_opening;
 pub use remote::HttpRemote;
-pub use serve::{Running, serve};
+pub use serve::{Running, STACK_BYTES, serve};

@@ -26,6 +26,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
+/// Stack of each thread that handles requests. Parsing and planning recurse over the nesting of a
+/// text; the deepest that the language allows nearly fills the usual 2 MB.
+pub const STACK_BYTES: usize = 8 << 20;
 /// Time a client may take for its head on a connection beyond the limit.
 const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between checks whether a full server has room.
@@ -176,6 +179,7 @@ impl Running {
         // One worker per core, because workers answer light queries themselves.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("somersault-http")
+            .thread_stack_size(STACK_BYTES)
             .enable_all()
             .build()?;
         let (stop, stopped) = oneshot::channel::<()>();

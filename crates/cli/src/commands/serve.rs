@@ -24,6 +24,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let address = listener.local_addr()?;
     // A worker for each core: light queries are answered by them.
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(somersault_server::STACK_BYTES)
         .enable_all()
         .build()?;
     listener.set_nonblocking(true)?;

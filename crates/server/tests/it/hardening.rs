@@ -222,6 +222,50 @@ fn texts_have_a_limit_of_their_own() {
         .expect(200);
 }
 
+/// An overflow of a stack would end the process.
+#[test]
+fn the_deepest_texts_fit_into_the_stacks() {
+    let server = TestServer::start();
+    let stream = "http://e/s";
+    server.stream("s", "");
+    let columns: Vec<String> = (0..490).map(|n| format!("(1 AS ?c{n})")).collect();
+    let nested = |link: &str, links: usize| {
+        let level = format!("{}}}", link.repeat(links));
+        format!("SELECT * {{ {}{{}} {} }}", "{".repeat(10), level.repeat(10))
+    };
+    let sum = format!(
+        "({}1{}",
+        "(".repeat(9),
+        format!("{})", "+1".repeat(97)).repeat(10)
+    );
+    let texts = [
+        format!("SELECT {} {{ ?x ?p ?o }}", columns.join(" ")),
+        format!("SELECT * {{ {} }}", "?x <http://e/p>? ?o . ".repeat(490)),
+        format!("SELECT ?x {{ ?x ?p ?o FILTER({sum} > 1) }}"),
+        nested(" UNION {?x ?y 1}", 48),
+        nested(" OPTIONAL {?x ?y 1}", 48),
+        nested(" MINUS {?x ?y 1}", 48),
+    ];
+    for (number, text) in texts.iter().enumerate() {
+        for address in ["/query", "/explain"] {
+            let reply = server.post(address, "application/sparql-query", text);
+            assert_eq!(reply.status, 200, "{address} {text}: {}", reply.text());
+        }
+        let windows = format!(" FROM NAMED STREAM <{stream}> [RANGE 1s STEP 1s] {{");
+        let registered = server.put(
+            &format!("/queries/q{number}"),
+            &text.replacen(" {", &windows, 1),
+        );
+        assert!(
+            matches!(registered.status, 201 | 400),
+            "{}",
+            registered.text()
+        );
+    }
+    server.advance("/streams/http%3A%2F%2Fe%2Fs", 5_000);
+    assert!(server.ask("ASK {}"));
+}
+
 /// JSON-LD for which the parser copies 10,000 terms at each of its nodes.
 fn slow_document() -> String {
     let terms: Vec<String> = (0..10_000)
