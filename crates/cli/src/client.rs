@@ -6,8 +6,8 @@ use crate::error::{CliError, Refusal};
 use serde_json::Value;
 use std::io::{self, Read};
 use std::time::Duration;
-use ureq::http::{Response, StatusCode};
-use ureq::{Agent, Body, SendBody};
+use ureq::http::{Method, Request, Response, StatusCode};
+use ureq::{Agent, AsSendBody, Body, SendBody};
 
 /// Attempts to push to a stream whose budget is used up.
 const PUSH_ATTEMPTS: u32 = 60;
@@ -51,11 +51,7 @@ impl Client {
         path: &str,
         headers: &[(&str, &str)],
     ) -> Result<Response<Body>, CliError> {
-        let mut request = self.agent.get(format!("{}{path}", self.base));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        self.accept(request.call())
+        self.accept(self.send(Method::GET, path, headers, ()))
     }
 
     /// The server's condition, whether it is well or not.
@@ -78,19 +74,7 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Read,
     ) -> Result<Response<Body>, CliError> {
-        let mut request = self.agent.post(format!("{}{path}", self.base));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let mut body = Watched {
-            body,
-            unreadable: None,
-        };
-        let outcome = request.send(SendBody::from_reader(&mut body));
-        match body.unreadable {
-            Some(error) => Err(CliError::failed("it cannot be read to its end", error)),
-            None => self.accept(outcome),
-        }
+        self.upload(Method::POST, path, headers, body)
     }
 
     /// POSTs a body that can be sent again. While the server asks to try later (429), it is sent
@@ -106,11 +90,7 @@ impl Client {
         body: &[u8],
     ) -> Result<Response<Body>, CliError> {
         for _ in 0..PUSH_ATTEMPTS {
-            let mut request = self.agent.post(format!("{}{path}", self.base));
-            for (name, value) in headers {
-                request = request.header(*name, *value);
-            }
-            let outcome = request.send(body);
+            let outcome = self.send(Method::POST, path, headers, body);
             match &outcome {
                 Ok(response) if response.status() == StatusCode::TOO_MANY_REQUESTS => {
                     let pause = response.headers().get("retry-after");
@@ -128,12 +108,8 @@ impl Client {
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub(crate) fn put(&self, path: &str, text: &str) -> Result<Response<Body>, CliError> {
-        self.accept(
-            self.agent
-                .put(format!("{}{path}", self.base))
-                .header("Content-Type", "text/plain; charset=utf-8")
-                .send(text),
-        )
+        let headers = [("Content-Type", "text/plain; charset=utf-8")];
+        self.accept(self.send(Method::PUT, path, &headers, text))
     }
 
     /// PUTs lines of JSON.
@@ -145,17 +121,8 @@ impl Client {
         path: &str,
         lines: impl Read,
     ) -> Result<Response<Body>, CliError> {
-        let mut body = Watched {
-            body: lines,
-            unreadable: None,
-        };
-        let request = self.agent.put(format!("{}{path}", self.base));
-        let request = request.header("Content-Type", "application/x-ndjson");
-        let outcome = request.send(SendBody::from_reader(&mut body));
-        match body.unreadable {
-            Some(error) => Err(CliError::failed("it cannot be read to its end", error)),
-            None => self.accept(outcome),
-        }
+        let headers = [("Content-Type", "application/x-ndjson")];
+        self.upload(Method::PUT, path, &headers, lines)
     }
 
     /// POSTs nothing: an address that is a command.
@@ -163,17 +130,51 @@ impl Client {
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub(crate) fn command(&self, path: &str) -> Result<(), CliError> {
-        let request = self.agent.post(format!("{}{path}", self.base));
-        self.accept(request.send_empty()).map(drop)
+        self.accept(self.send(Method::POST, path, &[], &[]))
+            .map(drop)
     }
 
-    /// DELETEs a path.
+    /// DELETEs what is at a path.
     ///
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub(crate) fn delete(&self, path: &str) -> Result<(), CliError> {
-        let request = self.agent.delete(format!("{}{path}", self.base));
-        self.accept(request.call()).map(drop)
+        self.accept(self.send(Method::DELETE, path, &[], ()))
+            .map(drop)
+    }
+
+    fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl AsSendBody,
+    ) -> Result<Response<Body>, ureq::Error> {
+        let address = format!("{}{path}", self.base);
+        let mut request = Request::builder().method(method).uri(address);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.agent.run(request.body(body)?)
+    }
+
+    /// Sends a body while it is read.
+    fn upload(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Read,
+    ) -> Result<Response<Body>, CliError> {
+        let mut body = Watched {
+            body,
+            unreadable: None,
+        };
+        let outcome = self.send(method, path, headers, SendBody::from_reader(&mut body));
+        match body.unreadable {
+            Some(error) => Err(CliError::failed("it cannot be read to its end", error)),
+            None => self.accept(outcome),
+        }
     }
 
     fn unanswered(&self, error: &ureq::Error) -> CliError {

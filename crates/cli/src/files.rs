@@ -5,7 +5,7 @@ use crate::error::CliError;
 use indicatif::{ProgressBar, ProgressStyle};
 use oxrdfio::{RdfFormat, RdfParser};
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// An open file, unpacked while it is read.
@@ -124,11 +124,40 @@ pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
 
 /// A bar over bytes for long reads; hidden where standard error is no terminal.
 pub(crate) fn byte_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:32} {bytes}/{total_bytes}  {msg}  {elapsed}")
-    {
-        bar.set_style(style);
+    bar(
+        ProgressBar::new(0),
+        "{bar:32} {bytes}/{total_bytes}  {msg}  {elapsed}",
+    )
+}
+
+/// A sign of life for work whose end is not known.
+pub(crate) fn spinner(template: &str) -> ProgressBar {
+    bar(ProgressBar::new_spinner(), template)
+}
+
+fn bar(bar: ProgressBar, template: &str) -> ProgressBar {
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
-    bar
+}
+
+/// Makes a file, or empties the one that is there.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn create(path: &Path) -> Result<File, CliError> {
+    File::create(path)
+        .map_err(|error| CliError::failed(format_args!("cannot write {}", path.display()), error))
+}
+
+/// The output of a subcommand: a file, or standard output.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(crate) fn output(path: Option<&Path>) -> Result<Box<dyn Write>, CliError> {
+    Ok(match path {
+        Some(path) => Box::new(create(path)?),
+        None => Box::new(io::stdout()),
+    })
 }

@@ -50,6 +50,6 @@ pub use prepared::cache::PlanCache;
 pub use prepared::execute::Invocation;
 pub use prepared::parameters::BoundQuery;
 pub use update::{Effects, MOST_LISTED, Using, evaluate_update};
-pub use view::graph_view::{Dataset, GraphView, NamedGraphs, Source};
+pub use view::graph_view::{Columns, Dataset, GraphView, NamedGraphs, Source};
 pub use view::snapshot_view::SnapshotView;
 pub use view::term_source::TermSource;

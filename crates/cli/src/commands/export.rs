@@ -2,11 +2,11 @@
 
 use crate::args::{ExportArgs, GraphFormat};
 use crate::error::CliError;
+use crate::files;
 use crate::target::Place;
 use oxrdf::NamedNode;
 use oxrdfio::RdfFormat;
 use somersault::{EngineConfig, Limits};
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
@@ -19,13 +19,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// When the format cannot hold what is asked for, the place cannot be opened, or a limit is met.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), CliError> {
     let text = query_text(args)?;
-    let mut out: Box<dyn Write> = match &args.output {
-        Some(path) => Box::new(File::create(path).map_err(|error| {
-            CliError::failed(format_args!("cannot write {}", path.display()), error)
-        })?),
-        None => Box::new(io::stdout().lock()),
-    };
-    let mut out = BufWriter::new(&mut out);
+    let mut out = BufWriter::new(files::output(args.output.as_deref())?);
     let limits = Limits {
         query_time: LONGEST,
         pin_time: LONGEST,

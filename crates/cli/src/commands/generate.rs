@@ -3,9 +3,10 @@
 
 use crate::args::GenerateArgs;
 use crate::error::CliError;
+use crate::files;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use oxrdf::Triple;
 use somersault_generate::{NamedQuery, Parameters, Rates, SocialNetwork, StreamKind};
 use std::fs::{self, File};
@@ -34,11 +35,7 @@ pub(crate) fn run(args: &GenerateArgs) -> Result<(), CliError> {
             error,
         )
     })?;
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} triples  {per_sec}  {elapsed}")
-    {
-        bar.set_style(style);
-    }
+    let bar = files::spinner("{spinner} {pos} triples  {per_sec}  {elapsed}");
     let mut activity = network.activity();
     let stored = write_stored(args, network.people().chain(activity.past()), &bar)?;
     let streamed = write_streams(args, activity, &bar)?;
@@ -131,10 +128,7 @@ impl Output {
         } else {
             name.to_owned()
         });
-        let file = File::create(&path).map_err(|error| {
-            CliError::failed(format_args!("cannot write {}", path.display()), error)
-        })?;
-        let buffered = BufWriter::with_capacity(1 << 18, file);
+        let buffered = BufWriter::with_capacity(1 << 18, files::create(&path)?);
         Ok(if args.gz {
             Self::Gzip(GzEncoder::new(buffered, Compression::fast()))
         } else {

@@ -12,13 +12,20 @@ use serde_json::{Value, json};
 /// # Errors
 /// When there is no such thing, or the server refuses.
 pub(crate) fn drop(args: &DropArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
-    let (path, kind) = match args.kind {
+    drop_declared(&Client::new(&args.server.url)?, args.kind, &args.name)
+}
+
+/// The same, of a server that is known.
+///
+/// # Errors
+/// When there is no such thing, or the server refuses.
+pub(crate) fn drop_declared(client: &Client, kind: Declared, name: &str) -> Result<(), CliError> {
+    let (path, kind) = match kind {
         Declared::Query => ("queries", "query"),
         Declared::Stream => ("streams", "stream"),
     };
-    client.delete(&format!("/{path}/{}", segment(&args.name)))?;
-    println!("{kind} {} dropped", args.name);
+    client.delete(&format!("/{path}/{}", segment(name)))?;
+    println!("{kind} {name} dropped");
     Ok(())
 }
 
@@ -27,10 +34,7 @@ pub(crate) fn drop(args: &DropArgs) -> Result<(), CliError> {
 /// # Errors
 /// When there is no such query, or the server refuses.
 pub(crate) fn pause(args: &QueryNameArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
-    client.command(&format!("/queries/{}/pause", segment(&args.query)))?;
-    println!("query {} paused", args.query);
-    Ok(())
+    command(&Client::new(&args.server.url)?, &args.query, "pause")
 }
 
 /// Lets a paused query go on.
@@ -38,9 +42,16 @@ pub(crate) fn pause(args: &QueryNameArgs) -> Result<(), CliError> {
 /// # Errors
 /// When there is no such query, or the server refuses.
 pub(crate) fn resume(args: &QueryNameArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
-    client.command(&format!("/queries/{}/resume", segment(&args.query)))?;
-    println!("query {} resumed", args.query);
+    command(&Client::new(&args.server.url)?, &args.query, "resume")
+}
+
+/// Pauses or resumes a continuous query.
+///
+/// # Errors
+/// When there is no such query, or the server refuses.
+pub(crate) fn command(client: &Client, query: &str, word: &str) -> Result<(), CliError> {
+    client.command(&format!("/queries/{}/{word}", segment(query)))?;
+    println!("query {query} {word}d");
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 //! `register`: continuous queries and stream declarations from files to a server.
 
-use crate::args::RegisterArgs;
+use crate::args::{Declared, RegisterArgs};
 use crate::client::{Client, segment};
+use crate::commands::manage;
 use crate::error::CliError;
 use crate::files;
 use crate::script::{self, refused};
@@ -80,28 +81,16 @@ fn send(
             );
         }
         Statement::DropStream(iri) => {
-            client
-                .delete(&format!("/streams/{}", segment(iri.as_str())))
-                .map_err(failed)?;
-            println!("stream {} dropped", iri.as_str());
+            manage::drop_declared(client, Declared::Stream, iri.as_str()).map_err(failed)?;
         }
         Statement::DropQuery(name) => {
-            client
-                .delete(&format!("/queries/{}", segment(name)))
-                .map_err(failed)?;
-            println!("query {name} dropped");
+            manage::drop_declared(client, Declared::Query, name).map_err(failed)?;
         }
         Statement::PauseQuery(name) => {
-            client
-                .command(&format!("/queries/{}/pause", segment(name)))
-                .map_err(failed)?;
-            println!("query {name} paused");
+            manage::command(client, name, "pause").map_err(failed)?;
         }
         Statement::ResumeQuery(name) => {
-            client
-                .command(&format!("/queries/{}/resume", segment(name)))
-                .map_err(failed)?;
-            println!("query {name} resumed");
+            manage::command(client, name, "resume").map_err(failed)?;
         }
         other => {
             return Err(CliError::Failed(format!(

@@ -3,9 +3,9 @@
 
 use crate::args::{ReplayArgs, Speed};
 use crate::error::CliError;
+use crate::files;
 use crate::script;
 use crate::target::load_file;
-use indicatif::{ProgressBar, ProgressStyle};
 use somersault::answer_format::{AnswerLine, AnswerTime};
 use somersault::replay::{self, ReplayError, ReplayPlan, Step, StreamFile};
 use somersault::{
@@ -13,8 +13,7 @@ use somersault::{
 };
 use somersault_lang::Statement;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -56,11 +55,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
         Speed::Real => replay::Speed::Times(1.0),
         Speed::Ten => replay::Speed::Times(10.0),
     };
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} statements  {msg}  {elapsed}")
-    {
-        bar.set_style(style);
-    }
+    let bar = files::spinner("{spinner} {pos} statements  {msg}  {elapsed}");
     let summary = replay::replay(&engine, &plan, speed, &mut |step, so_far| {
         bar.set_position(so_far.statements);
         if let Step::Advance { to } = step {
@@ -174,15 +169,9 @@ impl Answers {
                 subscriptions.push(engine.subscribe(&name, options)?);
             }
         }
-        let out: Box<dyn Write> = match &args.output {
-            Some(path) => Box::new(File::create(path).map_err(|error| {
-                CliError::failed(format_args!("cannot write {}", path.display()), error)
-            })?),
-            None => Box::new(io::stdout()),
-        };
         Ok(Self {
             subscriptions,
-            out: BufWriter::new(out),
+            out: BufWriter::new(files::output(args.output.as_deref())?),
             written: 0,
         })
     }

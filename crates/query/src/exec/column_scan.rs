@@ -2,12 +2,14 @@
 //! sources counts once. Results are ascending by row, and by id within a row.
 
 use crate::context::workspace::Workspace;
-use crate::view::graph_view::{GraphView, Source};
-use somersault_model::{Direction, TermId};
+use crate::view::graph_view::{Columns, GraphView, Source};
+use somersault_model::{Direction, TermId, TripleIds};
 use somersault_store::{Ends, Pace};
 use std::ops::ControlFlow;
 
-/// Follows a predicate from each vertex: see [`GraphView::expand`].
+/// For each vertex in order, appends its neighbours to `ids` and, for each of them, the sum of
+/// `first_row` and the vertex's index to `rows`. Stops after the vertex with which `ids` reaches
+/// `wanted`; returns the number of vertices done.
 #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
 pub(crate) fn expand(
     view: &dyn GraphView,
@@ -20,9 +22,8 @@ pub(crate) fn expand(
     workspace: &mut Workspace,
 ) -> usize {
     if let [source] = sources {
-        return view.expand(
-            *source, predicate, direction, vertices, first_row, wanted, rows, ids,
-        );
+        let key = (*source, predicate, direction);
+        return expand_one(view, key, vertices, first_row, wanted, (rows, ids));
     }
     // There may be fewer ids than rows: dead ends are dropped.
     let (first_made, start) = (rows.len(), ids.len());
@@ -30,16 +31,9 @@ pub(crate) fn expand(
     let (mut done, mut parts) = (vertices.len(), 0);
     for source in sources {
         let before = ids.len();
-        let read = view.expand(
-            *source,
-            predicate,
-            direction,
-            &vertices[..done],
-            first_row,
-            before.saturating_add(wanted),
-            rows,
-            ids,
-        );
+        let key = (*source, predicate, direction);
+        let wanted = before.saturating_add(wanted);
+        let read = expand_one(view, key, &vertices[..done], first_row, wanted, (rows, ids));
         parts += usize::from(ids.len() > before);
         done = done.min(read);
     }
@@ -68,7 +62,41 @@ pub(crate) fn expand(
     done
 }
 
-/// The rows in which an edge leads from one end to the other: see [`GraphView::connected`].
+/// [`expand`] in one source.
+fn expand_one(
+    view: &dyn GraphView,
+    (source, predicate, direction): (Source, TermId, Direction),
+    vertices: &[TermId],
+    first_row: u32,
+    wanted: usize,
+    (rows, ids): (&mut Vec<u32>, &mut Vec<TermId>),
+) -> usize {
+    let window = match view.columns(source) {
+        Some(Columns::Stored(snapshot, graph)) => {
+            return snapshot.expand(
+                graph, predicate, direction, vertices, first_row, wanted, rows, ids,
+            );
+        }
+        Some(Columns::Window(window)) => Some(window),
+        None => None,
+    };
+    let mut scratch = Vec::new();
+    for (at, vertex) in vertices.iter().enumerate() {
+        let found = match window {
+            Some(window) => window.neighbours(*vertex, predicate, direction, &mut scratch),
+            None => view.neighbours(source, *vertex, predicate, direction, &mut scratch),
+        };
+        ids.extend_from_slice(found);
+        rows.resize(rows.len() + found.len(), first_row + at as u32);
+        if ids.len() >= wanted {
+            return at + 1;
+        }
+    }
+    vertices.len()
+}
+
+/// Appends `first_row` + index to `rows` for every index at which an edge leads from the subject to
+/// the object. At least one end is a column; columns have the same length.
 pub(crate) fn connected(
     view: &dyn GraphView,
     sources: &[Source],
@@ -82,7 +110,16 @@ pub(crate) fn connected(
     let mut parts = 0;
     for source in sources {
         let before = rows.len();
-        view.connected(*source, predicate, subjects, objects, first_row, rows);
+        if let Some(Columns::Stored(snapshot, graph)) = view.columns(*source) {
+            snapshot.connected(graph, predicate, subjects, objects, first_row, rows);
+        } else {
+            for at in 0..subjects.len().max(objects.len()) {
+                let triple = TripleIds::new(subjects.at(at), predicate, objects.at(at));
+                if view.contains(*source, triple) {
+                    rows.push(first_row + at as u32);
+                }
+            }
+        }
         parts += usize::from(rows.len() > before);
     }
     if parts > 1 {
@@ -143,9 +180,8 @@ pub(crate) fn edges<E>(
             }
         };
         let mut pace = Pace::new(before, most, &mut look);
-        view.edges(
-            *source, predicate, direction, &mut pace, vertices, neighbours,
-        );
+        let key = (*source, predicate, direction);
+        edges_of_one(view, key, &mut pace, vertices, neighbours);
         outcome?;
         check(subjects.len())?;
         parts += usize::from(subjects.len() > before);
@@ -159,4 +195,33 @@ pub(crate) fn edges<E>(
         objects.extend(pairs.iter().map(|(_, object)| *object));
     }
     Ok(())
+}
+
+/// Appends the edges of a predicate in one source, vertices ascending, until the pace says to stop.
+/// Both columns have the same length.
+fn edges_of_one(
+    view: &dyn GraphView,
+    (source, predicate, direction): (Source, TermId, Direction),
+    pace: &mut Pace<'_>,
+    vertices: &mut Vec<TermId>,
+    neighbours: &mut Vec<TermId>,
+) {
+    match view.columns(source) {
+        Some(Columns::Stored(snapshot, graph)) => {
+            return snapshot.edges(graph, predicate, direction, pace, vertices, neighbours);
+        }
+        Some(Columns::Window(window)) => {
+            return window.edges(predicate, direction, pace, vertices, neighbours);
+        }
+        None => {}
+    }
+    let (mut index, mut list) = (Vec::new(), Vec::new());
+    for start in view.vertices_with(source, predicate, direction, &mut index) {
+        if pace.ends(neighbours.len()) {
+            return;
+        }
+        let found = view.neighbours(source, *start, predicate, direction, &mut list);
+        neighbours.extend_from_slice(found);
+        vertices.resize(neighbours.len(), *start);
+    }
 }

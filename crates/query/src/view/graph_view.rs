@@ -5,7 +5,7 @@
 use crate::view::term_source::TermSource;
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, EventTime, TermId, TripleIds};
-use somersault_store::{Ends, Pace, PredicateStatistics};
+use somersault_store::{PredicateStatistics, Snapshot, WindowVersion};
 
 /// One set of triples that a query can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +107,14 @@ impl Dataset {
     }
 }
 
+/// A source that the store can read by whole columns.
+pub enum Columns<'v> {
+    /// A graph at a snapshot.
+    Stored(&'v Snapshot, TermId),
+    /// A window at a close.
+    Window(&'v WindowVersion),
+}
+
 /// Everything that exploration needs to read, per source. [`crate::SnapshotView`] is the production
 /// implementation; the tests have a naive one over ordered sets.
 pub trait GraphView: Sync {
@@ -142,59 +150,10 @@ pub trait GraphView: Sync {
     /// Whether the source holds the triple.
     fn contains(&self, source: Source, triple: TripleIds) -> bool;
 
-    /// For each vertex in order, appends its neighbours to `ids` and, for each of them, the sum of
-    /// `first_row` and the vertex's index to `rows`. Stops after the vertex with which `ids`
-    /// reaches `wanted`; returns the number of vertices done.
-    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
-    fn expand(
-        &self,
-        source: Source,
-        predicate: TermId,
-        direction: Direction,
-        vertices: &[TermId],
-        first_row: u32,
-        wanted: usize,
-        rows: &mut Vec<u32>,
-        ids: &mut Vec<TermId>,
-    ) -> usize {
-        let key = (source, predicate, direction);
-        expand_singly(self, key, vertices, first_row, wanted, rows, ids)
-    }
-
-    /// Appends `first_row` + index to `rows` for every index at which an edge leads from the
-    /// subject to the object. At least one end is a column; columns have the same length.
-    fn connected(
-        &self,
-        source: Source,
-        predicate: TermId,
-        subjects: Ends<'_>,
-        objects: Ends<'_>,
-        first_row: u32,
-        rows: &mut Vec<u32>,
-    ) {
-        connected_singly(
-            self,
-            (source, predicate),
-            subjects,
-            objects,
-            first_row,
-            rows,
-        );
-    }
-
-    /// Appends the edges of a predicate, vertices ascending as in [`GraphView::vertices_with`],
-    /// until the pace says to stop. Both columns have the same length.
-    fn edges(
-        &self,
-        source: Source,
-        predicate: TermId,
-        direction: Direction,
-        pace: &mut Pace<'_>,
-        vertices: &mut Vec<TermId>,
-        neighbours: &mut Vec<TermId>,
-    ) {
-        let key = (source, predicate, direction);
-        edges_singly(self, key, pace, vertices, neighbours);
+    /// The source as the store holds it, for reads of whole columns of vertices. Without it they
+    /// are read one by one.
+    fn columns(&self, _source: Source) -> Option<Columns<'_>> {
+        None
     }
 
     /// The predicates of the edges that leave (`Out`) or reach (`In`) `vertex`; ascending.
@@ -241,64 +200,5 @@ pub trait GraphView: Sync {
     /// Whether everything read so far was valid: a pin that is held for too long is revoked (S9).
     fn is_valid(&self) -> bool {
         true
-    }
-}
-
-/// [`GraphView::expand`], a vertex at a time: for sources that cannot read whole columns, and the
-/// twin of those that can.
-pub(crate) fn expand_singly<V: GraphView + ?Sized>(
-    view: &V,
-    (source, predicate, direction): (Source, TermId, Direction),
-    vertices: &[TermId],
-    first_row: u32,
-    wanted: usize,
-    rows: &mut Vec<u32>,
-    ids: &mut Vec<TermId>,
-) -> usize {
-    let mut scratch = Vec::new();
-    for (at, vertex) in vertices.iter().enumerate() {
-        let found = view.neighbours(source, *vertex, predicate, direction, &mut scratch);
-        ids.extend_from_slice(found);
-        rows.resize(rows.len() + found.len(), first_row + at as u32);
-        if ids.len() >= wanted {
-            return at + 1;
-        }
-    }
-    vertices.len()
-}
-
-/// [`GraphView::connected`], a row at a time.
-pub(crate) fn connected_singly<V: GraphView + ?Sized>(
-    view: &V,
-    (source, predicate): (Source, TermId),
-    subjects: Ends<'_>,
-    objects: Ends<'_>,
-    first_row: u32,
-    rows: &mut Vec<u32>,
-) {
-    for at in 0..subjects.len().max(objects.len()) {
-        let triple = TripleIds::new(subjects.at(at), predicate, objects.at(at));
-        if view.contains(source, triple) {
-            rows.push(first_row + at as u32);
-        }
-    }
-}
-
-/// [`GraphView::edges`], a vertex at a time.
-pub(crate) fn edges_singly<V: GraphView + ?Sized>(
-    view: &V,
-    (source, predicate, direction): (Source, TermId, Direction),
-    pace: &mut Pace<'_>,
-    vertices: &mut Vec<TermId>,
-    neighbours: &mut Vec<TermId>,
-) {
-    let (mut index, mut list) = (Vec::new(), Vec::new());
-    for start in view.vertices_with(source, predicate, direction, &mut index) {
-        if pace.ends(neighbours.len()) {
-            return;
-        }
-        let found = view.neighbours(source, *start, predicate, direction, &mut list);
-        neighbours.extend_from_slice(found);
-        vertices.resize(neighbours.len(), *start);
     }
 }

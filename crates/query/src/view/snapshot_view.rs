@@ -2,13 +2,11 @@
 //! of an update's own writes (S14). A read goes straight to the store unless the overlay has
 //! changed its key.
 
-use crate::view::graph_view::{
-    Dataset, GraphView, Source, connected_singly, edges_singly, expand_singly,
-};
+use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
 use crate::view::overlay::{ListChange, Overlay};
 use crate::view::term_source::TermSource;
 use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds, inline};
-use somersault_store::{Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
+use somersault_store::{PredicateStatistics, Snapshot, WindowVersion};
 use std::sync::{Arc, LazyLock};
 
 /// The name of an empty graph: no graph is named by a literal.
@@ -111,14 +109,6 @@ impl SnapshotView {
         match &self.overlay {
             Some(overlay) if overlay.is_cleared(graph) => *NO_GRAPH,
             _ => graph,
-        }
-    }
-
-    /// The graph of a source that can be read from the snapshot alone.
-    fn untouched(&self, source: Source) -> Option<TermId> {
-        match source {
-            Source::Stored(graph) if self.changes(source).is_none() => Some(self.base(graph)),
-            Source::Stored(_) | Source::Window(_) => None,
         }
     }
 
@@ -234,62 +224,14 @@ impl GraphView for SnapshotView {
         }
     }
 
-    fn expand(
-        &self,
-        source: Source,
-        predicate: TermId,
-        direction: Direction,
-        vertices: &[TermId],
-        first_row: u32,
-        wanted: usize,
-        rows: &mut Vec<u32>,
-        ids: &mut Vec<TermId>,
-    ) -> usize {
-        let Some(graph) = self.untouched(source) else {
-            let key = (source, predicate, direction);
-            return expand_singly(self, key, vertices, first_row, wanted, rows, ids);
-        };
-        let snapshot = &self.snapshot;
-        snapshot.expand(
-            graph, predicate, direction, vertices, first_row, wanted, rows, ids,
-        )
-    }
-
-    fn connected(
-        &self,
-        source: Source,
-        predicate: TermId,
-        subjects: Ends<'_>,
-        objects: Ends<'_>,
-        first_row: u32,
-        rows: &mut Vec<u32>,
-    ) {
-        let Some(graph) = self.untouched(source) else {
-            let key = (source, predicate);
-            return connected_singly(self, key, subjects, objects, first_row, rows);
-        };
-        let snapshot = &self.snapshot;
-        snapshot.connected(graph, predicate, subjects, objects, first_row, rows);
-    }
-
-    fn edges(
-        &self,
-        source: Source,
-        predicate: TermId,
-        direction: Direction,
-        pace: &mut Pace<'_>,
-        vertices: &mut Vec<TermId>,
-        neighbours: &mut Vec<TermId>,
-    ) {
-        if let Source::Window(at) = source {
-            return self.windows[at].edges(predicate, direction, pace, vertices, neighbours);
+    fn columns(&self, source: Source) -> Option<Columns<'_>> {
+        match source {
+            Source::Window(at) => Some(Columns::Window(&self.windows[at])),
+            Source::Stored(graph) if self.changes(source).is_none() => {
+                Some(Columns::Stored(&self.snapshot, self.base(graph)))
+            }
+            Source::Stored(_) => None,
         }
-        let Some(graph) = self.untouched(source) else {
-            let key = (source, predicate, direction);
-            return edges_singly(self, key, pace, vertices, neighbours);
-        };
-        let snapshot = &self.snapshot;
-        snapshot.edges(graph, predicate, direction, pace, vertices, neighbours);
     }
 
     fn predicates_of<'a>(
