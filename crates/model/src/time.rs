@@ -73,39 +73,6 @@ pub struct StreamUid(pub u32);
 #[serde(transparent)]
 pub struct QueryUid(pub u64);
 
-/// The meaning of a scalar SN (Wukong+S, section 4.3): where every log ended, and each stream's
-/// watermark.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct VectorTimestamp {
-    /// The snapshot number.
-    pub sn: Sn,
-    /// Per process, in order: the end offset of the part of its log that the SN holds.
-    pub log_ends: Vec<u64>,
-    /// Per stream that has a time: its complete-through time; ascending by uid.
-    pub complete_through: Vec<(StreamUid, EventTime)>,
-}
-
-impl VectorTimestamp {
-    /// The complete-through time of a stream, if it has one.
-    pub fn stream_time(&self, stream: StreamUid) -> Option<EventTime> {
-        self.complete_through
-            .binary_search_by_key(&stream, |(uid, _)| *uid)
-            .ok()
-            .map(|at| self.complete_through[at].1)
-    }
-
-    /// Whether nothing in `self` is behind `earlier` (VT-1).
-    pub fn is_at_or_after(&self, earlier: &VectorTimestamp) -> bool {
-        self.sn >= earlier.sn
-            && self.log_ends.len() >= earlier.log_ends.len()
-            && (self.log_ends.iter().zip(&earlier.log_ends)).all(|(now, then)| now >= then)
-            && earlier.complete_through.iter().all(|(uid, then)| {
-                // A dropped stream has no time any more; that is not going back.
-                self.stream_time(*uid).is_none_or(|now| now >= *then)
-            })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,20 +86,5 @@ mod tests {
         assert_eq!(BatchNumber::of(EventTime(-1), interval), BatchNumber(-1));
         assert_eq!(BatchNumber(-1).start(interval), EventTime(-100));
         assert_eq!(BatchNumber(-1).end(interval), EventTime(0));
-    }
-
-    #[test]
-    fn a_vector_timestamp_knows_when_it_went_back() {
-        let earlier = VectorTimestamp {
-            sn: Sn(3),
-            log_ends: vec![10],
-            complete_through: vec![(StreamUid(1), EventTime(50)), (StreamUid(2), EventTime(7))],
-        };
-        let mut later = earlier.clone();
-        later.sn = Sn(4);
-        later.complete_through.remove(1);
-        assert!(later.is_at_or_after(&earlier));
-        later.complete_through[0].1 = EventTime(49);
-        assert!(!later.is_at_or_after(&earlier));
     }
 }

@@ -27,5 +27,5 @@ pub use fabric::{
     SimFabric, SliceKind, SliceWork, TimelyFabric, window_version,
 };
 pub use host::{DerivedOutput, DueSnapshot, Fired, FiringAcks, FiringJob, Host};
-pub use resolver::{gather_blocks, intern_quad, intern_quad_with};
+pub use resolver::{gather_blocks, intern_quad_with};
 pub use sequencer::{Change, DriverConfig, InputReceipt, Outcome, UpdateJob, UpdateResult};

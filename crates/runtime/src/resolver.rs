@@ -3,7 +3,7 @@
 
 use oxrdf::TermRef;
 use parking_lot::Mutex;
-use somersault_dictionary::{Dictionary, Interner};
+use somersault_dictionary::Interner;
 use somersault_lines::{LineSyntax, TakeLines, read_lines};
 use somersault_log::{LoadSegment, Log};
 use somersault_model::{Intern, Lease, QuadIds, StreamUid, TermId};
@@ -160,11 +160,6 @@ pub fn gather_blocks(blocks: Vec<Vec<QuadIds>>, count: usize) -> Arc<[QuadIds]> 
     (0..count)
         .map(|_| statements.next().expect("as many as were counted"))
         .collect()
-}
-
-/// The ids of a statement; new terms are added to the dictionary.
-pub fn intern_quad(dictionary: &Dictionary, quad: oxrdf::QuadRef<'_>) -> QuadIds {
-    intern_quad_with(quad, |term| dictionary.intern(term))
 }
 
 /// The ids of a statement; `intern` returns the id of each term.

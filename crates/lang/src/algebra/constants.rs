@@ -86,99 +86,42 @@ impl Replacement<'_> {
                 self.path(path);
                 self.position(object);
             }
-            Pattern::Join(members) | Pattern::Union(members) => {
-                members.iter_mut().for_each(|member| self.pattern(member));
-            }
-            Pattern::LeftJoin {
-                left,
-                right,
-                filter,
-            } => {
-                self.pattern(left);
-                self.pattern(right);
-                filter.iter_mut().for_each(|e| self.expression(e));
-            }
-            Pattern::Minus { left, right } => {
-                self.pattern(left);
-                self.pattern(right);
-            }
-            Pattern::Filter {
-                inner,
-                condition: expression,
-            }
-            | Pattern::Extend {
-                inner, expression, ..
-            } => {
-                self.pattern(inner);
-                self.expression(expression);
-            }
-            Pattern::Graph { name, inner } | Pattern::Service { name, inner, .. } => {
+            Pattern::Graph { name, .. } | Pattern::Service { name, .. } => {
                 self.name_or_variable(name);
-                self.pattern(inner);
             }
             Pattern::Values { rows, .. } => {
                 let terms = rows.iter_mut().flatten().flatten();
                 terms.for_each(|term| self.term(term));
             }
-            Pattern::Group {
-                inner, aggregates, ..
-            } => {
-                self.pattern(inner);
+            Pattern::Group { aggregates, .. } => {
                 (aggregates.iter_mut()).for_each(|(_, aggregate)| self.aggregate(aggregate));
             }
-            Pattern::OrderBy { inner, keys } => {
-                self.pattern(inner);
-                (keys.iter_mut()).for_each(|key| self.expression(&mut key.expression));
-            }
-            Pattern::Project { inner, .. }
-            | Pattern::Distinct(inner)
-            | Pattern::Reduced(inner)
-            | Pattern::Slice { inner, .. } => self.pattern(inner),
+            _ => {}
         }
+        let (patterns, expressions) = pattern.parts_mut();
+        patterns.into_iter().for_each(|inner| self.pattern(inner));
+        expressions.into_iter().for_each(|e| self.expression(e));
     }
 
     fn aggregate(&self, aggregate: &mut Aggregate) {
         if let Aggregate::Of {
-            function,
-            expression,
+            function: AggregateFunction::Custom(name),
             ..
         } = aggregate
         {
-            if let AggregateFunction::Custom(name) = function {
-                self.name(name);
-            }
-            self.expression(expression);
+            self.name(name);
         }
     }
 
     fn expression(&self, expression: &mut Expression) {
-        use Expression as E;
         match expression {
-            E::Constant(term) => self.term(term),
-            E::Variable(_) | E::Bound(_) => {}
-            E::Or(list) | E::And(list) | E::Coalesce(list) => self.expressions(list),
-            E::Call(function, list) => {
-                if let Function::Custom(name) = function {
-                    self.name(name);
-                }
-                self.expressions(list);
-            }
-            E::Not(a) | E::UnaryPlus(a) | E::UnaryMinus(a) => self.expression(a),
-            E::Compare(_, a, b) | E::SameTerm(a, b) | E::Arithmetic(_, a, b) => {
-                self.expression(a);
-                self.expression(b);
-            }
-            E::In(a, list) => {
-                self.expression(a);
-                self.expressions(list);
-            }
-            E::If(a, b, c) => [a, b, c].into_iter().for_each(|e| self.expression(e)),
-            E::Exists(pattern) => self.pattern(pattern),
+            Expression::Constant(term) => self.term(term),
+            Expression::Call(Function::Custom(name), _) => self.name(name),
+            Expression::Exists(pattern) => self.pattern(pattern),
+            _ => {}
         }
-    }
-
-    fn expressions(&self, list: &mut [Expression]) {
-        list.iter_mut().for_each(|e| self.expression(e));
+        let children = expression.children_mut().into_iter();
+        children.for_each(|child| self.expression(child));
     }
 }
 

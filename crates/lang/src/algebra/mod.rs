@@ -7,8 +7,8 @@
 
 mod constants;
 pub mod continuous;
-mod display;
 pub mod expression;
+mod parts;
 pub(crate) mod query;
 pub(crate) mod statement;
 pub(crate) mod stream;

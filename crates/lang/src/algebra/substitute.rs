@@ -3,7 +3,7 @@
 //! pattern itself gives a value (BIND, AS, VALUES, GROUP BY, aggregates) cannot stand for a
 //! constant.
 
-use crate::algebra::expression::{Aggregate, Expression};
+use crate::algebra::expression::Expression;
 use crate::algebra::{NameOrVariable, Pattern, TermPattern, TriplePattern, VarId};
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term};
@@ -72,6 +72,7 @@ impl<'c> Substitution<'c> {
     }
 
     fn pattern(&mut self, pattern: &mut Pattern) -> Result<(), Assigned> {
+        let outside = self.in_service;
         match pattern {
             Pattern::Bgp(triples) => triples.iter_mut().for_each(|triple| self.triple(triple)),
             Pattern::Path {
@@ -80,76 +81,32 @@ impl<'c> Substitution<'c> {
                 self.term(subject);
                 self.term(object);
             }
-            Pattern::Join(members) | Pattern::Union(members) => {
-                members.iter_mut().try_for_each(|m| self.pattern(m))?;
-            }
-            Pattern::LeftJoin {
-                left,
-                right,
-                filter,
-            } => {
-                self.pattern(left)?;
-                self.pattern(right)?;
-                if let Some(filter) = filter {
-                    self.expression(filter)?;
-                }
-            }
-            Pattern::Minus { left, right } => {
-                self.pattern(left)?;
-                self.pattern(right)?;
-            }
-            Pattern::Filter { inner, condition } => {
-                self.pattern(inner)?;
-                self.expression(condition)?;
-            }
-            Pattern::Extend {
-                inner,
-                variable,
-                expression,
-            } => {
-                self.unassigned(*variable)?;
-                self.pattern(inner)?;
-                self.expression(expression)?;
-            }
-            Pattern::Graph { name, inner } => {
+            Pattern::Extend { variable, .. } => self.unassigned(*variable)?,
+            Pattern::Graph { name, .. } => self.name(name),
+            Pattern::Service { name, .. } => {
                 self.name(name);
-                self.pattern(inner)?;
-            }
-            Pattern::Service { name, inner, .. } => {
-                self.name(name);
-                let outside = std::mem::replace(&mut self.in_service, true);
-                self.pattern(inner)?;
-                self.in_service = outside;
+                self.in_service = true;
             }
             Pattern::Values { variables, .. } => {
                 variables.iter().try_for_each(|v| self.unassigned(*v))?;
             }
             Pattern::Group {
-                inner,
-                keys,
-                aggregates,
+                keys, aggregates, ..
             } => {
-                keys.iter().try_for_each(|key| self.unassigned(*key))?;
-                for (variable, aggregate) in aggregates {
-                    self.unassigned(*variable)?;
-                    self.aggregate(aggregate)?;
-                }
-                self.pattern(inner)?;
+                let made = aggregates.iter().map(|(variable, _)| variable);
+                (keys.iter().chain(made)).try_for_each(|variable| self.unassigned(*variable))?;
             }
-            Pattern::OrderBy { inner, keys } => {
-                self.pattern(inner)?;
-                for key in keys {
-                    self.expression(&mut key.expression)?;
-                }
-            }
-            Pattern::Project { inner, variables } => {
+            Pattern::Project { variables, .. } => {
                 variables.retain(|variable| self.of(*variable).is_none());
-                self.pattern(inner)?;
             }
-            Pattern::Distinct(inner) | Pattern::Reduced(inner) | Pattern::Slice { inner, .. } => {
-                self.pattern(inner)?;
-            }
+            _ => {}
         }
+        let (patterns, expressions) = pattern.parts_mut();
+        patterns.into_iter().try_for_each(|p| self.pattern(p))?;
+        expressions
+            .into_iter()
+            .try_for_each(|e| self.expression(e))?;
+        self.in_service = outside;
         Ok(())
     }
 
@@ -181,48 +138,24 @@ impl<'c> Substitution<'c> {
         }
     }
 
-    fn aggregate(&mut self, aggregate: &mut Aggregate) -> Result<(), Assigned> {
-        match aggregate {
-            Aggregate::CountSolutions { .. } => Ok(()),
-            Aggregate::Of { expression, .. } => self.expression(expression),
-        }
-    }
-
     fn expression(&mut self, expression: &mut Expression) -> Result<(), Assigned> {
-        use Expression as E;
         match expression {
-            E::Constant(_) => {}
-            E::Variable(variable) => {
+            Expression::Variable(variable) => {
                 if let Some(name) = self.of(*variable) {
-                    *expression = E::Constant(name.clone().into());
+                    *expression = Expression::Constant(name.clone().into());
                 }
             }
-            E::Bound(variable) => {
+            Expression::Bound(variable) => {
                 if self.of(*variable).is_some() {
                     let yes = Literal::new_typed_literal("true", xsd::BOOLEAN);
-                    *expression = E::Constant(Term::from(yes));
+                    *expression = Expression::Constant(Term::from(yes));
                 }
             }
-            E::Or(list) | E::And(list) | E::Coalesce(list) | E::Call(_, list) => {
-                list.iter_mut().try_for_each(|e| self.expression(e))?;
-            }
-            E::Not(a) | E::UnaryPlus(a) | E::UnaryMinus(a) => self.expression(a)?,
-            E::Compare(_, a, b) | E::SameTerm(a, b) | E::Arithmetic(_, a, b) => {
-                self.expression(a)?;
-                self.expression(b)?;
-            }
-            E::In(a, list) => {
-                self.expression(a)?;
-                list.iter_mut().try_for_each(|e| self.expression(e))?;
-            }
-            E::If(a, b, c) => {
-                for e in [a, b, c] {
-                    self.expression(e)?;
-                }
-            }
-            E::Exists(pattern) => self.pattern(pattern)?,
+            Expression::Exists(pattern) => self.pattern(pattern)?,
+            _ => {}
         }
-        Ok(())
+        let mut children = expression.children_mut().into_iter();
+        children.try_for_each(|child| self.expression(child))
     }
 }
 

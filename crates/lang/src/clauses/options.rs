@@ -145,41 +145,25 @@ pub(crate) fn check_derivation(
 
 /// A part of a pattern whose answer is not decided by its data.
 fn undecided(pattern: &Pattern) -> Option<&'static str> {
-    match pattern {
-        Pattern::Bgp(_)
-        | Pattern::Path { .. }
-        | Pattern::Values { .. }
-        | Pattern::Service { .. } => None,
-        Pattern::Join(members) | Pattern::Union(members) => members.iter().find_map(undecided),
-        Pattern::LeftJoin { left, right, .. } | Pattern::Minus { left, right } => {
-            undecided(left).or_else(|| undecided(right))
+    let own = match pattern {
+        Pattern::Service { .. } => return None,
+        Pattern::Slice { inner, .. } if !is_ordered(inner) => {
+            Some("LIMIT or OFFSET without ORDER BY")
         }
-        Pattern::Slice { inner, .. } => match is_ordered(inner) {
-            true => undecided(inner),
-            false => Some("LIMIT or OFFSET without ORDER BY"),
-        },
-        Pattern::Group {
-            inner, aggregates, ..
-        } => {
-            let found = aggregates
-                .iter()
-                .find_map(|(_, aggregate)| match aggregate {
-                    Aggregate::Of { function, .. } => match function {
-                        AggregateFunction::Sample => Some("SAMPLE"),
-                        AggregateFunction::GroupConcat { .. } => Some("GROUP_CONCAT"),
-                        _ => None,
-                    },
-                    Aggregate::CountSolutions { .. } => None,
-                });
-            found.or_else(|| undecided(inner))
+        Pattern::Group { aggregates, .. } => {
+            let mut aggregates = aggregates.iter();
+            aggregates.find_map(|(_, aggregate)| match aggregate {
+                Aggregate::Of { function, .. } => match function {
+                    AggregateFunction::Sample => Some("SAMPLE"),
+                    AggregateFunction::GroupConcat { .. } => Some("GROUP_CONCAT"),
+                    _ => None,
+                },
+                Aggregate::CountSolutions { .. } => None,
+            })
         }
-        Pattern::Filter { inner, .. }
-        | Pattern::Extend { inner, .. }
-        | Pattern::Graph { inner, .. }
-        | Pattern::OrderBy { inner, .. }
-        | Pattern::Project { inner, .. } => undecided(inner),
-        Pattern::Distinct(inner) | Pattern::Reduced(inner) => undecided(inner),
-    }
+        _ => None,
+    };
+    own.or_else(|| pattern.parts().0.into_iter().find_map(undecided))
 }
 
 /// Whether ORDER BY stands right below a LIMIT.

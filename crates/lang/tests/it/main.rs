@@ -1,6 +1,7 @@
 //! Tests of the language over whole texts. `UPDATE_EXPECT=1` refreshes the golden files in
 //! tests/parses.
 
+mod algebra_text;
 mod corpus;
 mod errors;
 mod goldens;

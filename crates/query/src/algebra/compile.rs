@@ -537,20 +537,7 @@ fn needs_statements(pattern: &Pattern) -> bool {
 
 /// Whether an expression contains EXISTS: its pattern would be compiled a second time.
 fn has_exists(expression: &Expression) -> bool {
-    use Expression as E;
-    match expression {
-        E::Exists(_) => true,
-        E::Constant(_) | E::Variable(_) | E::Bound(_) => false,
-        E::Or(list) | E::And(list) | E::Coalesce(list) | E::Call(_, list) => {
-            list.iter().any(has_exists)
-        }
-        E::Not(a) | E::UnaryPlus(a) | E::UnaryMinus(a) => has_exists(a),
-        E::Compare(_, a, b) | E::SameTerm(a, b) | E::Arithmetic(_, a, b) => {
-            has_exists(a) || has_exists(b)
-        }
-        E::In(a, list) => has_exists(a) || list.iter().any(has_exists),
-        E::If(a, b, c) => has_exists(a) || has_exists(b) || has_exists(c),
-    }
+    matches!(expression, Expression::Exists(_)) || expression.children().into_iter().any(has_exists)
 }
 
 /// A node that binds the variables that its one input binds.

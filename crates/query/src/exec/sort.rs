@@ -332,15 +332,7 @@ fn rank_texts(
         };
         texts.push(text);
     }
-    let mut order: Vec<u32> = (0..ids.len() as u32).collect();
-    in_order(&mut order, limiter, |a, b| {
-        texts[*a as usize].cmp(&texts[*b as usize])
-    })?;
-    let mut ranks = vec![0; ids.len()];
-    for (rank, at) in order.iter().enumerate() {
-        ranks[*at as usize] = rank as u64 + 1;
-    }
-    Ok(Some(ranks))
+    ranked(&texts, limiter, String::cmp).map(Some)
 }
 
 /// The ranks of different ids by their values, of which some may be equal; `None` where one has
@@ -359,21 +351,30 @@ fn rank_values(
         };
         values.push(value);
     }
-    let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+    ranked(&values, limiter, Value::order).map(Some)
+}
+
+/// The ranks of values, from 1; equal ones have one rank.
+fn ranked<T>(
+    values: &[T],
+    limiter: &mut Limiter<'_>,
+    compare: impl Fn(&T, &T) -> Ordering,
+) -> Result<Vec<u64>, QueryError> {
+    let mut order: Vec<u32> = (0..values.len() as u32).collect();
     in_order(&mut order, limiter, |a, b| {
-        values[*a as usize].order(&values[*b as usize])
+        compare(&values[*a as usize], &values[*b as usize])
     })?;
-    let mut ranks = vec![0; ids.len()];
+    let mut ranks = vec![0; values.len()];
     let (mut rank, mut previous) = (0, None);
     for at in order {
         let value = &values[at as usize];
-        if previous.is_none_or(|before: &Value| before.order(value) != Ordering::Equal) {
+        if previous.is_none_or(|before| compare(before, value) != Ordering::Equal) {
             rank += 1;
         }
         previous = Some(value);
         ranks[at as usize] = rank;
     }
-    Ok(Some(ranks))
+    Ok(ranks)
 }
 
 /// By comparing values.

@@ -177,41 +177,39 @@ impl Overlay {
 
     /// Makes the statement hold; `stored` says whether the snapshot holds it.
     pub(crate) fn insert(&mut self, quad: QuadIds, stored: bool) {
-        let graph = self.graphs.entry(quad.graph).or_default();
-        let mut counted = false;
-        for (vertex, direction, other) in ends(quad) {
-            let list = graph.list(vertex, quad.predicate, direction, &mut self.bytes);
-            counted = if stored {
-                list.deleted.remove(&other)
-            } else {
-                list.inserted.insert(other)
-            };
-            self.bytes += if counted { ID_BYTES } else { 0 };
-        }
-        match (counted, stored) {
-            (false, _) => {}
-            (true, true) => graph.deleted -= 1,
-            (true, false) => graph.inserted += 1,
-        }
+        self.set(quad, stored, true);
     }
 
     /// Makes the statement not hold; `stored` says whether the snapshot holds it.
     pub(crate) fn delete(&mut self, quad: QuadIds, stored: bool) {
+        self.set(quad, stored, false);
+    }
+
+    fn set(&mut self, quad: QuadIds, stored: bool, holds: bool) {
         let graph = self.graphs.entry(quad.graph).or_default();
+        // What the snapshot holds is among the deleted, or is no change; the rest is among the
+        // inserted.
+        let is_change = stored != holds;
         let mut counted = false;
         for (vertex, direction, other) in ends(quad) {
             let list = graph.list(vertex, quad.predicate, direction, &mut self.bytes);
-            counted = if stored {
-                list.deleted.insert(other)
-            } else {
-                list.inserted.remove(&other)
+            let changed = match stored {
+                true => &mut list.deleted,
+                false => &mut list.inserted,
+            };
+            counted = match is_change {
+                true => changed.insert(other),
+                false => changed.remove(&other),
             };
             self.bytes += if counted { ID_BYTES } else { 0 };
         }
-        match (counted, stored) {
-            (false, _) => {}
-            (true, true) => graph.deleted += 1,
-            (true, false) => graph.inserted -= 1,
+        let count = match stored {
+            true => &mut graph.deleted,
+            false => &mut graph.inserted,
+        };
+        match is_change {
+            true => *count += usize::from(counted),
+            false => *count -= usize::from(counted),
         }
     }
 

@@ -3,10 +3,11 @@
 //! changed its key.
 
 use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
-use crate::view::overlay::{ListChange, Overlay};
+use crate::view::overlay::{GraphChanges, ListChange, Overlay};
 use crate::view::term_source::TermSource;
 use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds, inline};
 use somersault_store::{PredicateStatistics, Snapshot, WindowVersion};
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 /// The name of an empty graph: no graph is named by a literal.
@@ -112,12 +113,11 @@ impl SnapshotView {
         }
     }
 
-    fn changes(&self, source: Source) -> Option<(&crate::view::overlay::GraphChanges, TermId)> {
+    fn changes(&self, source: Source) -> Option<&GraphChanges> {
         let Source::Stored(graph) = source else {
             return None;
         };
-        let changes = self.overlay.as_ref()?.graph(graph)?;
-        Some((changes, graph))
+        self.overlay.as_ref()?.graph(graph)
     }
 }
 
@@ -173,7 +173,7 @@ impl GraphView for SnapshotView {
                 let graph = self.base(graph);
                 let change = self
                     .changes(source)
-                    .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction));
+                    .and_then(|changes| changes.neighbours(vertex, predicate, direction));
                 let Some(change) = change else {
                     return self
                         .snapshot
@@ -207,7 +207,7 @@ impl GraphView for SnapshotView {
                 );
                 let own = self
                     .changes(source)
-                    .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction))
+                    .and_then(|changes| changes.neighbours(vertex, predicate, direction))
                     .map_or(0, ListChange::growth);
                 base + own
             }
@@ -219,7 +219,7 @@ impl GraphView for SnapshotView {
             Source::Window(at) => self.windows[at].contains(triple),
             Source::Stored(graph) => self
                 .changes(source)
-                .and_then(|(changes, _)| changes.contains(triple))
+                .and_then(|changes| changes.contains(triple))
                 .unwrap_or_else(|| self.stored(triple.in_graph(graph))),
         }
     }
@@ -249,27 +249,21 @@ impl GraphView for SnapshotView {
         };
         let Some(own) = self
             .changes(source)
-            .and_then(|(changes, _)| changes.predicates_of(vertex, direction))
+            .and_then(|changes| changes.predicates_of(vertex, direction))
         else {
             return self
                 .snapshot
                 .predicates_of(graph, vertex, direction, scratch);
         };
         let mut base = Vec::new();
-        let mut all = self
-            .snapshot
-            .predicates_of(graph, vertex, direction, &mut base)
-            .to_vec();
-        all.extend(own);
-        all.sort_unstable();
-        all.dedup();
+        let base = (self.snapshot).predicates_of(graph, vertex, direction, &mut base);
+        with_own(base, own, scratch);
         let mut list = Vec::new();
-        all.retain(|predicate| {
+        scratch.retain(|predicate| {
             !self
                 .neighbours(source, vertex, *predicate, direction, &mut list)
                 .is_empty()
         });
-        *scratch = all;
         scratch
     }
 
@@ -288,29 +282,23 @@ impl GraphView for SnapshotView {
         };
         let Some(own) = self
             .changes(source)
-            .and_then(|(changes, _)| changes.vertices_with(predicate, direction))
+            .and_then(|changes| changes.vertices_with(predicate, direction))
         else {
             return self
                 .snapshot
                 .vertices_with(graph, predicate, direction, scratch);
         };
         let mut base = Vec::new();
-        let mut all = self
-            .snapshot
-            .vertices_with(graph, predicate, direction, &mut base)
-            .to_vec();
-        all.extend(own.iter().copied());
-        all.sort_unstable();
-        all.dedup();
+        let base = (self.snapshot).vertices_with(graph, predicate, direction, &mut base);
+        with_own(base, own, scratch);
         let mut list = Vec::new();
         // Only a vertex that the overlay changed can have lost its last edge.
-        all.retain(|vertex| {
+        scratch.retain(|vertex| {
             !own.contains(vertex)
                 || !self
                     .neighbours(source, *vertex, predicate, direction, &mut list)
                     .is_empty()
         });
-        *scratch = all;
         scratch
     }
 
@@ -320,7 +308,7 @@ impl GraphView for SnapshotView {
             Source::Stored(graph) => self.base(graph),
         };
         let mut all = self.snapshot.predicates(graph);
-        if let Some((changes, _)) = self.changes(source) {
+        if let Some(changes) = self.changes(source) {
             all.extend(changes.predicates());
             all.sort_unstable();
             all.dedup();
@@ -358,12 +346,19 @@ impl GraphView for SnapshotView {
             Source::Stored(graph) => {
                 let base = self.snapshot.statement_count(self.base(graph));
                 match self.changes(source) {
-                    Some((changes, _)) => {
-                        base + changes.inserted() as u64 - changes.deleted() as u64
-                    }
+                    Some(changes) => base + changes.inserted() as u64 - changes.deleted() as u64,
                     None => base,
                 }
             }
         }
     }
+}
+
+/// The ids of a stored list and of the overlay's changes to it, ascending, each once.
+fn with_own(base: &[TermId], own: &BTreeSet<TermId>, all: &mut Vec<TermId>) {
+    all.clear();
+    all.extend_from_slice(base);
+    all.extend(own);
+    all.sort_unstable();
+    all.dedup();
 }

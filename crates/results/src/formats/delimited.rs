@@ -9,17 +9,25 @@ use oxrdf::BaseDirection;
 use oxrdf::vocab::xsd;
 use somersault_dictionary::{TermKind, TermView};
 
-pub(crate) struct Csv;
+/// What CSV and TSV differ in.
+pub(crate) trait Delimited {
+    /// Stands before the name of each variable.
+    const MARK: &'static str;
+    const SEPARATOR: char;
+    const END: &'static str;
 
-impl Syntax for Csv {
+    /// Writes a value.
+    fn value(value: Value<'_>, terms: &Terms<'_>, out: &mut String);
+}
+
+impl<D: Delimited> Syntax for D {
     fn head(&self, variables: &[String], out: &mut String) {
         for (at, variable) in variables.iter().enumerate() {
-            if at > 0 {
-                out.push(',');
-            }
+            self.separate(at, true, true, out);
+            out.push_str(D::MARK);
             out.push_str(variable);
         }
-        out.push_str("\r\n");
+        self.close_row(out);
     }
 
     fn open_row(&self, _row: usize, _out: &mut String) {}
@@ -27,7 +35,7 @@ impl Syntax for Csv {
     #[inline]
     fn separate(&self, column: usize, _bound_before: bool, _bound: bool, out: &mut String) {
         if column > 0 {
-            out.push(',');
+            out.push(D::SEPARATOR);
         }
     }
 
@@ -39,6 +47,27 @@ impl Syntax for Csv {
         terms: &Terms<'_>,
         out: &mut String,
     ) -> Result<(), AnswerError> {
+        D::value(value, terms, out);
+        Ok(())
+    }
+
+    #[inline]
+    fn close_row(&self, out: &mut String) {
+        out.push_str(D::END);
+    }
+
+    fn tail(&self, _out: &mut String) {}
+}
+
+pub(crate) struct Csv;
+
+impl Delimited for Csv {
+    const MARK: &'static str = "";
+    const SEPARATOR: char = ',';
+    const END: &'static str = "\r\n";
+
+    #[inline]
+    fn value(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
         match value {
             Value::Text(view) => csv_text(&view, out),
             Value::Triple(_) => {
@@ -47,15 +76,7 @@ impl Syntax for Csv {
                 csv_field("", "", &text, out);
             }
         }
-        Ok(())
     }
-
-    #[inline]
-    fn close_row(&self, out: &mut String) {
-        out.push_str("\r\n");
-    }
-
-    fn tail(&self, _out: &mut String) {}
 }
 
 #[inline]
@@ -107,42 +128,15 @@ fn csv_triple(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
 
 pub(crate) struct Tsv;
 
-impl Syntax for Tsv {
-    fn head(&self, variables: &[String], out: &mut String) {
-        for (at, variable) in variables.iter().enumerate() {
-            out.push_str(if at > 0 { "\t?" } else { "?" });
-            out.push_str(variable);
-        }
-        out.push('\n');
-    }
-
-    fn open_row(&self, _row: usize, _out: &mut String) {}
+impl Delimited for Tsv {
+    const MARK: &'static str = "?";
+    const SEPARATOR: char = '\t';
+    const END: &'static str = "\n";
 
     #[inline]
-    fn separate(&self, column: usize, _bound_before: bool, _bound: bool, out: &mut String) {
-        if column > 0 {
-            out.push('\t');
-        }
-    }
-
-    #[inline]
-    fn cell(
-        &self,
-        _column: usize,
-        value: Value<'_>,
-        terms: &Terms<'_>,
-        out: &mut String,
-    ) -> Result<(), AnswerError> {
+    fn value(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
         turtle(value, terms, out);
-        Ok(())
     }
-
-    #[inline]
-    fn close_row(&self, out: &mut String) {
-        out.push('\n');
-    }
-
-    fn tail(&self, _out: &mut String) {}
 }
 
 /// Appends a term in Turtle syntax, with numbers and booleans unquoted where Turtle allows it.

@@ -12,14 +12,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "one match over the algebra",
     ),
     (
-        "crates/lang/src/algebra/display.rs::pattern",
-        "one match over the algebra",
-    ),
-    (
-        "crates/lang/src/algebra/substitute.rs::pattern",
-        "one match over the algebra",
-    ),
-    (
         "crates/query/src/exec/row_scan.rs::scan",
         "one match over what is bound",
     ),

@@ -1,54 +1,48 @@
-//! The algebra as text, one operator a line: for golden files and for EXPLAIN.
+//! The algebra of a query as text, one operator a line: what the golden files show.
 
-use crate::algebra::expression::{
-    Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function,
-};
-use crate::algebra::query::{Query, QueryForm};
-use crate::algebra::{
-    NameOrVariable, PathExpression, Pattern, TemplateGraph, TemplateTerm, TermPattern,
+use somersault_lang::{
+    Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, NameOrVariable,
+    PathExpression, Pattern, Query, QueryForm, TemplateGraph, TemplateTerm, TermPattern,
     TripleTemplate, VarId,
 };
 use std::fmt::Write;
 
-impl Query {
-    /// The algebra as indented text: the form, the dataset clause, then one operator a line.
-    #[must_use]
-    pub fn algebra_text(&self) -> String {
-        let mut printer = Printer {
-            names: &self.variables,
-            out: String::new(),
-        };
-        match &self.form {
-            QueryForm::Select { projection } => {
-                printer.line(0, &format!("SELECT {}", printer.variables(projection)))
-            }
-            QueryForm::Describe { projection } => {
-                printer.line(0, &format!("DESCRIBE {}", printer.variables(projection)))
-            }
-            QueryForm::Ask => printer.line(0, "ASK"),
-            QueryForm::Construct { template } => {
-                printer.line(0, "CONSTRUCT");
-                for quad in template {
-                    let triple = printer.template_triple(&quad.triple);
-                    let line = match &quad.graph {
-                        TemplateGraph::Default => triple,
-                        TemplateGraph::Named(name) => {
-                            format!("graph {} {triple}", printer.name(name))
-                        }
-                    };
-                    printer.line(1, &line);
-                }
+/// The algebra as indented text: the form, the dataset clause, then one operator a line.
+pub(crate) fn algebra_text(query: &Query) -> String {
+    let mut printer = Printer {
+        names: &query.variables,
+        out: String::new(),
+    };
+    match &query.form {
+        QueryForm::Select { projection } => {
+            printer.line(0, &format!("SELECT {}", printer.variables(projection)))
+        }
+        QueryForm::Describe { projection } => {
+            printer.line(0, &format!("DESCRIBE {}", printer.variables(projection)))
+        }
+        QueryForm::Ask => printer.line(0, "ASK"),
+        QueryForm::Construct { template } => {
+            printer.line(0, "CONSTRUCT");
+            for quad in template {
+                let triple = printer.template_triple(&quad.triple);
+                let line = match &quad.graph {
+                    TemplateGraph::Default => triple,
+                    TemplateGraph::Named(name) => {
+                        format!("graph {} {triple}", printer.name(name))
+                    }
+                };
+                printer.line(1, &line);
             }
         }
-        for graph in &self.dataset.default {
-            printer.line(0, &format!("FROM {graph}"));
-        }
-        for graph in &self.dataset.named {
-            printer.line(0, &format!("FROM NAMED {graph}"));
-        }
-        printer.pattern(0, &self.pattern);
-        printer.out
     }
+    for graph in &query.dataset.default {
+        printer.line(0, &format!("FROM {graph}"));
+    }
+    for graph in &query.dataset.named {
+        printer.line(0, &format!("FROM NAMED {graph}"));
+    }
+    printer.pattern(0, &query.pattern);
+    printer.out
 }
 
 struct Printer<'q> {
