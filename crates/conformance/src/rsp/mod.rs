@@ -351,6 +351,29 @@ fn run_on(
 ) -> Result<SuiteReport, ConformanceError> {
     let begun = Instant::now();
     let mut faults = queries.faults();
+    declare(host, suite, &queries)?;
+    let statements = play(host, suite, &mut queries, plan, &mut faults)?;
+    let counters = host.counters()?;
+    faults.extend(idle_shards(&counters));
+    host.close()?;
+    let judges = queries.continuous.into_iter().map(|(_, judge)| judge);
+    Ok(SuiteReport {
+        name: suite.name.clone(),
+        queries: judges
+            .chain(queries.one_shot.into_iter().map(|query| query.judge))
+            .map(Judge::finish)
+            .collect(),
+        left_out: queries.left_out,
+        statements,
+        counters,
+        kills: 0,
+        elapsed: begun.elapsed(),
+        faults,
+    })
+}
+
+/// Loads what is stored, declares the streams and registers the queries.
+fn declare(host: &mut dyn Host, suite: &Suite, queries: &Queries) -> Result<(), ConformanceError> {
     for stored in &suite.stored {
         host.load(&suite.path(&stored.file), stored.graph.as_deref())?;
     }
@@ -365,8 +388,19 @@ fn run_on(
         let (text, has_header) = suite::renamed(text, &name);
         host.register(at, (!has_header).then_some(name.as_str()), &text)?;
     }
-    let mut statements_fed = 0;
-    let mut at_ms = None;
+    Ok(())
+}
+
+/// Plays the streams, and judges every answer. Returns the number of statements pushed.
+fn play(
+    host: &mut dyn Host,
+    suite: &Suite,
+    queries: &mut Queries,
+    plan: &ReplayPlan,
+    faults: &mut Vec<String>,
+) -> Result<u64, ConformanceError> {
+    let mut pushed = 0;
+    let mut newest_ms = None;
     for step in Steps::open(plan).map_err(replaying)? {
         match step.map_err(replaying)? {
             Step::Push {
@@ -374,46 +408,27 @@ fn run_on(
                 seq,
                 statements,
             } => {
-                statements_fed += statements.len() as u64;
+                pushed += statements.len() as u64;
                 host.push(&stream, seq, statements)?;
             }
             Step::Advance { to } => {
-                for time_ms in queries.heartbeats(at_ms, to.0) {
+                for time_ms in queries.heartbeats(newest_ms, to.0) {
                     advance(host, suite, time_ms)?;
                 }
-                at_ms = Some(to.0);
-                queries.judge_firings(host.firings(false)?, &mut faults);
+                newest_ms = Some(to.0);
+                queries.judge_firings(host.firings(false)?, faults);
             }
             Step::Snapshot { at } => {
-                for query in queries
-                    .one_shot
-                    .iter_mut()
-                    .filter(|query| query.times.contains(&at.0))
-                {
+                let due = queries.one_shot.iter_mut();
+                for query in due.filter(|query| query.times.contains(&at.0)) {
                     let given = host.query(&query.text, query.default_graph.as_deref())?;
                     query.judge.judge(at.0, &given);
                 }
             }
         }
     }
-    queries.judge_firings(host.firings(true)?, &mut faults);
-    let counters = host.counters()?;
-    faults.extend(idle_shards(&counters));
-    host.close()?;
-    let judges = queries.continuous.into_iter().map(|(_, judge)| judge);
-    Ok(SuiteReport {
-        name: suite.name.clone(),
-        queries: judges
-            .chain(queries.one_shot.into_iter().map(|query| query.judge))
-            .map(Judge::finish)
-            .collect(),
-        left_out: queries.left_out,
-        statements: statements_fed,
-        counters,
-        kills: 0,
-        elapsed: begun.elapsed(),
-        faults,
-    })
+    queries.judge_firings(host.firings(true)?, faults);
+    Ok(pushed)
 }
 
 fn advance(host: &mut dyn Host, suite: &Suite, to_ms: i64) -> Result<(), ConformanceError> {

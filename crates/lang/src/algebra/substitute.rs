@@ -145,11 +145,9 @@ impl<'c> Substitution<'c> {
                     *expression = Expression::Constant(name.clone().into());
                 }
             }
-            Expression::Bound(variable) => {
-                if self.of(*variable).is_some() {
-                    let yes = Literal::new_typed_literal("true", xsd::BOOLEAN);
-                    *expression = Expression::Constant(Term::from(yes));
-                }
+            Expression::Bound(variable) if self.of(*variable).is_some() => {
+                let yes = Literal::new_typed_literal("true", xsd::BOOLEAN);
+                *expression = Expression::Constant(Term::from(yes));
             }
             Expression::Exists(pattern) => self.pattern(pattern)?,
             _ => {}

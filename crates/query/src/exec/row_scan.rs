@@ -54,6 +54,23 @@ impl Output {
             })
     }
 
+    /// The columns of the variables that some row has no value for yet, by their positions.
+    fn places(
+        &mut self,
+        positions: [Option<Position>; 4],
+        ends: [Option<End<'_>>; 4],
+    ) -> [Option<usize>; 4] {
+        let mut places = [None; 4];
+        for ((place, end), position) in places.iter_mut().zip(ends).zip(positions) {
+            if let (Some(end), Some(Position::Variable(variable))) = (end, position)
+                && end.is_open()
+            {
+                *place = Some(self.place(variable));
+            }
+        }
+        places
+    }
+
     #[inline]
     pub(crate) fn check(&mut self, limiter: &Limiter<'_>, table: &Table) -> Result<(), QueryError> {
         if self.parents.len() >= self.next_check {
@@ -72,57 +89,29 @@ pub(crate) fn scan(
     pattern: &QuadPattern,
     table: Table,
 ) -> Result<Table, QueryError> {
-    let Explorer {
-        graphs,
-        constants,
-        limiter,
-        keep,
-        ..
-    } = explorer;
-    let subject = End::of(pattern.subject, &table, constants);
-    let predicate = End::of(pattern.predicate, &table, constants);
-    let object = End::of(pattern.object, &table, constants);
-    let graph = match pattern.graph {
-        GraphPosition::Named(name) => Some(End::of(name, &table, constants)),
+    let (graphs, constants) = (explorer.graphs, explorer.constants);
+    let triple = [pattern.subject, pattern.predicate, pattern.object];
+    let ends = triple.map(|position| End::of(position, &table, constants));
+    let name = match pattern.graph {
+        GraphPosition::Named(name) => Some(name),
         _ => None,
     };
-    let fixed_graph = match pattern.graph {
-        GraphPosition::Named(Position::Variable(_)) => None,
-        graph => Some(graphs.sources_of(graph, |c| constants[c.index()])),
+    let graph = name.map(|name| End::of(name, &table, constants));
+    let fixed_graph = match name {
+        Some(Position::Variable(_)) => None,
+        _ => Some(graphs.sources_of(pattern.graph, |c| constants[c.index()])),
     };
+    let positions = with_graph(triple, name);
     let mut output = Output::new();
-    let ends = [Some(subject), Some(predicate), Some(object), graph];
-    let positions = [
-        Some(pattern.subject),
-        Some(pattern.predicate),
-        Some(pattern.object),
-        match pattern.graph {
-            GraphPosition::Named(name) => Some(name),
-            _ => None,
-        },
-    ];
-    let mut places = [None; 4];
-    for (at, (end, position)) in ends.iter().zip(positions).enumerate() {
-        if let (Some(end), Some(Position::Variable(variable))) = (end, position)
-            && end.is_open()
-        {
-            places[at] = Some(output.place(variable));
-        }
-    }
-    let dead = if explorer.once {
-        dead_ends(&positions, &mut places, keep)
-    } else {
-        [false; 3]
-    };
-    // Where nothing else is kept, all rows together make each predicate once.
-    let mut seen = (dead[0] || dead[2])
-        .then(|| seen_predicates(&table, pattern, keep))
-        .flatten();
+    let mut places = output.places(positions, with_graph(ends, graph));
+    let dead = dead_ends(explorer, &positions, &mut places);
+    let mut seen = seen_predicates(explorer, &table, pattern, dead);
     let alike = seen.is_some();
     let mut scratch = Scratch::default();
+    let limiter = &mut *explorer.limiter;
     for row in 0..table.rows {
         limiter.tick()?;
-        let known = [subject.at(row), predicate.at(row), object.at(row)];
+        let known = ends.map(|end| end.at(row));
         let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), Stop> {
             limiter.tick()?;
             if seen.as_ref().is_some_and(|seen| seen.contains(&triple[1])) {
@@ -151,13 +140,9 @@ pub(crate) fn scan(
                 &mut |t| emit(t, name),
             )
         };
-        let done = match (&fixed_graph, graph.map(|g| g.at(row))) {
-            (Some(sources), _) => read(sources, TermId::UNBOUND),
-            (None, Some(name)) if !name.is_unbound() => match graphs.source_of(name) {
-                Some(source) => read(&[source], name),
-                None => Ok(()),
-            },
-            _ => (graphs.named().iter()).try_for_each(|(name, source)| read(source, *name)),
+        let done = match &fixed_graph {
+            Some(sources) => read(sources, TermId::UNBOUND),
+            None => graphs.each_named(graph.map_or(TermId::UNBOUND, |g| g.at(row)), read),
         };
         match done {
             Ok(()) => {}
@@ -168,12 +153,17 @@ pub(crate) fn scan(
     Ok(explorer.extended(table, output.parents, output.columns))
 }
 
+/// What there is for subject, predicate, object, and the name of the graph.
+fn with_graph<T>([subject, predicate, object]: [T; 3], graph: Option<T>) -> [Option<T>; 4] {
+    [Some(subject), Some(predicate), Some(object), graph]
+}
+
 /// Which of subject, predicate and object are not needed: they are free, occur nowhere else in the
 /// pattern, and are not kept. They get no column.
 fn dead_ends(
+    explorer: &Explorer<'_, '_>,
     positions: &[Option<Position>; 4],
     places: &mut [Option<usize>; 4],
-    keep: &VarSet,
 ) -> [bool; 3] {
     let mut dead = [false; 3];
     for at in 0..3 {
@@ -184,7 +174,7 @@ fn dead_ends(
             == 1;
         if let (Some(Position::Variable(variable)), Some(_), true) =
             (positions[at], places[at], alone)
-            && !keep.contains(variable)
+            && explorer.is_dead(variable)
         {
             dead[at] = true;
         }
@@ -197,17 +187,23 @@ fn dead_ends(
     dead
 }
 
-/// A set for the predicates that were made, where nothing but the predicate is kept.
+/// A set for the predicates that were made, where nothing but the predicate is kept: all rows
+/// together make each predicate once then.
 fn seen_predicates(
+    explorer: &Explorer<'_, '_>,
     table: &Table,
     pattern: &QuadPattern,
-    keep: &VarSet,
+    dead: [bool; 3],
 ) -> Option<FxHashSet<TermId>> {
-    let own = pattern.predicate.variable()?;
+    let own = pattern
+        .predicate
+        .variable()
+        .filter(|_| dead[0] || dead[2])?;
     let others = table.variables().union(&pattern.variables());
     let others = others.difference(&VarSet::of([own]));
     let is_new = table.column(own).is_none();
-    (is_new && table.origin.is_none() && keep.is_disjoint(&others)).then(FxHashSet::default)
+    let is_kept_alone = is_new && table.origin.is_none() && explorer.keep.is_disjoint(&others);
+    is_kept_alone.then(FxHashSet::default)
 }
 
 impl Output {

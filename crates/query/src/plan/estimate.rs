@@ -6,7 +6,8 @@
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
 use crate::algebra::varset::VarSet;
 use crate::plan::cost::Flow;
-use crate::view::sources::{self, Graphs};
+use crate::view::graph_view::{GraphView, Source};
+use crate::view::sources::Graphs;
 use rustc_hash::FxHashMap;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
@@ -113,65 +114,70 @@ impl Cardinality {
                 _ => 1.0,
             },
         };
-        let (s, p, o) = (
-            id(pattern.subject),
-            id(pattern.predicate),
-            id(pattern.object),
-        );
+        let ends = [pattern.subject, pattern.predicate, pattern.object].map(id);
         for source in sources {
-            let one = [source];
-            let (triples, subjects, objects) = match (s, p, o) {
-                (Some(s), Some(p), Some(o)) => {
-                    let held = view.contains(source, TripleIds::new(s, p, o));
-                    (f64::from(u8::from(held)), 1.0, 1.0)
-                }
-                (Some(s), Some(p), None) => {
-                    let n = sources::neighbour_estimate(view, &one, s, p, Direction::Out) as f64;
-                    (n, 1.0, n)
-                }
-                (None, Some(p), Some(o)) => {
-                    let n = sources::neighbour_estimate(view, &one, o, p, Direction::In) as f64;
-                    (n, n, 1.0)
-                }
-                (None, Some(p), None) => {
-                    let known = view.predicate_statistics(source, p);
-                    let all = (known.statements, known.subjects, known.objects);
-                    (all.0 as f64, all.1 as f64, all.2 as f64)
-                }
-                (Some(vertex), None, _) | (None, None, Some(vertex)) => {
-                    let direction = if s.is_some() {
-                        Direction::Out
-                    } else {
-                        Direction::In
-                    };
-                    let mut predicates = Vec::new();
-                    sources::predicates_of(view, &one, vertex, direction, &mut predicates);
-                    let n: usize = predicates
-                        .iter()
-                        .map(|p| sources::neighbour_estimate(view, &one, vertex, *p, direction))
-                        .sum();
-                    sum.predicates = sum.predicates.max(predicates.len() as f64);
-                    match (s, o) {
-                        (Some(_), Some(_)) => (predicates.len().min(n) as f64, 1.0, 1.0),
-                        (Some(_), None) => (n as f64, 1.0, n as f64),
-                        _ => (n as f64, n as f64, 1.0),
-                    }
-                }
-                (None, None, None) => {
-                    let n = view.statement_count(source) as f64;
-                    sum.predicates = sum.predicates.max(view.predicates(source).len() as f64);
-                    // Nothing counts the vertices of a graph; a handful of edges each is usual.
-                    (n, (n / 5.0).ceil(), (n / 2.0).ceil())
-                }
-            };
+            let [triples, subjects, objects, predicates] =
+                Cardinality::in_source(view, source, ends);
             sum.triples += triples;
             sum.subjects += subjects;
             sum.objects += objects;
+            sum.predicates = sum.predicates.max(predicates);
             sum.sources += f64::from(u8::from(triples > 0.0));
         }
         sum.sources = sum.sources.max(1.0);
         sum
     }
+
+    /// The triples of a source with these constants, and their different subjects, objects and
+    /// predicates.
+    fn in_source(view: &dyn GraphView, source: Source, ends: [Option<TermId>; 3]) -> [f64; 4] {
+        let edges = |vertex, predicate, direction| {
+            view.neighbour_estimate(source, vertex, predicate, direction) as f64
+        };
+        match ends {
+            [Some(s), Some(p), Some(o)] => {
+                let held = view.contains(source, TripleIds::new(s, p, o));
+                [f64::from(u8::from(held)), 1.0, 1.0, 1.0]
+            }
+            [Some(s), Some(p), None] => {
+                let n = edges(s, p, Direction::Out);
+                [n, 1.0, n, 1.0]
+            }
+            [None, Some(p), Some(o)] => {
+                let n = edges(o, p, Direction::In);
+                [n, n, 1.0, 1.0]
+            }
+            [None, Some(p), None] => {
+                let known = view.predicate_statistics(source, p);
+                [known.statements, known.subjects, known.objects, 1].map(|count| count as f64)
+            }
+            [Some(vertex), None, other] | [other @ None, None, Some(vertex)] => {
+                let direction = match ends[0] {
+                    Some(_) => Direction::Out,
+                    None => Direction::In,
+                };
+                let mut list = Vec::new();
+                let predicates = view.predicates_of(source, vertex, direction, &mut list);
+                let n: f64 = predicates
+                    .iter()
+                    .map(|p| edges(vertex, *p, direction))
+                    .sum();
+                let predicates = predicates.len() as f64;
+                match (direction, other) {
+                    (_, Some(_)) => [predicates.min(n), 1.0, 1.0, predicates],
+                    (Direction::Out, None) => [n, 1.0, n, predicates],
+                    (Direction::In, None) => [n, n, 1.0, predicates],
+                }
+            }
+            [None, None, None] => {
+                let n = view.statement_count(source) as f64;
+                let predicates = view.predicates(source).len() as f64;
+                // Nothing counts the vertices of a graph; a handful of edges each is usual.
+                [n, (n / 5.0).ceil(), (n / 2.0).ceil(), predicates]
+            }
+        }
+    }
+
     /// Records what the pattern binds.
     pub(crate) fn bind(&self, pattern: &QuadPattern, state: &mut State) {
         let ends = [

@@ -7,7 +7,7 @@ use crate::algebra::logical::{Position, QuadPattern};
 use crate::plan::join_graph::{JoinGraph, PartKind, Sample, SearchState};
 use crate::plan::planner::Planner;
 use crate::plan::unplaced::{Orderable, Unplaced};
-use crate::view::graph_view::Source;
+use crate::view::graph_view::{GraphView, Source};
 use crate::view::sources;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
@@ -58,6 +58,19 @@ impl SampledPattern {
             Direction::Out => self.object,
             Direction::In => self.subject,
         }
+    }
+
+    /// The number of its edges that lead away from a vertex.
+    fn edges_of(&self, view: &dyn GraphView, vertex: TermId, away: Direction) -> f64 {
+        let Ok(end) = self.far_end(away) else {
+            let (sources, predicate) = (&self.sources, self.predicate);
+            return sources::neighbour_estimate(view, sources, vertex, predicate, away) as f64;
+        };
+        let triple = match away {
+            Direction::Out => TripleIds::new(vertex, self.predicate, end),
+            Direction::In => TripleIds::new(end, self.predicate, vertex),
+        };
+        f64::from(u8::from(sources::contains(view, &self.sources, triple)))
     }
 
     fn vertices(&self, away: Direction) -> f64 {
@@ -279,26 +292,11 @@ impl Planner<'_> {
         let (mut rows, mut edges, mut hits) = (0.0, 0.0, 0.0);
         for at in 0..count {
             let vertex = all[(2 * at + 1) * all.len() / (2 * count)];
-            let weight = if weighs {
-                let sources = &from.sources;
-                sources::neighbour_estimate(view, sources, vertex, from.predicate, there) as f64
-            } else {
-                1.0
+            let weight = match weighs {
+                true => from.edges_of(view, vertex, there),
+                false => 1.0,
             };
-            let found = match (to.far_end(here), here) {
-                (Ok(end), Direction::Out) => {
-                    let triple = TripleIds::new(vertex, to.predicate, end);
-                    f64::from(u8::from(sources::contains(view, &to.sources, triple)))
-                }
-                (Ok(end), Direction::In) => {
-                    let triple = TripleIds::new(end, to.predicate, vertex);
-                    f64::from(u8::from(sources::contains(view, &to.sources, triple)))
-                }
-                (Err(_), _) => {
-                    let sources = &to.sources;
-                    sources::neighbour_estimate(view, sources, vertex, to.predicate, here) as f64
-                }
-            };
+            let found = to.edges_of(view, vertex, here);
             rows += weight;
             edges += weight * found;
             hits += if found > 0.0 { weight } else { 0.0 };

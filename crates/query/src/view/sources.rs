@@ -52,6 +52,21 @@ impl<'a> Graphs<'a> {
         self.view.dataset().named_source(name)
     }
 
+    /// Reads the named graph of this name, or each of them where the name is open.
+    pub(crate) fn each_named<E>(
+        &self,
+        name: TermId,
+        mut read: impl FnMut(&[Source], TermId) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if name.is_unbound() {
+            return (self.named().iter()).try_for_each(|(name, source)| read(source, *name));
+        }
+        match self.source_of(name) {
+            Some(source) => read(&[source], name),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the dataset has the named graph.
     pub(crate) fn has(&self, name: TermId) -> bool {
         self.named()

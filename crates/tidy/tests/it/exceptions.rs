@@ -2,7 +2,6 @@
 
 /// Functions of more than 70 lines.
 pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
-    ("crates/conformance/src/rsp/mod.rs::run_on", "to be cut"),
     (
         "crates/generate/src/people.rs::describe_person",
         "data: one line a statement of the generated person",
@@ -10,22 +9,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
     (
         "crates/lang/src/sparql/convert.rs::pattern",
         "one match over the algebra",
-    ),
-    (
-        "crates/query/src/exec/row_scan.rs::scan",
-        "one match over what is bound",
-    ),
-    (
-        "crates/query/src/plan/estimate.rs::of",
-        "one match over the algebra",
-    ),
-    (
-        "crates/query/src/exec/path/mod.rs::follow_rows",
-        "one match over the ends of a path",
-    ),
-    (
-        "crates/query/src/plan/sample.rs::look",
-        "one match over the positions",
     ),
     (
         "crates/server/src/routes/openapi/schemas.rs::queries",

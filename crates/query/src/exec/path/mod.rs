@@ -80,26 +80,18 @@ fn follow_row(
 ) -> Result<(), QueryError> {
     let (graphs, constants) = (explorer.graphs, explorer.constants);
     let rows = [row as u32];
-    let mut read = |name: TermId, sources: &[Source]| {
+    let mut read = |sources: &[Source], name: TermId| {
         let ends = (ends.0, ends.1);
         follow_rows(explorer, pattern, sources, ends, &rows, name, found)
     };
     match pattern.graph {
         GraphPosition::Named(name @ Position::Variable(_)) => {
-            match End::of(name, table, constants).at(row) {
-                TermId::UNBOUND => {
-                    (graphs.named().iter()).try_for_each(|(name, source)| read(*name, source))
-                }
-                name => match graphs.source_of(name) {
-                    Some(source) => read(name, &[source]),
-                    None => Ok(()),
-                },
-            }
+            graphs.each_named(End::of(name, table, constants).at(row), read)
         }
-        graph => read(
-            TermId::UNBOUND,
-            &graphs.reads(graph, |c| constants[c.index()]),
-        ),
+        graph => {
+            let sources = graphs.reads(graph, |c| constants[c.index()]);
+            read(&sources, TermId::UNBOUND)
+        }
     }
 }
 
@@ -119,21 +111,8 @@ fn follow_rows(
     let from_vertices = pattern.subject.variable().is_some()
         && pattern.object.variable().is_some()
         && pattern.path.is_nullable();
-    let same = pattern.subject == pattern.object;
     let (start, other, direction) = match (subject, object) {
-        (End::Free, End::Free) => {
-            let (subjects, objects) = walker.pairs(&pattern.path)?;
-            for row in rows {
-                for (s, o) in subjects.iter().zip(&objects) {
-                    if !same || s == o {
-                        found.push(*row, *s, *o, graph);
-                    }
-                }
-                walker.limiter.check_memory(found.rows.len() * 32)?;
-                walker.limiter.check_interrupt()?;
-            }
-            return Ok(());
-        }
+        (End::Free, End::Free) => return all_pairs(&mut walker, pattern, rows, graph, found),
         (End::Free, object) => (object, End::Free, Direction::In),
         (subject, End::Free) => (subject, End::Free, Direction::Out),
         // From the end with fewer values.
@@ -151,57 +130,123 @@ fn follow_rows(
     if from_vertices {
         starts.retain(|vertex| walker.is_vertex(*vertex));
     }
-    let closure = matches!(pattern.path, Path::ZeroOrMore(_) | Path::OneOrMore(_));
-    let is_check = !matches!(other, End::Free);
-    let pair = |start: TermId, end: TermId| match direction {
-        Direction::Out => (start, end),
-        Direction::In => (end, start),
+    let walk = Walk {
+        path: &pattern.path,
+        direction,
+        start,
+        other,
+        rows,
+        graph,
     };
-    if is_check && closure && starts.len() == rows.len() {
-        // No row shares its start with another: each walk ends where its target is reached.
+    let closure = matches!(pattern.path, Path::ZeroOrMore(_) | Path::OneOrMore(_));
+    match walk.is_check() && closure && starts.len() == rows.len() {
+        true => walk.to_targets(&mut walker, &starts, found),
+        false => walk.all_starts(&mut walker, &starts, found),
+    }
+}
+
+/// A walk in one direction, from the start of each row.
+struct Walk<'p, 't> {
+    path: &'p Path,
+    direction: Direction,
+    start: End<'t>,
+    other: End<'t>,
+    rows: &'p [u32],
+    graph: TermId,
+}
+
+impl Walk<'_, '_> {
+    /// Whether the other ends are known too.
+    fn is_check(&self) -> bool {
+        !matches!(self.other, End::Free)
+    }
+
+    fn found(&self, row: u32, start: TermId, end: TermId, found: &mut Found) {
+        match self.direction {
+            Direction::Out => found.push(row, start, end, self.graph),
+            Direction::In => found.push(row, end, start, self.graph),
+        }
+    }
+
+    /// For rows of which none shares its start with another: each walk ends where its target is
+    /// reached.
+    fn to_targets(
+        &self,
+        walker: &mut Walker<'_, '_>,
+        starts: &[TermId],
+        found: &mut Found,
+    ) -> Result<(), QueryError> {
         let mut reached = Vec::new();
-        for row in rows {
-            let (from, to) = (start.at(*row as usize), other.at(*row as usize));
+        for row in self.rows {
+            let (from, to) = (self.start.at(*row as usize), self.other.at(*row as usize));
             if starts.binary_search(&from).is_err() {
                 continue;
             }
             reached.clear();
-            if walker.close(&pattern.path, direction, from, Some(to), &mut reached)? {
-                let (s, o) = pair(from, to);
-                found.push(*row, s, o, graph);
+            if walker.close(self.path, self.direction, from, Some(to), &mut reached)? {
+                self.found(*row, from, to, found);
             }
         }
-        return Ok(());
+        Ok(())
     }
-    let mut ends = Ends::default();
-    walker.lead(&pattern.path, direction, &starts, &mut ends)?;
-    let (borders, order) = by_number(&ends.places, starts.len());
-    let mut reached: Vec<TermId> = order.iter().map(|at| ends.ids[*at as usize]).collect();
-    if is_check {
-        for at in 0..starts.len() {
-            reached[borders[at] as usize..borders[at + 1] as usize].sort_unstable();
+
+    /// Walks from each start once, for all rows that have it.
+    fn all_starts(
+        &self,
+        walker: &mut Walker<'_, '_>,
+        starts: &[TermId],
+        found: &mut Found,
+    ) -> Result<(), QueryError> {
+        let mut ends = Ends::default();
+        walker.lead(self.path, self.direction, starts, &mut ends)?;
+        let (borders, order) = by_number(&ends.places, starts.len());
+        let mut reached: Vec<TermId> = order.iter().map(|at| ends.ids[*at as usize]).collect();
+        if self.is_check() {
+            for at in 0..starts.len() {
+                reached[borders[at] as usize..borders[at + 1] as usize].sort_unstable();
+            }
         }
+        for row in self.rows {
+            let from = self.start.at(*row as usize);
+            let Ok(at) = starts.binary_search(&from) else {
+                continue;
+            };
+            let mut list = &reached[borders[at] as usize..borders[at + 1] as usize];
+            if self.is_check() {
+                let to = self.other.at(*row as usize);
+                let first = list.partition_point(|id| *id < to);
+                let count = list[first..].partition_point(|id| *id == to);
+                list = &list[first..first + count];
+            }
+            for end in list {
+                self.found(*row, from, *end, found);
+            }
+            walker.limiter.tick()?;
+            let held = (found.rows.len() + reached.len()) * 32;
+            walker.limiter.check_memory(held)?;
+        }
+        Ok(())
     }
+}
+
+/// All pairs of vertices that a path connects, for every row.
+fn all_pairs(
+    walker: &mut Walker<'_, '_>,
+    pattern: &PathPattern,
+    rows: &[u32],
+    graph: TermId,
+    found: &mut Found,
+) -> Result<(), QueryError> {
+    let same = pattern.subject == pattern.object;
+    let (subjects, objects) = walker.pairs(&pattern.path)?;
     for row in rows {
-        let from = start.at(*row as usize);
-        let Ok(at) = starts.binary_search(&from) else {
-            continue;
-        };
-        let mut list = &reached[borders[at] as usize..borders[at + 1] as usize];
-        if is_check {
-            let to = other.at(*row as usize);
-            let first = list.partition_point(|id| *id < to);
-            let count = list[first..].partition_point(|id| *id == to);
-            list = &list[first..first + count];
+        for (s, o) in subjects.iter().zip(&objects) {
+            if !same || s == o {
+                found.push(*row, *s, *o, graph);
+            }
         }
-        for end in list {
-            let (s, o) = pair(from, *end);
-            found.push(*row, s, o, graph);
-        }
-        walker.limiter.tick()?;
-        walker
-            .limiter
-            .check_memory((found.rows.len() + reached.len()) * 32)?;
+        walker.limiter.check_memory(found.rows.len() * 32)?;
+        walker.limiter.check_interrupt()?;
     }
     Ok(())
 }
