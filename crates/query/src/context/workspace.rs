@@ -3,6 +3,7 @@
 //! a buffer that is not given back is merely dropped.
 
 use crate::context::table::{Column, Table};
+use crate::view::sources::Lists;
 use somersault_model::TermId;
 use std::cell::Cell;
 
@@ -79,6 +80,17 @@ impl Workspace {
     }
 
     /// An empty list of row numbers.
+    /// Buffers for a list that is read.
+    pub(crate) fn lists(&mut self) -> Lists {
+        let (one, merged) = (self.ids(), self.ids());
+        Lists { one, merged }
+    }
+
+    pub(crate) fn give_lists(&mut self, lists: Lists) {
+        self.give_ids(lists.one);
+        self.give_ids(lists.merged);
+    }
+
     #[inline]
     pub(crate) fn rows(&mut self) -> Vec<u32> {
         let rows = self.rows.pop().unwrap_or_default();

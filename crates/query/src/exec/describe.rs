@@ -5,7 +5,7 @@ use crate::algebra::error::QueryError;
 use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::eval::evaluate::Evaluation;
-use crate::view::sources::{self, Graphs};
+use crate::view::sources::{self, Graphs, Lists};
 use oxrdf::{NamedOrBlankNode, Term, Triple};
 use rustc_hash::FxHashSet;
 use somersault_lang::VarId;
@@ -34,20 +34,12 @@ pub(crate) fn describe(
     let view = graphs.view;
     let default = graphs.default_graph();
     let mut description = Vec::new();
-    let (mut predicates, mut list, mut merged) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut predicates, mut lists) = (Vec::new(), Lists::default());
     while let Some(subject) = open.pop() {
         let out = Direction::Out;
         sources::predicates_of(view, default, subject, out, &mut predicates);
         for predicate in &predicates {
-            let objects = sources::neighbours(
-                view,
-                default,
-                subject,
-                *predicate,
-                out,
-                &mut list,
-                &mut merged,
-            );
+            let objects = sources::neighbours(view, default, subject, *predicate, out, &mut lists);
             for object in objects {
                 limiter.tick()?;
                 if object.tag() == Tag::BlankNode && found.insert(*object) {

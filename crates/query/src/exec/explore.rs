@@ -304,19 +304,13 @@ impl Edge<'_> {
         vertex: TermId,
         direction: Direction,
     ) -> Vec<TermId> {
-        let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
+        let mut lists = explorer.workspace.lists();
         let mut all = explorer.workspace.ids();
-        all.extend_from_slice(sources::neighbours(
-            explorer.graphs.view,
-            self.sources,
-            vertex,
-            self.predicate,
-            direction,
-            &mut list,
-            &mut merged,
-        ));
-        explorer.workspace.give_ids(list);
-        explorer.workspace.give_ids(merged);
+        let (view, predicate) = (explorer.graphs.view, self.predicate);
+        let found =
+            sources::neighbours(view, self.sources, vertex, predicate, direction, &mut lists);
+        all.extend_from_slice(found);
+        explorer.workspace.give_lists(lists);
         all
     }
 
@@ -371,17 +365,15 @@ impl Edge<'_> {
         let count = sources::vertices_at_most(view, self.sources, self.predicate, direction);
         explorer.limiter.tick()?;
         explorer.limiter.check_memory(table.bytes() + count * 8)?;
-        let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
+        let mut lists = explorer.workspace.lists();
         let (reads, predicate) = (self.sources, self.predicate);
-        let mut all =
-            sources::vertices_with(view, reads, predicate, direction, &mut list, &mut merged);
+        let mut all = sources::vertices_with(view, reads, predicate, direction, &mut lists);
         if !explorer.keep.contains(variable) {
             all = &all[..all.len().min(1)];
         }
         let (mut parents, mut ids) = (explorer.workspace.rows(), explorer.workspace.ids());
         repeat(explorer, all, &table, &mut parents, &mut ids)?;
-        explorer.workspace.give_ids(list);
-        explorer.workspace.give_ids(merged);
+        explorer.workspace.give_lists(lists);
         Ok(explorer.extended(table, parents, [(variable, ids)]))
     }
 

@@ -10,7 +10,7 @@ use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::column_scan;
 use crate::exec::explore::{End, Explorer, has_unbound};
-use crate::view::sources::{self, Graphs, Reads};
+use crate::view::sources::{self, Graphs, Lists, Reads};
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 use somersault_store::Ends;
@@ -52,7 +52,7 @@ struct Arm<'t, 'v> {
     /// The list, once it was fetched.
     list: Option<Vec<TermId>>,
     spare: Vec<TermId>,
-    merged: Vec<TermId>,
+    lists: Lists,
 }
 
 impl Arm<'_, '_> {
@@ -78,20 +78,18 @@ impl Arm<'_, '_> {
         let Arm {
             list,
             spare,
-            merged,
+            lists,
             length,
             ..
         } = self;
         list.get_or_insert_with(|| {
-            let mut scratch = Vec::new();
             let found = sources::neighbours(
                 self.view,
                 &self.sources,
                 self.vertex,
                 self.predicate,
                 self.direction,
-                &mut scratch,
-                merged,
+                lists,
             );
             let mut own = std::mem::take(spare);
             own.clear();
@@ -196,7 +194,7 @@ impl<'t, 'v> Arm<'t, 'v> {
             longest: 0,
             list: None,
             spare: Vec::new(),
-            merged: Vec::new(),
+            lists: Lists::default(),
         }
     }
 }

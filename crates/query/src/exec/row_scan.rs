@@ -250,23 +250,23 @@ fn matches(
             }
         }
         (true, true, false) => {
-            let Scratch { list, merged, .. } = scratch;
-            let found = sources::neighbours(view, sources, s, p, Direction::Out, list, merged);
+            let lists = &mut scratch.lists;
+            let found = sources::neighbours(view, sources, s, p, Direction::Out, lists);
             for o in &found[..shown(found.len(), dead[2])] {
                 emit([s, p, *o])?;
             }
         }
         (false, true, true) => {
-            let Scratch { list, merged, .. } = scratch;
-            let found = sources::neighbours(view, sources, o, p, Direction::In, list, merged);
+            let lists = &mut scratch.lists;
+            let found = sources::neighbours(view, sources, o, p, Direction::In, lists);
             for s in &found[..shown(found.len(), dead[0])] {
                 emit([*s, p, o])?;
             }
         }
         (true, false, true) => {
-            let Scratch { vertices, .. } = scratch;
-            sources::predicates_of(view, sources, s, Direction::Out, vertices);
-            for p in vertices.iter() {
+            let predicates = &mut scratch.vertices.one;
+            sources::predicates_of(view, sources, s, Direction::Out, predicates);
+            for p in predicates.iter() {
                 if sources::contains(view, sources, TripleIds::new(s, *p, o)) {
                     emit([s, *p, o])?;
                     if dead[1] {
@@ -316,12 +316,11 @@ fn of_vertex(
     emit: &mut impl FnMut(TermId, TermId) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let Scratch {
-        list,
-        merged,
-        vertices: predicates,
+        lists,
+        vertices,
         before,
-        ..
     } = scratch;
+    let predicates = &mut vertices.one;
     sources::predicates_of(view, sources, vertex, direction, predicates);
     if is_dead {
         if any_vertex && predicates == before {
@@ -333,7 +332,7 @@ fn of_vertex(
         return (predicates[..shown].iter()).try_for_each(|p| emit(*p, TermId::UNBOUND));
     }
     for p in predicates.iter() {
-        let found = sources::neighbours(view, sources, vertex, *p, direction, list, merged);
+        let found = sources::neighbours(view, sources, vertex, *p, direction, lists);
         for other in found {
             emit(*p, *other)?;
         }
@@ -352,11 +351,7 @@ fn edges(
 ) -> Result<(), Stop> {
     let view = graphs.view;
     let Scratch {
-        list,
-        merged,
-        vertices,
-        all_vertices,
-        ..
+        lists, vertices, ..
     } = scratch;
     if dead[0] || dead[2] {
         let direction = if dead[2] {
@@ -364,7 +359,7 @@ fn edges(
         } else {
             Direction::In
         };
-        let vertices = sources::vertices_with(view, sources, p, direction, vertices, all_vertices);
+        let vertices = sources::vertices_with(view, sources, p, direction, vertices);
         for vertex in &vertices[..shown(vertices.len(), dead[0] && dead[2])] {
             emit(match direction {
                 Direction::Out => [*vertex, p, TermId::UNBOUND],
@@ -380,8 +375,8 @@ fn edges(
     } else {
         Direction::Out
     };
-    for start in sources::vertices_with(view, sources, p, direction, vertices, all_vertices) {
-        for end in sources::neighbours(view, sources, *start, p, direction, list, merged) {
+    for start in sources::vertices_with(view, sources, p, direction, vertices) {
+        for end in sources::neighbours(view, sources, *start, p, direction, lists) {
             emit(match direction {
                 Direction::Out => [*start, p, *end],
                 Direction::In => [*end, p, *start],

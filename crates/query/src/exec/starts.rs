@@ -107,16 +107,9 @@ impl Runner<'_, '_> {
         let started = Instant::now();
         let graphs = self.graphs;
         let reads = graphs.reads(pattern.graph, |constant| constants[constant.index()]);
-        let (mut list, mut merged) = (self.workspace.ids(), self.workspace.ids());
-        let found = sources::neighbours(
-            graphs.view,
-            &reads,
-            vertex,
-            predicate,
-            direction,
-            &mut list,
-            &mut merged,
-        );
+        let mut lists = self.workspace.lists();
+        let view = graphs.view;
+        let found = sources::neighbours(view, &reads, vertex, predicate, direction, &mut lists);
         let all = if self.cuts(rest, found.len(), usize::MAX) {
             self.limiter.count_rows(found.len());
             if let Some(actual) = self.actual.get_mut(step.number) {
@@ -131,8 +124,7 @@ impl Runner<'_, '_> {
         } else {
             Ok(None)
         };
-        self.workspace.give_ids(list);
-        self.workspace.give_ids(merged);
+        self.workspace.give_lists(lists);
         all
     }
 }

@@ -8,7 +8,7 @@ use crate::plan::join_graph::{JoinGraph, PartKind, Sample, SearchState};
 use crate::plan::planner::Planner;
 use crate::plan::unplaced::{Orderable, Unplaced};
 use crate::view::graph_view::{GraphView, Source};
-use crate::view::sources;
+use crate::view::sources::{self, Lists};
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 
@@ -260,7 +260,7 @@ impl Planner<'_> {
         if from.sources.len() > 1 && vertices > LONGEST_COPIED as f64 {
             return None;
         }
-        let (mut list, mut merged) = (Vec::new(), Vec::new());
+        let mut lists = Lists::default();
         let all: &[TermId] = match from.far_end(there) {
             Ok(end) => sources::neighbours(
                 view,
@@ -268,17 +268,11 @@ impl Planner<'_> {
                 end,
                 from.predicate,
                 there.reverse(),
-                &mut list,
-                &mut merged,
+                &mut lists,
             ),
-            Err(_) => sources::vertices_with(
-                view,
-                &from.sources,
-                from.predicate,
-                there,
-                &mut list,
-                &mut merged,
-            ),
+            Err(_) => {
+                sources::vertices_with(view, &from.sources, from.predicate, there, &mut lists)
+            }
         };
         // A vertex counts once for each row that has it.
         let weighs = from.far_end(there).is_err() && from.triples > 1.1 * vertices;

@@ -9,7 +9,7 @@ use crate::plan::order::Order;
 use crate::plan::planner::Planner;
 use crate::plan::reduction::Reduction;
 use crate::plan::sample::SampledPattern;
-use crate::view::sources;
+use crate::view::sources::{self, Lists};
 use somersault_model::{Direction, TermId, TripleIds};
 
 /// The number of rows that are followed. Of more rows, an even selection is taken.
@@ -341,9 +341,9 @@ impl Planner<'_> {
             (object, Direction::In)
         };
         let (view, predicate) = (self.graphs.view, pattern.predicate);
-        let (mut list, mut merged) = (Vec::new(), Vec::new());
+        let mut lists = Lists::default();
         let reads = &pattern.sources;
-        let all = sources::vertices_with(view, reads, predicate, away, &mut list, &mut merged);
+        let all = sources::vertices_with(view, reads, predicate, away, &mut lists);
         let mut chosen = TrialRows::none_of(rows);
         chosen.complete = all.len() <= most;
         for place in evenly(all.len(), most) {
@@ -363,7 +363,7 @@ impl Planner<'_> {
         let made: usize = degrees.of_rows.iter().sum();
         let mut chosen = TrialRows::none_of(rows);
         chosen.complete = rows.complete && made <= most;
-        let (mut list, mut merged) = (Vec::new(), Vec::new());
+        let mut lists = Lists::default();
         let mut places = evenly(made, most).peekable();
         let mut before = 0;
         for (row, degree) in rows.iter().zip(&degrees.of_rows) {
@@ -375,8 +375,7 @@ impl Planner<'_> {
                     degrees.near.of(row),
                     pattern.predicate,
                     degrees.away,
-                    &mut list,
-                    &mut merged,
+                    &mut lists,
                 );
                 while let Some(place) = places.next_if(|place| *place < end) {
                     // The degree is an upper bound.

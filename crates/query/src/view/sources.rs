@@ -144,14 +144,18 @@ impl std::ops::Deref for Reads<'_> {
     }
 }
 
+/// Buffers for a list: of one source, and of several together.
+#[derive(Default)]
+pub(crate) struct Lists {
+    pub(crate) one: Vec<TermId>,
+    pub(crate) merged: Vec<TermId>,
+}
+
 /// Buffers for reading, reused for each row.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    pub(crate) list: Vec<TermId>,
-    pub(crate) merged: Vec<TermId>,
-    pub(crate) vertices: Vec<TermId>,
-    /// The vertices of several sources together.
-    pub(crate) all_vertices: Vec<TermId>,
+    pub(crate) lists: Lists,
+    pub(crate) vertices: Lists,
     /// The predicates of the previous vertex.
     pub(crate) before: Vec<TermId>,
 }
@@ -164,14 +168,14 @@ pub(crate) fn neighbours<'s>(
     vertex: TermId,
     predicate: TermId,
     direction: Direction,
-    list: &'s mut Vec<TermId>,
-    merged: &'s mut Vec<TermId>,
+    lists: &'s mut Lists,
 ) -> &'s [TermId] {
     if let [source] = sources {
-        return view.neighbours(*source, vertex, predicate, direction, list);
+        return view.neighbours(*source, vertex, predicate, direction, &mut lists.one);
     }
+    let Lists { one, merged } = lists;
     union(merged, sources, |source, into| {
-        into.extend_from_slice(view.neighbours(source, vertex, predicate, direction, list));
+        into.extend_from_slice(view.neighbours(source, vertex, predicate, direction, one));
     });
     merged
 }
@@ -182,14 +186,14 @@ pub(crate) fn vertices_with<'s>(
     sources: &[Source],
     predicate: TermId,
     direction: Direction,
-    list: &'s mut Vec<TermId>,
-    merged: &'s mut Vec<TermId>,
+    lists: &'s mut Lists,
 ) -> &'s [TermId] {
     if let [source] = sources {
-        return view.vertices_with(*source, predicate, direction, list);
+        return view.vertices_with(*source, predicate, direction, &mut lists.one);
     }
+    let Lists { one, merged } = lists;
     union(merged, sources, |source, into| {
-        into.extend_from_slice(view.vertices_with(source, predicate, direction, list));
+        into.extend_from_slice(view.vertices_with(source, predicate, direction, one));
     });
     merged
 }

@@ -12,7 +12,7 @@ use crate::exec::names::Names;
 use crate::exec::operators::{Input, PhysicalOperator};
 use crate::exec::run::Runner;
 use crate::value::term_value::Value;
-use crate::view::sources;
+use crate::view::sources::{self, Lists};
 use somersault_lang::{AggregateFunction, VarId};
 use somersault_model::{Direction, TermId};
 
@@ -85,34 +85,19 @@ impl Degrees {
             Position::Constant(constant) => constants[constant.index()],
             Position::Variable(_) => TermId::UNBOUND,
         };
-        let most = sources::vertices_at_most(graphs.view, &reads, predicate, self.direction);
+        let (view, direction) = (graphs.view, self.direction);
+        let most = sources::vertices_at_most(view, &reads, predicate, direction);
         explorer.limiter.check_memory(most * 16)?;
-        let (mut list, mut merged) = (Vec::new(), Vec::new());
-        let vertices = sources::vertices_with(
-            graphs.view,
-            &reads,
-            predicate,
-            self.direction,
-            &mut list,
-            &mut merged,
-        )
-        .to_vec();
+        let mut lists = Lists::default();
+        let vertices = sources::vertices_with(view, &reads, predicate, direction, &mut lists);
+        let vertices = vertices.to_vec();
         let mut counts = Vec::with_capacity(vertices.len());
         for part in vertices.chunks(VERTICES_PER_LOOK) {
             explorer.limiter.check_memory(vertices.len() * 16)?;
             explorer.limiter.check_interrupt()?;
             counts.extend(part.iter().map(|vertex| {
-                let (view, direction) = (graphs.view, self.direction);
-                let found = sources::neighbours(
-                    view,
-                    &reads,
-                    *vertex,
-                    predicate,
-                    direction,
-                    &mut list,
-                    &mut merged,
-                );
-                found.len()
+                let lists = &mut lists;
+                sources::neighbours(view, &reads, *vertex, predicate, direction, lists).len()
             }));
         }
         Ok((vertices, counts))

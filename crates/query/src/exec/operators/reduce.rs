@@ -75,11 +75,10 @@ fn reduce(
     let graphs = explorer.graphs;
     let view = graphs.view;
     let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
-    let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
+    let mut lists = explorer.workspace.lists();
     let vertices = sources::vertices_at_most(view, &reads, predicate, direction);
-    let index = (vertices <= READ_FACTOR * column.len()).then(|| {
-        sources::vertices_with(view, &reads, predicate, direction, &mut list, &mut merged)
-    });
+    let index = (vertices <= READ_FACTOR * column.len())
+        .then(|| sources::vertices_with(view, &reads, predicate, direction, &mut lists));
     let has_edge = |vertex: &TermId| match index {
         Some(index) => index.binary_search(vertex).is_ok(),
         None => sources::neighbour_estimate(view, &reads, *vertex, predicate, direction) > 0,
@@ -95,8 +94,7 @@ fn reduce(
         explorer.limiter.check_growth(&table, parents.len(), 0)?;
     }
     let workspace = &mut *explorer.workspace;
-    workspace.give_ids(list);
-    workspace.give_ids(merged);
+    workspace.give_lists(lists);
     let table = table.gather(&parents, explorer.keep, workspace);
     workspace.give_rows(parents);
     Ok(table)

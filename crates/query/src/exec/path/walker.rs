@@ -8,7 +8,7 @@ use crate::context::workspace::Workspace;
 use crate::exec::column_scan;
 use crate::exec::explore::Explorer;
 use crate::view::graph_view::Source;
-use crate::view::sources::{self, Graphs};
+use crate::view::sources::{self, Graphs, Lists};
 use rustc_hash::FxHashMap;
 use somersault_model::{Direction, TermId};
 
@@ -359,25 +359,20 @@ impl<'w, 'g> Walker<'w, 'g> {
 
     /// Every subject and object of the graph.
     fn vertices(&mut self) -> Result<Vec<TermId>, QueryError> {
-        let view = self.graphs.view;
+        let (view, reads) = (self.graphs.view, self.sources);
         let (mut predicates, mut all) = (Vec::new(), Vec::new());
-        let (mut list, mut merged) = (Vec::new(), Vec::new());
-        sources::predicates(view, self.sources, &mut predicates);
+        let mut lists = Lists::default();
+        sources::predicates(view, reads, &mut predicates);
         // Most vertices have several predicates: repeats go as often as there may be that many.
         let mut distinct = 0;
         for predicate in predicates {
             for direction in [Direction::Out, Direction::In] {
                 self.limiter.check_interrupt()?;
-                let next = sources::vertices_at_most(view, self.sources, predicate, direction);
+                let next = sources::vertices_at_most(view, reads, predicate, direction);
                 self.limiter.check_memory((all.len() + 2 * next) * 8)?;
-                all.extend_from_slice(sources::vertices_with(
-                    view,
-                    self.sources,
-                    predicate,
-                    direction,
-                    &mut list,
-                    &mut merged,
-                ));
+                let lists = &mut lists;
+                let found = sources::vertices_with(view, reads, predicate, direction, lists);
+                all.extend_from_slice(found);
                 if all.len() > 2 * distinct {
                     all.sort_unstable();
                     all.dedup();
