@@ -235,13 +235,15 @@ pub struct Replaced {
 }
 
 /// Statements that were written to a load segment before this record (see
-/// [`crate::LoadSegmentWriter`]).
+/// [`crate::LoadSegmentWriter`]). They are put into the stored graphs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadRecord {
     /// When it was received, in milliseconds since the Unix epoch.
     pub received_ms: i64,
     /// The segment's file and hash.
     pub segment: LoadSegment,
+    /// Graphs that are emptied before anything else.
+    pub clears: Vec<GraphName>,
 }
 
 /// A load segment as [`crate::LoadSegmentWriter::finish`] made it.

@@ -25,8 +25,10 @@ pub(crate) const MAX_NESTING: usize = 64;
 
 /// The first byte of an encoded `Push` record.
 const PUSH_TAG: u32 = 0;
-/// The first byte of an encoded `Load` record: opening looks for them without decoding the others.
+/// The first byte of an encoded `Load` record, and of one that clears: opening looks for them
+/// without decoding the others.
 const LOAD_TAG: u8 = 3;
+const CLEARING_LOAD_TAG: u8 = 11;
 /// The first byte of an encoded `Delivered` record without an SN, and of one with it.
 const DELIVERED_TAG: u8 = 6;
 const DELIVERED_AT_TAG: u8 = 9;
@@ -35,7 +37,7 @@ const DELIVERED_AT_TAG: u8 = 9;
 const COMMAND_TAG: u32 = 2;
 /// The greatest discriminants of records and of commands: what is greater was written by a newer
 /// version.
-const NEWEST_KIND: u32 = 10;
+const NEWEST_KIND: u32 = 11;
 const NEWEST_COMMAND: u32 = 8;
 
 impl<P: PushBody, C: AsRef<CommandRecord>> Record<P, C> {
@@ -86,6 +88,9 @@ enum WireRecord<'a> {
     /// An update that empties graphs; one that does not is written as `Update`.
     #[serde(borrow)]
     ClearingUpdate(WireClearingUpdate<'a>),
+    /// A load that empties graphs; one that does not is written as `Load`.
+    #[serde(borrow)]
+    ClearingLoad(WireClearingLoad<'a>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -187,6 +192,16 @@ struct WireUpdate<'a> {
 struct WireClearingUpdate<'a> {
     #[serde(borrow)]
     update: WireUpdate<'a>,
+    /// Graphs, written as in a [`WireQuad`].
+    clears: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireClearingLoad<'a> {
+    #[serde(borrow)]
+    load: WireLoad<'a>,
+    #[serde(borrow)]
+    terms: Vec<WireTerm<'a>>,
     /// Graphs, written as in a [`WireQuad`].
     clears: Vec<u32>,
 }

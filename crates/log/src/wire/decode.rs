@@ -5,9 +5,9 @@
 //! bytes are never trusted all the same: no input may cause a panic or unbounded recursion.
 
 use super::{
-    COMMAND_TAG, DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING, NEWEST_COMMAND,
-    NEWEST_KIND, WireAdvance, WireCommand, WireCommandRecord, WireDerived, WireLoad, WirePush,
-    WireQuad, WireRecord, WireTerm, WireUpdate,
+    CLEARING_LOAD_TAG, COMMAND_TAG, DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING,
+    NEWEST_COMMAND, NEWEST_KIND, WireAdvance, WireClearingLoad, WireCommand, WireCommandRecord,
+    WireDerived, WireLoad, WirePush, WireQuad, WireRecord, WireTerm, WireUpdate,
 };
 use crate::error::LogError;
 use crate::record::{
@@ -68,7 +68,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
         WireRecord::Push(push) => Record::Push(self::push(push)?),
         WireRecord::Advance(advance) => Record::Advance(self::advance(advance)),
         WireRecord::Command(command) => Record::Command(command_record(command)),
-        WireRecord::Load(load) => Record::Load(self::load(load)),
+        WireRecord::Load(wire) => Record::Load(load(wire, Vec::new())),
+        WireRecord::ClearingLoad(wire) => {
+            let clears = graphs(&TermList::new(&wire.terms)?, &wire.clears)?;
+            Record::Load(load(wire.load, clears))
+        }
         WireRecord::Update(wire) => Record::Update(update(wire, &[])?),
         WireRecord::ClearingUpdate(wire) => Record::Update(update(wire.update, &wire.clears)?),
         WireRecord::Plan(plan) => Record::Plan(PlanRecord {
@@ -120,12 +124,14 @@ pub(crate) enum Noted {
 pub(crate) fn note(bytes: &[u8]) -> Option<Noted> {
     if !matches!(
         bytes.first(),
-        Some(&(LOAD_TAG | DELIVERED_TAG | DELIVERED_AT_TAG))
+        Some(&(LOAD_TAG | CLEARING_LOAD_TAG | DELIVERED_TAG | DELIVERED_AT_TAG))
     ) {
         return None;
     }
     match postcard::from_bytes::<WireRecord<'_>>(bytes) {
-        Ok(WireRecord::Load(load)) => Some(Noted::LoadSegment(load.name.to_owned())),
+        Ok(WireRecord::Load(load) | WireRecord::ClearingLoad(WireClearingLoad { load, .. })) => {
+            Some(Noted::LoadSegment(load.name.to_owned()))
+        }
         Ok(WireRecord::Delivered(mark)) => {
             Some(Noted::Delivered(delivered(mark.query, mark.close, None)))
         }
@@ -194,7 +200,7 @@ fn advance(wire: WireAdvance<'_>) -> AdvanceRecord {
     }
 }
 
-fn load(wire: WireLoad<'_>) -> LoadRecord {
+fn load(wire: WireLoad<'_>, clears: Vec<GraphName>) -> LoadRecord {
     LoadRecord {
         received_ms: wire.received_ms,
         segment: LoadSegment {
@@ -202,17 +208,19 @@ fn load(wire: WireLoad<'_>) -> LoadRecord {
             hash: wire.hash,
             statements: wire.statements,
         },
+        clears,
     }
+}
+
+fn graphs(terms: &TermList, graphs: &[u32]) -> Result<Vec<GraphName>, &'static str> {
+    graphs.iter().map(|graph| terms.graph(*graph)).collect()
 }
 
 fn update(wire: WireUpdate<'_>, clears: &[u32]) -> Result<UpdateRecord, &'static str> {
     let terms = TermList::new(&wire.terms)?;
     Ok(UpdateRecord {
         received_ms: wire.received_ms,
-        clears: clears
-            .iter()
-            .map(|graph| terms.graph(*graph))
-            .collect::<Result<_, _>>()?,
+        clears: graphs(&terms, clears)?,
         deletes: wire
             .deletes
             .into_iter()

@@ -4,14 +4,14 @@
 
 use super::statements::{EncodedStatements, PushBody, PushForm};
 use super::{
-    MAX_NESTING, PUSH_TAG, WireAdvance, WireClearingUpdate, WireCommand, WireCommandRecord,
-    WireDelivered, WireDeliveredAt, WireDerived, WireLoad, WirePlan, WirePush, WireQuad,
-    WireRecord, WireResolved, WireStatement, WireTerm, WireUpdate,
+    MAX_NESTING, PUSH_TAG, WireAdvance, WireClearingLoad, WireClearingUpdate, WireCommand,
+    WireCommandRecord, WireDelivered, WireDeliveredAt, WireDerived, WireLoad, WirePlan, WirePush,
+    WireQuad, WireRecord, WireResolved, WireStatement, WireTerm, WireUpdate,
 };
 use crate::error::LogError;
 use crate::record::{
-    Command, CommandRecord, DeliveredRecord, DerivedRecord, PushRecord, Record, StreamStatement,
-    UpdateRecord,
+    Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, PushRecord, Record,
+    StreamStatement, UpdateRecord,
 };
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -71,12 +71,7 @@ impl Encoder {
                     .collect(),
             }),
             Record::Command(command) => WireRecord::Command(command_record(command.as_ref())),
-            Record::Load(load) => WireRecord::Load(WireLoad {
-                received_ms: load.received_ms,
-                name: &load.segment.name,
-                hash: load.segment.hash,
-                statements: load.segment.statements,
-            }),
+            Record::Load(load) => self.load(load)?,
             Record::Update(update) => self.update(update)?,
             Record::Plan(plan) => WireRecord::Plan(WirePlan {
                 sn: plan.sn.0,
@@ -135,6 +130,31 @@ impl Encoder {
             received_ms: derived.received_ms,
             terms: terms.list,
             statements,
+        })
+    }
+
+    fn load<'a>(&mut self, load: &'a LoadRecord) -> Result<WireRecord<'a>, EncodeError> {
+        let mut terms = TermTable::new(&mut self.index, load.clears.len());
+        let clears: Vec<u32> = load
+            .clears
+            .iter()
+            .map(|graph| terms.graph(graph))
+            .collect::<Result<_, _>>()?;
+        let terms = terms.list;
+        let load = WireLoad {
+            received_ms: load.received_ms,
+            name: &load.segment.name,
+            hash: load.segment.hash,
+            statements: load.segment.statements,
+        };
+        Ok(if clears.is_empty() {
+            WireRecord::Load(load)
+        } else {
+            WireRecord::ClearingLoad(WireClearingLoad {
+                load,
+                terms,
+                clears,
+            })
         })
     }
 

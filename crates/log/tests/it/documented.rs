@@ -112,7 +112,16 @@ fn load() -> Record {
             hash: std::array::from_fn(|at| at as u8),
             statements: 2,
         },
+        clears: Vec::new(),
     })
+}
+
+fn clearing_load() -> Record {
+    let Record::Load(mut load) = load() else {
+        panic!("a load");
+    };
+    load.clears = vec![iri("urn:g").into(), GraphName::DefaultGraph];
+    Record::Load(load)
 }
 
 fn update() -> Record {
@@ -178,6 +187,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ("derived", derived()),
         ("delivered_at", delivered(Some(Sn(8)))),
         ("clearing_update", clearing_update()),
+        ("clearing_load", clearing_load()),
     ]
 }
 
@@ -226,8 +236,8 @@ fn the_page_lists_every_kind_and_every_command_with_its_number() {
     }
     kinds.sort_unstable();
     // 7 is reserved; the next one belongs to no kind yet.
-    assert_eq!(kinds, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10]);
-    let next = Record::from_bytes(&[11]).unwrap_err().to_string();
+    assert_eq!(kinds, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11]);
+    let next = Record::from_bytes(&[12]).unwrap_err().to_string();
     assert!(next.contains("newer version"), "{next}");
 
     let text = String::new;

@@ -1,13 +1,13 @@
 //! The format stays readable. tests/fixtures holds a log of each released version, logs with the
-//! kinds of records that were added since (`v1-added`, `v1-replace`, `v1-reset`, `v1-clear`), and
-//! one with a proof file (`v1-proof`); each is opened here.
+//! kinds of records that were added since (`v1-added`, `v1-replace`, `v1-reset`, `v1-clear`,
+//! `v1-clear-load`), and one with a proof file (`v1-proof`); each is opened here.
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest fixture if it does
 //! not exist. A new kind gets a new fixture; existing fixtures never change.
 
 use crate::samples::{
-    every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, number_of,
-    push_of_all_terms, reset_command, small,
+    every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, load_that_clears,
+    number_of, push_of_all_terms, reset_command, small,
 };
 use somersault_log::{
     Command, CommandRecord, LoadSegment, Log, LogError, RealDisk, Record, SimDisk,
@@ -90,6 +90,22 @@ fn kinds_added_to_version_1_read_back() {
 }
 
 #[test]
+fn a_load_that_clears_reads_back() {
+    let (log, recovered) = Log::open(Arc::new(planted("v1-clear-load")), small()).unwrap();
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    let Some(Record::Load(load)) = read.first() else {
+        panic!("{read:?}");
+    };
+    assert_eq!(read, load_that_clears(load.segment.clone()));
+    let loaded: Vec<_> = log
+        .read_load_segment(&load.segment)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(loaded, [number_of("loaded", 1), number_of("loaded", 2)]);
+}
+
+#[test]
 fn a_log_with_a_proof_reads_back() {
     let disk = planted("v1-proof");
     let (_log, recovered) = Log::open(Arc::new(disk.clone()), small()).unwrap();
@@ -110,16 +126,16 @@ fn a_log_with_a_proof_reads_back() {
 
 #[test]
 fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
-    // 7 is kept free for streaming transactions; 11 and command 9 are the next to come.
+    // 7 is kept free for streaming transactions; 12 and command 9 are the next to come.
     let command = |tag: u8| [2, 0, tag, 0].to_vec();
-    for bytes in [vec![7], vec![11, 1, 2], vec![200, 1], command(9)] {
+    for bytes in [vec![7], vec![12, 1, 2], vec![200, 1], command(9)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         for part in ["newer version", "Open the data folder with"] {
             assert!(error.contains(part), "{bytes:?}: {error}");
         }
     }
     // For kinds that this version knows, the bytes are damaged.
-    for bytes in [vec![9], vec![10], vec![], command(8)] {
+    for bytes in [vec![9], vec![10], vec![11], vec![], command(8)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         assert!(
             error.contains("do not fit the format"),
@@ -134,6 +150,14 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
     };
     assert_eq!((newest(false), newest(true)), (Some(9), Some(2)));
     assert_eq!(kind_that_clears()[0].to_bytes().unwrap()[0], 10);
+    let segment = LoadSegment {
+        name: "load".to_owned(),
+        hash: [0; 32],
+        statements: 0,
+    };
+    let kinds = load_that_clears(segment).into_iter();
+    let kinds: Vec<u8> = kinds.map(|it| it.to_bytes().unwrap()[0]).collect();
+    assert_eq!(kinds, [11, 3]);
     assert!(kinds_added_last().iter().any(|record| matches!(
         record,
         Record::Command(CommandRecord {
@@ -146,12 +170,16 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
 #[test]
 #[ignore = "writes the newest fixture"]
 fn write_fixture() {
-    let folder = fixture("v1-clear");
+    let folder = fixture("v1-clear-load");
     std::fs::create_dir_all(&folder).unwrap();
     let disk = Arc::new(RealDisk::new(&folder).unwrap());
     let (log, recovered) = Log::open(disk, small()).unwrap();
     assert!(recovered.is_empty(), "a fixture is written once");
-    for record in kind_that_clears() {
+    let mut segment = log.load_segment().unwrap();
+    for number in [1, 2] {
+        segment.write(&number_of("loaded", number)).unwrap();
+    }
+    for record in load_that_clears(segment.finish().unwrap()) {
         let position = log.append(&record).unwrap();
         log.wait_durable(position).unwrap();
     }

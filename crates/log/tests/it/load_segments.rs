@@ -1,7 +1,7 @@
 //! Load segments: what was written comes back, and nothing else does.
 
 use crate::samples::{every_kind, number_of, open, push, records_of};
-use oxrdf::Quad;
+use oxrdf::{GraphName, Quad};
 use somersault_log::{
     CrashKeep, LoadRecord, LoadSegment, Log, LogError, LogOptions, OpenProgress, Record, SimDisk,
 };
@@ -34,6 +34,7 @@ fn record(segment: &LoadSegment) -> Record {
     Record::Load(LoadRecord {
         received_ms: 1,
         segment: segment.clone(),
+        clears: Vec::new(),
     })
 }
 
@@ -181,6 +182,27 @@ fn a_lost_load_segment_is_refused_at_opening() {
     let alone = SimDisk::new();
     alone.plant(&segment.name, disk.bytes(&segment.name).unwrap());
     assert!(matches!(records_of(&alone), Err(LogError::Missing { .. })));
+}
+
+#[test]
+fn the_segment_of_a_load_that_clears_is_kept_and_missed_like_others() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let segment = load(&log);
+    let record: Record = Record::Load(LoadRecord {
+        received_ms: 1,
+        segment: segment.clone(),
+        clears: vec![GraphName::DefaultGraph],
+    });
+    log.append(&record).unwrap();
+    log.close().unwrap();
+    assert_eq!(records_of(&disk).unwrap(), [record]);
+    assert!(disk.bytes(&segment.name).is_some());
+    let rest = SimDisk::new();
+    let log = "log-0000000001.seg";
+    rest.plant(log, disk.bytes(log).unwrap());
+    let lost = records_of(&rest);
+    assert!(matches!(lost, Err(LogError::Missing { .. })), "{lost:?}");
 }
 
 #[test]

@@ -131,6 +131,7 @@ pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
         Record::Load(LoadRecord {
             received_ms: 13,
             segment,
+            clears: Vec::new(),
         }),
         Record::Update(UpdateRecord {
             clears: Vec::new(),
@@ -319,4 +320,20 @@ pub(crate) fn kind_that_clears() -> Vec<Record> {
         ..clearing.clone()
     };
     vec![Record::Update(clearing), Record::Update(without)]
+}
+
+/// The kind that came with loads that empty graphs.
+pub(crate) fn load_that_clears(segment: LoadSegment) -> Vec<Record> {
+    let graph = GraphName::from(NamedNode::new_unchecked("http://example.org/large"));
+    let blank = GraphName::from(BlankNode::new_unchecked("g"));
+    let clearing = LoadRecord {
+        received_ms: 41,
+        segment,
+        clears: vec![graph, GraphName::DefaultGraph, blank],
+    };
+    let without = LoadRecord {
+        clears: Vec::new(),
+        ..clearing.clone()
+    };
+    vec![Record::Load(clearing), Record::Load(without)]
 }

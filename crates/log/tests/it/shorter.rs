@@ -47,6 +47,7 @@ fn loaded() -> SimDisk {
     let load = LoadRecord {
         received_ms: 1,
         segment,
+        clears: Vec::new(),
     };
     let record: Record = Record::Load(load);
     log.append(&record).unwrap();

@@ -241,6 +241,7 @@ impl Driver {
         let load = Input::Load {
             received_ms: self.now_ms(),
             segment: segment.clone(),
+            clears: Vec::new(),
         };
         let done = self.apply_bytes(load, bytes);
         resolver.forget(&segment);

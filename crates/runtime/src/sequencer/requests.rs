@@ -5,6 +5,7 @@ use crate::error::RuntimeError;
 use crate::host::Fired;
 use crate::replay::Portion;
 use crossbeam_channel::Sender;
+use oxrdf::GraphName;
 use somersault_log::{LoadSegment, LogError, Position, Resolved};
 use somersault_model::{QuadIds, Sn};
 use somersault_query::Effects;
@@ -118,12 +119,16 @@ pub enum Change {
     Effects(Effects),
     /// Statements to insert, too many for a record: they are in a segment of their own.
     Load {
+        /// Graphs to empty before.
+        clears: Vec<GraphName>,
         /// The segment, finished.
         segment: LoadSegment,
         /// Its statements.
         statements: Arc<[QuadIds]>,
         /// The number of them that are new.
         inserted: u64,
+        /// The number of statements that the graphs lose.
+        deleted: u64,
     },
 }
 

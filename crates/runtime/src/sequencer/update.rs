@@ -177,15 +177,18 @@ impl Sequencer {
                 })?;
             }
             Some(Change::Load {
+                clears,
                 segment,
                 statements,
                 inserted,
+                deleted,
             }) => {
-                result.inserted = inserted;
+                (result.inserted, result.deleted) = (inserted, deleted);
                 self.shared.resolver.hand_over(&segment, statements);
                 let taken = self.take(Input::Load {
                     received_ms,
                     segment: segment.clone(),
+                    clears,
                 });
                 self.shared.resolver.forget(&segment);
                 taken?;

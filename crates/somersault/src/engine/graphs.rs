@@ -1,9 +1,9 @@
 //! Writes documents into graphs. The changes of a document are found by ids, on the snapshot that
 //! the change follows; meanwhile the engine takes no other input.
 //!
-//! The one thing to know: a large document is written like a load (its statements are interned and
-//! on disk before anything stops), unless it replaces statements. Deletes and inserts must then be
-//! one record, and a load's record has no deletes.
+//! The one thing to know: a large document is written like a load. Its statements are interned and
+//! on disk before anything stops, and the load's record also says whether the graph is emptied
+//! before. So memory holds the ids of its statements, and never their terms.
 
 use super::Engine;
 use super::data::{check_nesting, document_parser, graph_id, lookup};
@@ -96,40 +96,19 @@ impl Engine {
                 0 => 0,
                 _ => distinct(&statements).filter(is_there).count() as u64,
             };
-            if replace && kept < count {
-                let mut watch = Watch::new(&present.execution);
-                if !present.is_listed() {
-                    let mut inserts = Vec::new();
-                    for ids in distinct(&statements) {
-                        let quad = present.decode(*ids);
-                        quad.iter().try_for_each(|quad| watch.hold(quad))?;
-                        inserts.extend(quad);
-                    }
-                    return Ok(present.cleared_for(inserts, kept).into());
-                }
-                let goes = |ids| statements.binary_search(&ids).is_err();
-                let deletes = present.statements(&mut watch, goes)?;
-                let mut inserts = Vec::new();
-                for ids in distinct(&statements).filter(|ids| !is_there(ids)) {
-                    let quad = present.decode(*ids);
-                    quad.iter().try_for_each(|quad| watch.hold(quad))?;
-                    inserts.extend(quad);
-                }
-                return Ok(Change::Effects(Effects {
-                    deletes,
-                    inserts,
-                    ..Effects::default()
-                }));
-            }
-            if kept == all {
+            let replaces = replace && kept < count;
+            if kept == all && !replaces {
                 return Ok(Change::Effects(Effects::default()));
             }
-            let segment = segment.finish()?;
-            let statements = Arc::clone(&statements);
             Ok(Change::Load {
-                segment,
-                statements,
+                clears: replaces
+                    .then(|| present.graph.clone())
+                    .into_iter()
+                    .collect(),
+                segment: segment.finish()?,
+                statements: Arc::clone(&statements),
                 inserted: all - kept,
+                deleted: if replaces { count - kept } else { 0 },
             })
         })
     }

@@ -90,9 +90,11 @@ impl<'c> Admitter<'c> {
             Input::Load {
                 received_ms,
                 segment,
+                clears,
             } => Ok(Admission::Record(Record::Load(LoadRecord {
                 received_ms,
                 segment,
+                clears,
             }))),
             Input::Update {
                 received_ms,

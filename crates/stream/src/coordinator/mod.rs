@@ -205,7 +205,7 @@ impl Coordinator {
                 self.on_streams_moved(&moved, out);
             }
             Record::Command(command) => return Ok(self.command(command, resolve, out)),
-            Record::Load(load) => self.home.load(resolve.load_segment(&load.segment)?),
+            Record::Load(load) => self.home.load(load, resolve)?,
             Record::Update(update) => self.home.update(update, resolve),
             Record::Plan(plan) => self.cut(plan, out),
             // The last firings of a replaced query are delivered after it has left.

@@ -112,6 +112,8 @@ pub enum Input {
         received_ms: i64,
         /// The segment.
         segment: LoadSegment,
+        /// Graphs to empty before.
+        clears: Vec<GraphName>,
     },
     /// The statements of a firing whose query derives a stream: the answer becomes an input.
     Derived {

@@ -12,12 +12,13 @@ use super::amendments::Amendments;
 use super::clock::StreamClock;
 use super::closed::ClosedBatches;
 use super::stream::{NewStream, Stream};
-use crate::protocol::declaration::Resolve;
+use crate::protocol::declaration::{Resolve, ResolveError};
 use crate::protocol::firing::BatchSpan;
 use crate::protocol::inject::Inject;
 use crate::protocol::input::Applied;
 use crate::protocol::statements::PushStatements;
-use somersault_log::{AdvanceRecord, DerivedRecord, PushRecord, UpdateRecord};
+use oxrdf::GraphName;
+use somersault_log::{AdvanceRecord, DerivedRecord, LoadRecord, PushRecord, UpdateRecord};
 use somersault_model::{BatchNumber, EventTime, Intern, Mutation, QuadIds, StreamUid, TermId};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -43,7 +44,8 @@ enum Effects {
     Mutations(Vec<Mutation>),
     /// Graphs to empty, then mutations.
     Clearing(Arc<[TermId]>, Vec<Mutation>),
-    Load(Arc<[QuadIds]>),
+    /// Graphs to empty, then statements to insert.
+    Load(Arc<[TermId]>, Arc<[QuadIds]>),
 }
 
 /// The part of a derived firing's record that the planner knows.
@@ -53,6 +55,11 @@ pub(crate) struct DerivedAt {
     pub(crate) stream: StreamUid,
     /// The close after the firing's.
     pub(crate) next: EventTime,
+}
+
+fn graphs(names: &[GraphName], interner: &Interner<'_>) -> Arc<[TermId]> {
+    let names = names.iter();
+    names.map(|name| interner.graph(name.as_ref())).collect()
 }
 
 impl StreamHome {
@@ -195,9 +202,16 @@ impl StreamHome {
         }
     }
 
-    /// Takes the statements of a load.
-    pub(crate) fn load(&mut self, statements: Arc<[QuadIds]>) {
-        self.effects.push_back(Effects::Load(statements));
+    /// Takes a load.
+    pub(crate) fn load(
+        &mut self,
+        load: &LoadRecord,
+        resolve: &dyn Resolve,
+    ) -> Result<(), ResolveError> {
+        let statements = resolve.load_segment(&load.segment)?;
+        let clears = graphs(&load.clears, &Interner::stored(resolve));
+        self.effects.push_back(Effects::Load(clears, statements));
+        Ok(())
     }
 
     /// Takes the effects of an update.
@@ -212,8 +226,7 @@ impl StreamHome {
             .iter()
             .map(|quad| Mutation::insert(interner.quad(quad.as_ref())));
         let mutations = deletes.chain(inserts).collect();
-        let clears = update.clears.iter();
-        let clears: Arc<[TermId]> = clears.map(|name| interner.graph(name.as_ref())).collect();
+        let clears = graphs(&update.clears, &interner);
         self.effects.push_back(match clears.is_empty() {
             true => Effects::Mutations(mutations),
             false => Effects::Clearing(clears, mutations),
@@ -296,7 +309,10 @@ impl StreamHome {
             Some(Effects::Clearing(clears, mutations)) => {
                 (inject.clears, inject.mutations) = (clears, mutations);
             }
-            Some(Effects::Load(statements)) => inject.loads.push(statements),
+            Some(Effects::Load(clears, statements)) => {
+                inject.clears = clears;
+                inject.loads.push(statements);
+            }
         }
         true
     }

@@ -2,7 +2,7 @@
 //! broken on purpose.
 
 use crate::harness::{Driver, number_of, predicate, statement, stream, windows};
-use oxrdf::NamedNode;
+use oxrdf::{GraphName, NamedNode};
 use somersault_lang::Classification;
 use somersault_log::{DeliveredRecord, LoadRecord, LoadSegment, PlanRecord, Position};
 use somersault_model::{EventTime, Intern, QuadIds, Sn, TermId};
@@ -172,15 +172,30 @@ fn a_load_has_its_own_sn_and_a_lost_segment_is_an_error() {
         .input(Input::Load {
             received_ms: 0,
             segment: segment("one"),
+            clears: Vec::new(),
         })
         .unwrap();
     let Some(Output::Inject(inject)) = driver.decided.last() else {
         panic!("a load is cut at once");
     };
     assert_eq!((inject.sn, inject.loads.len()), (Sn(1), 1));
+    assert!(inject.clears.is_empty());
+    driver
+        .input(Input::Load {
+            received_ms: 0,
+            segment: segment("one"),
+            clears: vec![GraphName::DefaultGraph],
+        })
+        .unwrap();
+    let Some(Output::Inject(inject)) = driver.decided.last() else {
+        panic!("a load is cut at once");
+    };
+    assert_eq!((inject.sn, inject.loads.len()), (Sn(2), 1));
+    assert_eq!(*inject.clears, [TermId::DEFAULT_GRAPH]);
     let lost = Record::Load(LoadRecord {
         received_ms: 0,
         segment: segment("lost"),
+        clears: Vec::new(),
     });
     let error = driver
         .coordinator

@@ -367,6 +367,7 @@ impl Driver {
         for output in out {
             match &output {
                 Output::Inject(inject) => {
+                    self.stored.retain(|it| !inject.clears.contains(&it.graph));
                     for statements in &inject.loads {
                         self.stored.extend(statements.iter());
                     }

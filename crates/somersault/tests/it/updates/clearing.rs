@@ -111,6 +111,39 @@ fn later_operations_of_a_request_see_the_graph_empty() {
 }
 
 #[test]
+fn a_large_document_replaces_a_graph_above_the_memory_limit() {
+    // It shares the second half of the graph's statements, and has as many new ones.
+    let half = STATEMENTS / 2;
+    let lines = (half..STATEMENTS + half).map(|n| {
+        let (subject, object) = (node(&format!("s{}", n / 3)), node(&format!("o{}", n % 700)));
+        format!("{subject} {} {object} .\n", node(&format!("p{}", n % 5)))
+    });
+    let document: String = lines.collect();
+    assert!(document.len() > 1 << 20, "it is written like a load");
+    let large = GraphName::from(node("large"));
+    for shards in [1, 2] {
+        let counts = restarted(
+            |engine| {
+                let write = || {
+                    let document = document.as_bytes();
+                    let format = RdfFormat::NTriples;
+                    let written = engine.replace_graph(&large, document, format, None);
+                    let written = written.unwrap();
+                    (written.inserted, written.deleted, written.created)
+                };
+                // Both together would be too many for the query that counts them.
+                update(engine, "DROP GRAPH :other");
+                assert_eq!(write(), (half as u64, half as u64 + 1, false));
+                assert_eq!(write(), (0, 0, false));
+            },
+            shards,
+        );
+        assert_eq!(counts.len(), 3, "{counts:?}");
+        assert!(counts[0].contains("30000"), "{counts:?}");
+    }
+}
+
+#[test]
 fn a_document_replaces_a_graph_above_the_memory_limit() {
     let document = format!("<{NS}x> <{NS}p1> <{NS}y> , <{NS}new> .");
     let large = GraphName::from(node("large"));
