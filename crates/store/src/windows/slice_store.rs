@@ -70,6 +70,9 @@ struct View {
     latest: Option<(u64, Arc<WindowVersion>)>,
     /// Versions that may still be held, with their generation.
     earlier: Vec<(u64, Weak<WindowVersion>)>,
+    /// The version that was made last, if it ends before the newest: late statements amend close
+    /// after close, and each version is made from the one before. Kept until the newest one slides.
+    amended: Option<Arc<WindowVersion>>,
     /// The next version without its last batch, made before that has arrived.
     base: Option<Arc<WindowVersion>>,
 }
@@ -254,7 +257,8 @@ impl SliceStore {
         slices.levels.lock().retire(below);
         slices.views.lock().retain(|_, view| {
             // A view that is being made right now is in use.
-            view.try_lock().is_none_or(|view| {
+            view.try_lock().is_none_or(|mut view| {
+                view.amended.take_if(|version| version.batches().0 < below);
                 (view.latest.as_ref()).is_some_and(|(_, version)| version.batches().1 > below)
             })
         });
@@ -370,7 +374,8 @@ impl StreamSlices {
         let versions = views.iter().filter_map(|view| {
             let view = view.try_lock()?;
             let latest = view.latest.as_ref().map(|(_, version)| Arc::clone(version));
-            Some(latest.into_iter().chain(view.base.clone()))
+            let others = view.base.clone().into_iter().chain(view.amended.clone());
+            Some(latest.into_iter().chain(others))
         });
         (slices, versions.flatten().collect())
     }
@@ -472,6 +477,7 @@ impl View {
         Before {
             base: self.base.as_deref(),
             latest: latest.map(|version| &**version),
+            amended: self.amended.as_deref(),
         }
     }
 
@@ -482,7 +488,8 @@ impl View {
         let fresh = newest.and_then(|version| version.fresh_run());
         let base = self.base.as_ref().and_then(|version| version.own_run());
         let base = base.filter(|base| latest.is_none_or(|latest| !Arc::ptr_eq(base, latest)));
-        latest.into_iter().chain(fresh).chain(base)
+        let amended = (self.amended.as_ref()).and_then(|version| version.own_run());
+        latest.into_iter().chain(fresh).chain(base).chain(amended)
     }
 
     /// Adds a version. Returns whether it is the newest.
@@ -496,11 +503,13 @@ impl View {
             // keep its slices for ever.
             let is_passed = |base: &mut Arc<WindowVersion>| base.batches().1 <= version.batches().0;
             self.base.take_if(is_passed);
+            self.amended = None;
             if let Some((made, old)) = self.latest.replace((generation, version)) {
                 self.earlier.push((made, Arc::downgrade(&old)));
             }
         } else {
             self.earlier.push((generation, Arc::downgrade(&version)));
+            self.amended = Some(version);
         }
         newest
     }

@@ -92,8 +92,9 @@ impl WindowVersion {
                         [run].into_iter().chain(fresh).map(Arc::clone).collect()
                     }
                     kept => {
-                        let latest = || before.latest?.reusable(&slices, lo);
-                        vec![Arc::new(merged(kept.or_else(latest), &slices, lo))]
+                        let mut others = before.latest.into_iter().chain(before.amended);
+                        let other = || others.find_map(|it| it.reusable(&slices, lo));
+                        vec![Arc::new(merged(kept.or_else(other), &slices, lo))]
                     }
                 }
             }
@@ -428,6 +429,8 @@ pub(crate) struct Before<'a> {
     pub(crate) base: Option<&'a WindowVersion>,
     /// The newest version before it.
     pub(crate) latest: Option<&'a WindowVersion>,
+    /// The version of an amended close before it.
+    pub(crate) amended: Option<&'a WindowVersion>,
 }
 
 /// The part of an earlier version that goes into a later one.

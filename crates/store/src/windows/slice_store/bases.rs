@@ -67,6 +67,7 @@ impl StreamSlices {
             let before = Before {
                 base: base.as_deref(),
                 latest: latest.as_deref(),
+                amended: None,
             };
             let slices = self.range(lo, hi).1;
             let base = WindowVersion::base(before, &slices, lo, hi).map(Arc::new);
