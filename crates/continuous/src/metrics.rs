@@ -64,7 +64,7 @@ pub struct QueryMetrics {
 /// and only as much as the longest needs, unless it was made by [`Recorder::with_all_room`].
 #[derive(Default)]
 pub struct Recorder {
-    histogram: Option<Histogram<u32>>,
+    histogram: Option<Box<Histogram<u32>>>,
     sum: Duration,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct FiringTimes {
 
 /// The times of all firings.
 #[derive(Default)]
-pub(crate) struct Timings {
+struct Timings {
     execution: Recorder,
     delay: Recorder,
     waiting: Recorder,
@@ -99,7 +99,8 @@ pub(crate) struct Tally {
     pub(crate) last_close: Option<EventTime>,
     /// The error of the newest firing, if it failed.
     pub(crate) last_error: Option<String>,
-    pub(crate) timings: Timings,
+    /// `None` before the first firing.
+    timings: Option<Box<Timings>>,
 }
 
 /// The longest duration that is distinguished: one hour.
@@ -122,9 +123,10 @@ impl fmt::Debug for Recorder {
 impl Recorder {
     /// A recorder that never allocates again, some 15 kB in size.
     pub fn with_all_room() -> Recorder {
-        let histogram = Histogram::new_with_max(LONGEST_STEPS, 2);
+        let histogram = Histogram::new_with_max(LONGEST_STEPS, 2)
+            .expect("the histogram allows the bound and the precision");
         Recorder {
-            histogram: Some(histogram.expect("the histogram allows the bound and the precision")),
+            histogram: Some(Box::new(histogram)),
             sum: Duration::ZERO,
         }
     }
@@ -140,7 +142,8 @@ impl Recorder {
 
     fn histogram(&mut self) -> &mut Histogram<u32> {
         self.histogram.get_or_insert_with(|| {
-            Histogram::new(2).expect("the precision is one that the histogram allows")
+            let histogram = Histogram::new(2);
+            Box::new(histogram.expect("the precision is one that the histogram allows"))
         })
     }
 
@@ -148,7 +151,7 @@ impl Recorder {
     pub fn add(&mut self, other: &Recorder) {
         if let Some(histogram) = &other.histogram {
             self.histogram()
-                .add(histogram)
+                .add(&**histogram)
                 .expect("the histogram grows to what it is given");
         }
         self.sum += other.sum;
@@ -162,7 +165,7 @@ impl Recorder {
 
     /// Returns the distribution of the durations.
     pub fn latency(&self) -> Latency {
-        let histogram = self.histogram.as_ref();
+        let histogram = self.histogram.as_deref();
         let count_up_to = |us: u64| histogram.map_or(0, |it| it.count_between(0, us * 10));
         Latency {
             count: histogram.map_or(0, Histogram::len),
@@ -186,21 +189,26 @@ impl Timings {
         self.waiting.record(took.waiting);
     }
 
-    /// Returns p50 and p99 of execution, delay and waiting.
-    pub(crate) fn quantiles(&self) -> [[Duration; 2]; 3] {
+    fn quantiles(&self) -> [[Duration; 2]; 3] {
         [&self.execution, &self.delay, &self.waiting]
             .map(|recorder| [recorder.quantile(0.50), recorder.quantile(0.99)])
     }
 }
 
 impl Tally {
+    /// Returns p50 and p99 of execution, delay and waiting.
+    pub(crate) fn quantiles(&self) -> [[Duration; 2]; 3] {
+        let timings = self.timings.as_deref();
+        timings.map_or_else(Default::default, Timings::quantiles)
+    }
+
     /// Counts a firing, except its rows.
     pub(crate) fn fired(&mut self, close: EventTime, took: FiringTimes, error: Option<String>) {
         self.firings += 1;
         self.last_close = self.last_close.max(Some(close));
         self.failed += u64::from(error.is_some());
         self.last_error = error;
-        self.timings.record(took);
+        self.timings.get_or_insert_default().record(took);
     }
 
     /// Counts closes that were passed without a firing.
@@ -210,6 +218,10 @@ impl Tally {
     }
 
     pub(crate) fn metrics(&self, name: String, members: u64) -> QueryMetrics {
+        let latency = |of: fn(&Timings) -> &Recorder| {
+            let timings = self.timings.as_deref();
+            timings.map_or_else(|| Recorder::default().latency(), |it| of(it).latency())
+        };
         QueryMetrics {
             name,
             members,
@@ -221,9 +233,9 @@ impl Tally {
             failed: self.failed,
             rows: self.rows,
             kept_bytes: 0,
-            execution: self.timings.execution.latency(),
-            delay: self.timings.delay.latency(),
-            waiting: self.timings.waiting.latency(),
+            execution: latency(|timings| &timings.execution),
+            delay: latency(|timings| &timings.delay),
+            waiting: latency(|timings| &timings.waiting),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! A registered text, compiled for all queries of its shape.
 
 use crate::evaluation::continuous_dataset;
-use crate::evaluation::evaluator::Evaluator;
+use crate::evaluation::evaluator::{Evaluator, Together};
 use crate::evaluation::incremental::Incremental;
 use crate::resources::Resources;
 use crate::stages::{Comparison, Stages};
 use parking_lot::RwLock;
 use somersault_lang::lift::Shape;
 use somersault_lang::{ContinuousQuery, Overload, ParseError, Parser};
-use somersault_query::{Dataset, Grouped, Prepared};
+use somersault_query::{Dataset, Prepared};
 
 /// A registered text, compiled.
 pub(super) struct CompiledText {
@@ -53,8 +53,8 @@ pub(super) fn compile(
     };
     let evaluator = match single {
         Some(single) => Evaluator::Shared {
-            grouped: shape.is_shared().then(|| Grouped::new(&single)).flatten(),
-            delta: Box::new(delta),
+            together: Together::new(&single, shape.is_shared()),
+            delta,
             single,
         },
         None => Evaluator::Each {

@@ -37,6 +37,9 @@ use somersault_stream::{CohortView, JoiningMember, Pause};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The first members of a cohort are put in place at once if they are no more than this.
+const FEW: usize = 8;
+
 /// A cohort and its members.
 pub(crate) struct Cohort {
     shape: Arc<Shape>,
@@ -159,17 +162,29 @@ impl Cohort {
             }
             _ => Vec::new(),
         };
-        let members: Vec<(u32, Vec<TermId>)> = ids.collect();
+        let joining: Vec<(u32, Vec<TermId>)> = ids.collect();
         let mut pending = self.pending.lock();
         if let Some(before) = resumed {
-            (pending.resumed).extend(members.iter().map(|(slot, _)| (*slot, before)));
+            (pending.resumed).extend(joining.iter().map(|(slot, _)| (*slot, before)));
         }
         pending.changes.push(MembershipChange::Joined {
             base,
-            members,
+            members: joining,
             texts,
             resumed,
         });
+        drop(pending);
+        self.settle_first(members.len());
+    }
+
+    /// Puts the first members of a cohort in place at once: there may be thousands of cohorts that
+    /// never fire, and a noted change takes more memory than a member. No thread has a lock for
+    /// long while there is no member that fires.
+    fn settle_first(&self, joined: usize) {
+        let is_cheap = joined <= FEW && matches!(self.evaluator, Evaluator::Shared { .. });
+        if is_cheap && self.cells.try_read().is_some_and(|cells| cells.is_empty()) {
+            self.settle();
+        }
     }
 
     pub(crate) fn paused(&self, slot: u32, pause: Pause) {
@@ -333,13 +348,10 @@ impl Cohort {
         self.settle();
         CohortSize {
             cells: self.cells.read().len(),
-            together: matches!(
-                self.evaluator,
-                Evaluator::Shared {
-                    grouped: Some(_),
-                    ..
-                }
-            ),
+            together: match &self.evaluator {
+                Evaluator::Shared { together, .. } => together.is_possible(),
+                Evaluator::Each { .. } | Evaluator::Broken(_) => false,
+            },
         }
     }
 
@@ -374,21 +386,27 @@ impl Cohort {
                 size.cells
             ),
         };
-        match &self.evaluator {
-            Evaluator::Shared {
-                grouped: Some(grouped),
-                delta,
-                ..
-            } if size.cells > 1 => {
-                text.push_str("all are evaluated together at each close:\n");
-                text.push_str(&grouped.explain(&cells, view, execution)?.to_string());
-                text.push_str(&delta.explain(&GroupTarget(grouped, &cells), view));
-            }
-            _ if size.cells < 2 => text.push_str("evaluated once at each close\n"),
-            _ => text.push_str(
-                "each combination is evaluated by itself, because constants of this shape cannot become variables\n",
-            ),
+        if size.cells < 2 {
+            text.push_str("evaluated once at each close\n");
+            return Ok(text);
         }
+        let together = match &self.evaluator {
+            Evaluator::Shared {
+                single,
+                together,
+                delta,
+            } => together.query(single).zip(Some(delta)),
+            Evaluator::Each { .. } | Evaluator::Broken(_) => None,
+        };
+        let Some((grouped, delta)) = together else {
+            text.push_str(
+                "each combination is evaluated by itself, because constants of this shape cannot become variables\n",
+            );
+            return Ok(text);
+        };
+        text.push_str("all are evaluated together at each close:\n");
+        text.push_str(&grouped.explain(&cells, view, execution)?.to_string());
+        text.push_str(&delta.explain(&GroupTarget(grouped, &cells), view));
         Ok(text)
     }
 

@@ -318,7 +318,7 @@ impl CohortHub {
         let listener = self.listeners.get_mut(&slot);
         let subscribers = listener.map_or(0, |listener| listener.mailboxes().len());
         let last_error = self.last_error(slot);
-        let [execution, delay, waiting] = self.tally.timings.quantiles();
+        let [execution, delay, waiting] = self.tally.quantiles();
         MemberSummary {
             // A query with ON OVERLOAD is the only member of its cohort.
             skipped: self.tally.skipped,

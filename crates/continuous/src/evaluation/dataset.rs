@@ -32,6 +32,9 @@ pub fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Dataset {
             .iter()
             .map(|graph| (id(graph), Source::Stored(id(graph)))),
     );
+    // A dataset is kept as long as its query.
+    default.shrink_to_fit();
+    named.shrink_to_fit();
     // In CQELS-QL, windows are no dataset clause: without one, GRAPH reads all stored graphs.
     let reads_all = query.dialect == Dialect::CqelsQl && !clause.present;
     Dataset {

@@ -16,8 +16,8 @@ use somersault_query::{
     SnapshotView,
 };
 use somersault_results::Answer;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// The number of cells that a helping thread takes at a time, where cells are evaluated one by one.
@@ -28,9 +28,9 @@ pub(crate) enum Evaluator {
     /// One prepared query; all cells are evaluated together where that means the same.
     Shared {
         single: Prepared,
-        grouped: Option<Grouped>,
+        together: Together,
         /// The incremental evaluation of a single cell, or of all together.
-        delta: Box<Incremental>,
+        delta: Incremental,
     },
     /// The shape cannot have parameters: each cell has its own query.
     Each {
@@ -39,6 +39,37 @@ pub(crate) enum Evaluator {
     },
     /// The text does not parse; holds the reason.
     Broken(String),
+}
+
+/// The query of all cells at once. Most cohorts only ever have one cell, so it is made when it is
+/// first asked for.
+pub(crate) struct Together {
+    is_possible: bool,
+    made: OnceLock<Grouped>,
+}
+
+impl Together {
+    /// For a query with parameters, if constants of its shape can become variables.
+    pub(crate) fn new(single: &Prepared, is_shared: bool) -> Together {
+        Together {
+            is_possible: is_shared && Grouped::new(single).is_some(),
+            made: OnceLock::new(),
+        }
+    }
+
+    /// Whether several cells are evaluated together.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.is_possible
+    }
+
+    /// Returns the query; `None` where each cell is evaluated by itself.
+    pub(crate) fn query(&self, single: &Prepared) -> Option<&Grouped> {
+        if !self.is_possible || self.made.get().is_some() {
+            return self.made.get();
+        }
+        let grouped = Grouped::new(single)?;
+        Some(self.made.get_or_init(|| grouped))
+    }
 }
 
 /// The queries of cells that have their own.
@@ -65,10 +96,22 @@ impl Evaluator {
                 }
             }
             Evaluator::Shared {
-                grouped: Some(grouped),
                 single,
+                together,
                 delta,
-            } if cells.len() > 1 => {
+            } => {
+                let several = (cells.len() > 1).then_some(together);
+                let Some(grouped) = several.and_then(|it| it.query(single)) else {
+                    delta.forget();
+                    let view = &*view;
+                    let one = |cell: u32, execution: &Execution| {
+                        single
+                            .run(Invocation::new(view, execution).ids(cells.get(cell)))
+                            .map_err(firing::sentence)
+                    };
+                    each(cells, execution, resources, &one, &mut outcome);
+                    return outcome;
+                };
                 // One firing's time for all together, and as much again for the halves if that
                 // fails.
                 let until = Instant::now() + 2 * execution.limits.query_time;
@@ -83,16 +126,6 @@ impl Evaluator {
                     resources,
                     &mut outcome,
                 );
-            }
-            Evaluator::Shared { single, delta, .. } => {
-                delta.forget();
-                let view = &*view;
-                let one = |cell: u32, execution: &Execution| {
-                    single
-                        .run(Invocation::new(view, execution).ids(cells.get(cell)))
-                        .map_err(firing::sentence)
-                };
-                each(cells, execution, resources, &one, &mut outcome);
             }
             Evaluator::Each { .. } => {
                 let view = &*view;

@@ -120,7 +120,8 @@ pub(crate) struct Incremental {
     stopwatch: Stopwatch,
     /// Why rows are not kept over its windows.
     obstacle: Option<&'static str>,
-    state: Mutex<State>,
+    /// `None` before the first execution.
+    state: Mutex<Option<Box<State>>>,
     kept_bytes: AtomicU64,
     /// Set when kept rows are no longer wanted; the thread that has them drops them.
     forgets: AtomicBool,
@@ -170,7 +171,9 @@ impl Incremental {
             && let Some(mut state) = self.state.try_lock()
         {
             self.forgets.store(false, Ordering::SeqCst);
-            state.kept = None;
+            if let Some(state) = state.as_mut() {
+                state.kept = None;
+            }
             self.kept_bytes.store(0, Ordering::Relaxed);
         }
     }
@@ -217,17 +220,18 @@ impl Incremental {
         if self.obstacle.is_some() {
             return evaluable.whole(view, execution);
         }
-        let state = self.state.try_lock().filter(|state| {
-            let kept = state.kept.as_ref();
+        let locked = self.state.try_lock().filter(|state| {
+            let kept = state.as_ref().and_then(|state| state.kept.as_ref());
             !kept.is_some_and(|kept| kept.is_ahead_of(execution.close, view))
         });
-        let Some(mut state) = state else {
+        let Some(mut locked) = locked else {
             return evaluable.whole(view, execution);
         };
+        let state = locked.get_or_insert_default();
         let answer = state.execute(evaluable, view, execution, (self.mode, &self.stopwatch));
         let bytes = state.kept.as_ref().map_or(0, |kept| kept.bytes() as u64);
         self.kept_bytes.store(bytes, Ordering::Relaxed);
-        drop(state);
+        drop(locked);
         self.forget_where_asked();
         answer
     }

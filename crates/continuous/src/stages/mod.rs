@@ -43,7 +43,7 @@ const SOLE_CELL: u32 = 0;
 pub(crate) struct Stages {
     /// Used only by the one thread that publishes. `None` for a query that reports everything that
     /// it finds.
-    compared: Option<Mutex<Compared>>,
+    compared: Option<Box<Mutex<Compared>>>,
     /// Whether the answers form a stream.
     derives: bool,
 }
@@ -68,7 +68,7 @@ impl Stages {
             (query.report != Report::default()).then(|| Reporting::new(query.report, comparison()));
         let compares = changes.is_some() || reporting.is_some();
         Stages {
-            compared: compares.then(|| Mutex::new(Compared { changes, reporting })),
+            compared: compares.then(|| Box::new(Mutex::new(Compared { changes, reporting }))),
             derives: query.derives.is_some(),
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     fn tickets_and_answers_do_not_wait_for_a_comparison() {
         let order = Resequencer::new();
         let stages = Stages {
-            compared: Some(Mutex::new(comparing(1 << 20))),
+            compared: Some(Box::new(Mutex::new(comparing(1 << 20)))),
             derives: false,
         };
         let tickets: Vec<u64> = (0..2).map(|_| order.ticket()).collect();
@@ -202,7 +202,7 @@ mod tests {
         let close = |turn: Option<Turn>| turn.map(|turn| turn.key.close.0);
         assert_eq!(close(order.next()), Some(0));
         // While one answer is compared: with one lock for everything, this would never end.
-        let _comparing = stages.compared.as_ref().map(Mutex::lock);
+        let _comparing = stages.compared.as_ref().map(|it| it.lock());
         assert_eq!(order.ticket(), 2);
         assert!(!order.leave(tickets[1], turn(1)));
         assert_eq!(close(order.next()), Some(1));

@@ -15,7 +15,8 @@ pub struct Slots {
     held: usize,
 }
 
-const SMALLEST: usize = 16;
+/// There are thousands of tables with one entry.
+const SMALLEST: usize = 2;
 /// From this size on it grows by a quarter instead of twofold: memory counts more than moving.
 const LARGE: usize = 512;
 

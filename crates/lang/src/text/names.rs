@@ -5,21 +5,21 @@ use crate::text::error::ParseError;
 use crate::token::{Token, TokenKind};
 use oxiri::{Iri, IriRef};
 use oxrdf::NamedNode;
-use std::collections::HashMap;
 
-/// The names in force.
+/// The names in force. They are kept with each registered query.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
-    prefixes: HashMap<String, String>,
-    base: Option<Iri<String>>,
+    /// The prefixes with their namespaces, in the order of the prefixes.
+    prefixes: Vec<(Box<str>, Box<str>)>,
+    base: Option<Box<Iri<String>>>,
     default_namespace: Option<String>,
 }
 
 impl Names {
     pub(crate) fn new(base: Option<Iri<String>>, default_namespace: Option<String>) -> Self {
         Names {
-            prefixes: HashMap::new(),
-            base,
+            prefixes: Vec::new(),
+            base: base.map(Box::new),
             default_namespace,
         }
     }
@@ -35,7 +35,27 @@ impl Names {
 
     /// The namespace of a prefix, which is given without its colon.
     pub(crate) fn namespace(&self, prefix: &str) -> Option<&str> {
-        self.prefixes.get(prefix).map(String::as_str)
+        let at = self.place_of(prefix).ok()?;
+        Some(&self.prefixes[at].1)
+    }
+
+    /// The place of a prefix, or the one where it is to be inserted.
+    fn place_of(&self, prefix: &str) -> Result<usize, usize> {
+        self.prefixes
+            .binary_search_by(|(known, _)| (**known).cmp(prefix))
+    }
+
+    fn declare(&mut self, prefix: &str, namespace: String) {
+        let namespace = namespace.into_boxed_str();
+        match self.place_of(prefix) {
+            Ok(at) => self.prefixes[at].1 = namespace,
+            Err(at) => {
+                // Most texts declare one or two.
+                self.prefixes
+                    .reserve_exact(usize::from(self.prefixes.is_empty()));
+                self.prefixes.insert(at, (prefix.into(), namespace));
+            }
+        }
     }
 
     /// Reads PREFIX, BASE and VERSION declarations. A malformed declaration is left unread, for the
@@ -53,15 +73,14 @@ impl Names {
                     return Ok(());
                 };
                 let namespace = self.resolve(cursor.source, iri)?.into_string();
-                self.prefixes
-                    .insert(name.trim_end_matches(':').to_owned(), namespace);
+                self.declare(name.trim_end_matches(':'), namespace);
             } else if cursor.take_keyword("BASE") {
                 let Some(iri) = cursor.take_kind(TokenKind::Iri) else {
                     cursor.at = before;
                     return Ok(());
                 };
                 let base = self.resolve(cursor.source, iri)?.into_string();
-                self.base = Iri::parse(base).ok();
+                self.base = Iri::parse(base).ok().map(Box::new);
             } else if cursor.is_keyword("VERSION")
                 && cursor
                     .tokens
@@ -91,7 +110,7 @@ impl Names {
             }
             TokenKind::PrefixedName => {
                 let (prefix, local) = text.split_once(':').unwrap_or((text, ""));
-                let Some(namespace) = self.prefixes.get(prefix) else {
+                let Some(namespace) = self.namespace(prefix) else {
                     return refuse(format!(
                         "the prefix `{prefix}:` of `{text}` is not declared; add `PREFIX {prefix}: <…>` before or after the header"
                     ));

@@ -144,7 +144,7 @@ impl Prepared {
         mut compiled: Compiled,
         placeholders: Vec<(Term, Option<VarId>, bool)>,
     ) -> Option<Prepared> {
-        let parameters = placeholders
+        let mut parameters = placeholders
             .into_iter()
             .map(|(term, variable, must_be_iri)| {
                 let text = match &term {
@@ -159,6 +159,7 @@ impl Prepared {
                 })
             })
             .collect::<Option<Vec<_>>>()?;
+        parameters.shrink_to_fit();
         Some(Prepared::of(query, compiled, parameters))
     }
 

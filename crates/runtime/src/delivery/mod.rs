@@ -72,8 +72,9 @@ pub(crate) struct Delivery {
     deriving: FxHashSet<QueryUid>,
     /// For each input: the number of deriving firings that are under way for it.
     waited_for: BTreeMap<u64, usize>,
-    /// Per query: the answered firings that are kept, or were since the last mark.
-    answered: FxHashMap<QueryUid, AnsweredFirings>,
+    /// Per query: the answered firings that are kept, or were since the last mark; `None` while
+    /// there was none.
+    answered: FxHashMap<QueryUid, Option<Box<AnsweredFirings>>>,
 }
 
 /// A firing in the ledger.
@@ -217,7 +218,7 @@ impl Delivery {
         if derives {
             self.deriving.insert(query);
         }
-        self.answered.insert(query, AnsweredFirings::default());
+        self.answered.insert(query, None);
     }
 
     /// A cohort has ended. Its last firings may still be under way.
@@ -340,6 +341,7 @@ impl Delivery {
     pub(crate) fn acknowledge(&mut self, key: &FiringKey) -> Option<DeliveredRecord> {
         let sn = self.leave_answered(key)?;
         let answered = self.answered.get_mut(&key.query)?;
+        let answered = answered.get_or_insert_default();
         let (close, sn) = answered.add(key.close, sn, self.kept)?;
         Some(DeliveredRecord {
             query: key.query,

@@ -28,7 +28,7 @@ pub struct QueryDeclaration {
     /// The behaviour of a query that cannot keep up.
     pub overload: Overload,
     /// The stream that the query's answers fill.
-    pub derives: Option<DerivedStream>,
+    pub derives: Option<Box<DerivedStream>>,
 }
 
 /// One window over a stream.
@@ -69,7 +69,7 @@ impl From<&ContinuousQuery> for QueryDeclaration {
             starting_at: query.starting_at,
             report: query.report,
             overload: query.overload,
-            derives: query.derives.clone(),
+            derives: query.derives.clone().map(Box::new),
         }
     }
 }

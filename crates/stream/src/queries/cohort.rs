@@ -24,30 +24,18 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The key of cohorts that a query may join: the default namespace, and the key of the shape.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ShapeKey(Option<String>, String);
-
-impl ShapeKey {
-    /// `None` for a text without a shape, whose cohort no other query joins.
-    pub(super) fn of(namespace: Option<&str>, shape: &Shape) -> Option<ShapeKey> {
-        let key = || ShapeKey(namespace.map(str::to_owned), shape.key().to_owned());
-        shape.is_shared().then(key)
-    }
-}
-
 /// Queries of one shape, which fire together; or one query without a shape.
 #[derive(Clone, Debug)]
 pub(crate) struct Cohort {
     /// The uid of its first member.
     pub(super) uid: QueryUid,
     namespace: Option<String>,
-    shape: Option<ShapeKey>,
+    shape: Arc<Shape>,
     pub(super) declaration: Arc<QueryDeclaration>,
     /// For REGISTER STREAM: the derivation.
-    pub(super) derives: Option<Derivation>,
+    pub(super) derives: Option<Box<Derivation>>,
     /// In the order of the text.
-    windows: Vec<Window>,
+    windows: Box<[Window]>,
     pub(super) members: Members,
     /// What other threads may know of it.
     view: Arc<CohortView>,
@@ -98,7 +86,7 @@ fn schedule_of(
 impl Cohort {
     /// A cohort without members, not running.
     pub(super) fn new(
-        (uid, namespace, shape): (QueryUid, Option<&str>, &Shape),
+        (uid, namespace, shape): (QueryUid, Option<&str>, &Arc<Shape>),
         (declaration, derives): (Arc<QueryDeclaration>, Option<Derivation>),
         resolved: &Resolved,
         streams: &Streams,
@@ -130,10 +118,10 @@ impl Cohort {
         Cohort {
             uid,
             namespace: namespace.map(str::to_owned),
-            shape: ShapeKey::of(namespace, shape),
+            shape: Arc::clone(shape),
             windows: windows.collect(),
             declaration,
-            derives,
+            derives: derives.map(Box::new),
             members: Members::new(),
             view: Arc::new(CohortView::new("", 0)),
             group: None,
@@ -173,13 +161,14 @@ impl Cohort {
         self.namespace.as_deref()
     }
 
-    pub(super) fn shape_key(&self) -> Option<&ShapeKey> {
-        self.shape.as_ref()
+    /// The key of cohorts that a query may join: the default namespace, and the key of the shape.
+    pub(super) fn shape_key(&self) -> (Option<&str>, &str) {
+        (self.namespace(), self.shape.key())
     }
 
     /// Whether queries of its shape may join it.
     pub(crate) fn is_shared(&self) -> bool {
-        self.shape.is_some()
+        self.shape.is_shared()
     }
 
     /// The cohort's counts so far.

@@ -26,8 +26,8 @@ use crate::output::{Output, QueryChange};
 use crate::protocol::firing::{BatchSpan, Firing, FiringKey};
 use crate::protocol::status::{MemberId, NamePosition};
 use crate::streams::Streams;
-use cohort::ShapeKey;
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use members::{Counts, PauseHistory};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use somersault_lang::lift::Shape;
@@ -35,15 +35,16 @@ use somersault_lang::token::have_same_tokens;
 use somersault_log::DeliveredRecord;
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 
 /// All cohorts, by uid and by shape, and their members, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queries {
     /// Looked up only, never walked over: the order of a hash map is no order.
-    cohorts: FxHashMap<QueryUid, Cohort>,
-    /// For each shape, its newest cohort, which further queries may join.
-    by_shape: BTreeMap<ShapeKey, QueryUid>,
+    cohorts: FxHashMap<QueryUid, Box<Cohort>>,
+    /// For each namespace and shape, its newest cohort, which further queries may join. Looked up
+    /// only.
+    by_shape: HashTable<QueryUid>,
     /// Looked up only. The names are in the lists of the members.
     by_name: HashTable<MemberId>,
     /// For each stream: the cohorts that window it.
@@ -103,11 +104,11 @@ impl QueryView<'_> {
 
 impl Queries {
     pub(crate) fn get(&self, cohort: QueryUid) -> Option<&Cohort> {
-        self.cohorts.get(&cohort)
+        self.cohorts.get(&cohort).map(Box::as_ref)
     }
 
     pub(crate) fn get_mut(&mut self, cohort: QueryUid) -> Option<&mut Cohort> {
-        self.cohorts.get_mut(&cohort)
+        self.cohorts.get_mut(&cohort).map(Box::as_mut)
     }
 
     /// The uids of all cohorts, ascending.
@@ -154,8 +155,12 @@ impl Queries {
 
     /// The cohort that queries of a shape may join.
     pub(crate) fn of_shape(&self, namespace: Option<&str>, shape: &Shape) -> Option<&Cohort> {
-        let key = ShapeKey::of(namespace, shape)?;
-        self.cohorts.get(self.by_shape.get(&key)?)
+        if !shape.is_shared() {
+            return None;
+        }
+        let key = Some((namespace, shape.key()));
+        let is_it = |uid: &QueryUid| self.get(*uid).map(Cohort::shape_key) == key;
+        self.get(*self.by_shape.find(hash(key), is_it)?)
     }
 
     /// The name of a member of a cohort, for messages.
@@ -191,21 +196,35 @@ impl Queries {
     }
 
     fn add(&mut self, cohort: Cohort) {
-        if let Some(key) = cohort.shape_key() {
-            self.by_shape.insert(key.clone(), cohort.uid);
-        }
         for stream in cohort.streams() {
             self.windowed.entry(stream).or_default().insert(cohort.uid);
         }
-        self.cohorts.insert(cohort.uid, cohort);
+        let (uid, is_shared) = (cohort.uid, cohort.is_shared());
+        self.cohorts.insert(uid, Box::new(cohort));
+        if is_shared {
+            self.enter_shape(uid);
+        }
+    }
+
+    /// Lets further queries of its shape join this cohort, and no earlier one.
+    fn enter_shape(&mut self, uid: QueryUid) {
+        let key_of = |uid: &QueryUid| self.cohorts.get(uid).map(|it| it.shape_key());
+        let key = key_of(&uid);
+        let same = |other: &QueryUid| key_of(other) == key;
+        match self
+            .by_shape
+            .entry(hash(key), same, |uid| hash(key_of(uid)))
+        {
+            Entry::Occupied(mut newest) => *newest.get_mut() = uid,
+            Entry::Vacant(free) => _ = free.insert(uid),
+        }
     }
 
     fn remove(&mut self, uid: QueryUid) -> Option<Cohort> {
-        let cohort = self.cohorts.remove(&uid)?;
-        if let Some(key) = cohort.shape_key()
-            && self.by_shape.get(key) == Some(&uid)
-        {
-            self.by_shape.remove(key);
+        let cohort = *self.cohorts.remove(&uid)?;
+        let hash = hash(Some(cohort.shape_key()));
+        if let Ok(newest) = self.by_shape.find_entry(hash, |other| *other == uid) {
+            newest.remove();
         }
         for stream in cohort.streams() {
             if let Some(cohorts) = self.windowed.get_mut(&stream) {
@@ -393,6 +412,6 @@ impl Queries {
     }
 }
 
-fn hash(name: &str) -> u64 {
-    FxBuildHasher.hash_one(name)
+fn hash(key: impl Hash) -> u64 {
+    FxBuildHasher.hash_one(key)
 }

@@ -41,14 +41,14 @@ pub(crate) fn stream(iri: &str) -> CreateStream {
 }
 
 /// A derived stream with KEEP 100ms whose predicate `fact` is timeless.
-pub(crate) fn derived(iri: &str) -> DerivedStream {
-    DerivedStream {
+pub(crate) fn derived(iri: &str) -> Box<DerivedStream> {
+    Box::new(DerivedStream {
         iri: NamedNode::new(iri).unwrap(),
         classification: Classification::Timing(vec![predicate("reading")]),
         into: None,
         keep: Millis(100),
         budget_bytes: 1 << 30,
-    }
+    })
 }
 
 pub(crate) fn predicate(name: &str) -> NamedNode {
