@@ -1,6 +1,7 @@
 //! The names that the data is made of: those of the published LSBench.
 
 use oxrdf::{Literal, NamedNode, Triple};
+use somersault_model::EventTime;
 
 const SIB: &str = "http://www.ins.cwi.nl/sib/";
 const SIB_VOCABULARY: &str = "http://www.ins.cwi.nl/sib/vocabulary/";
@@ -92,38 +93,10 @@ pub(crate) fn coordinate(value: f64) -> Literal {
 
 /// The moment `ms` milliseconds after 2010-02-01T00:00:00Z, to the second.
 pub(crate) fn moment(ms: i64) -> Literal {
-    /// Days from 1970-01-01 to 2010-02-01.
-    const BASE_DAY: i64 = 14_641;
-    let seconds = ms.div_euclid(1000);
-    let (year, month, day) = civil(BASE_DAY + seconds.div_euclid(86_400));
-    let of_day = seconds.rem_euclid(86_400);
-    typed(
-        format!(
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-            of_day / 3600,
-            of_day / 60 % 60,
-            of_day % 60
-        ),
-        "dateTime",
-    )
-}
-
-/// Year, month and day of a day counted from 1970-01-01 (proleptic Gregorian), by eras of 400
-/// years.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    /// 2010-02-01T00:00:00Z, in seconds.
+    const BASE: i64 = 14_641 * 86_400;
+    let time = EventTime((BASE + ms.div_euclid(1000)) * 1000);
+    typed(time.to_string(), "dateTime")
 }
 
 /// One triple.
