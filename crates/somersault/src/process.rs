@@ -185,7 +185,8 @@ impl SimulatedProcess {
         let _ = self.0.observer.set(Box::new(observer));
     }
 
-    /// Sets the wall clock, in milliseconds since the Unix epoch. Timers and limits do not follow it.
+    /// Sets the wall clock, in milliseconds since the Unix epoch. Timers and limits do not follow
+    /// it.
     pub fn set_wall_clock(&self, ms: i64) {
         let mut time = self.0.clock.lock();
         time.wall_ms = ms - time.elapsed.as_millis() as i64;

@@ -27,8 +27,8 @@ const MOST_PATTERNS: usize = 16_384;
 /// The number of variables that a text may have: `spargebra` compares each with all before it.
 const MOST_VARIABLES: usize = 16_384;
 
-/// Refuses texts that are too deep, chained too long or too large. Returns the number of tokens that
-/// `spargebra` will read.
+/// Refuses texts that are too deep, chained too long or too large. Returns the number of tokens
+/// that `spargebra` will read.
 pub(crate) fn check(source: &str, tokens: &[Token]) -> Result<usize, ParseError> {
     let repeated = check_nesting(source, tokens)?;
     check_size(source, tokens)?;

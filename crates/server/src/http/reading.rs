@@ -1,6 +1,6 @@
 //! Reading a document or a push after its body has arrived, which may take long: a few kilobytes of
-//! RDF/XML or JSON-LD can take a parser seconds. So it happens on threads that may block, a few long
-//! ones at a time, and it ends when the client is gone or the time is up.
+//! RDF/XML or JSON-LD can take a parser seconds. So it happens on threads that may block, a few
+//! long ones at a time, and it ends when the client is gone or the time is up.
 //!
 //! The one thing to know before changing it: parsers read the bytes through [`Reading::reader`],
 //! which is where reading ends early. A parser may have read far before its first statement.

@@ -148,8 +148,8 @@ impl Engine {
     }
 }
 
-/// The bytes that were read of a document, and its reader. The reader is asked at each piece, without
-/// taking bytes, so that a reader that fails by now ends the parsing.
+/// The bytes that were read of a document, and its reader. The reader is asked at each piece,
+/// without taking bytes, so that a reader that fails by now ends the parsing.
 struct Asked<R>(Cursor<Vec<u8>>, R);
 
 impl<R: Read> Read for Asked<R> {
