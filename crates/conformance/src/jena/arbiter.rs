@@ -6,7 +6,9 @@
 //! 1. Each part of the query's expressions is evaluated over the operands that it meets, one pair
 //!    at a time, by both engines. Where the list allows the values to differ, the query is asked
 //!    again with our value in the place of Jena's.
-//! 2. If Jena's answer is still another, its reference evaluator is asked.
+//! 2. If Jena's answer is still another, its reference evaluator is asked. It too substitutes the
+//!    variables of EXISTS, and fails where a literal becomes a predicate, so it is asked with such
+//!    predicates compared in a FILTER, which means the same.
 
 use super::draw::{DrawnQuery, HEAD, Piece, Value};
 use super::oracle::Oracle;
@@ -42,12 +44,45 @@ pub(super) fn class_of(
         texts.push(corrected);
     }
     for text in texts {
+        let text = with_predicates_compared(&text);
         if answer_text(&oracle.ask_reference(&text)?) == case.ours {
             let a = "reference";
             return Ok(differences.class_of(&Case { a, ..*case }));
         }
     }
     Ok(differences.class_of(case))
+}
+
+/// A query in which a variable that is a predicate within EXISTS is another one there, which a
+/// FILTER compares with it. If the outer variable is a literal, then no predicate is the same.
+fn with_predicates_compared(query: &str) -> String {
+    let mut sections = query.split("EXISTS { ");
+    let mut text = sections.next().unwrap_or_default().to_owned();
+    for section in sections {
+        let (patterns, rest) = section.split_once(" }").unwrap_or((section, ""));
+        let mut names: Vec<(&str, String)> = Vec::new();
+        text.push_str("EXISTS {");
+        for (at, pattern) in patterns.split(" .").enumerate() {
+            match pattern.split_whitespace().collect::<Vec<_>>()[..] {
+                [subject, predicate, object] if predicate.starts_with('?') => {
+                    let name = format!("{predicate}{at}");
+                    text.push_str(&format!(" {subject} {name} {object} ."));
+                    names.push((predicate, name));
+                }
+                [] => (),
+                _ => text.push_str(&format!(" {} .", pattern.trim())),
+            }
+        }
+        for (at, (outer, name)) in names.iter().enumerate() {
+            let same = format!("FILTER(IF(BOUND({outer}), sameTerm({name}, {outer}), true))");
+            text.push_str(&format!(" {same}"));
+            if let Some((_, first)) = names[..at].iter().find(|(earlier, _)| earlier == outer) {
+                text.push_str(&format!(" FILTER(sameTerm({name}, {first}))"));
+            }
+        }
+        text.push_str(&format!(" }}{rest}"));
+    }
+    text
 }
 
 /// Replaces the values of expressions in which Jena may differ.
@@ -182,5 +217,25 @@ impl Correction<'_> {
         } else {
             value
         })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predicates_within_exists_are_compared() {
+        let query = "ASK { ?a ?b ?c . FILTER(NOT EXISTS { ?c ?b <p> . ?a <q>/<r> 1.5 . }) }";
+        let compared = "ASK { ?a ?b ?c . FILTER(NOT EXISTS { ?c ?b0 <p> . ?a <q>/<r> 1.5 . \
+            FILTER(IF(BOUND(?b), sameTerm(?b0, ?b), true)) }) }";
+        assert_eq!(with_predicates_compared(query), compared);
+        let query = "ASK { FILTER(EXISTS { ?a ?b ?c . ?c ?b ?a . }) }";
+        let compared = "ASK { FILTER(EXISTS { ?a ?b0 ?c . ?c ?b1 ?a . \
+            FILTER(IF(BOUND(?b), sameTerm(?b0, ?b), true)) \
+            FILTER(IF(BOUND(?b), sameTerm(?b1, ?b), true)) FILTER(sameTerm(?b1, ?b0)) }) }";
+        assert_eq!(with_predicates_compared(query), compared);
+        let query = "ASK { ?a ?b \"x\" . FILTER(EXISTS { ?a <p> ?c . }) }";
+        assert_eq!(with_predicates_compared(query), query);
     }
 }
