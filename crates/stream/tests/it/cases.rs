@@ -2,6 +2,7 @@
 //! language.md.
 
 use crate::harness::{Driver, stream, was_logged, was_repeat, windows};
+use somersault_lang::{CreateStream, LatePolicy};
 use somersault_model::{EventTime, Millis};
 use somersault_stream::{Output, QueryChange, QueryDeclaration, Record, Repeat};
 
@@ -90,6 +91,30 @@ fn a_stream_without_time_begins_with_its_first_statement_not_its_first_push() {
     driver.push(B, &[(31, 11), (70, 12)]).unwrap();
     assert_eq!(driver.closes("q"), [40, 60]);
     assert_eq!(driver.content("q", 40), [vec![], vec![11]]);
+}
+
+#[test]
+fn a_late_statement_amends_no_close_before_the_first() {
+    let mut driver = Driver::new();
+    let amended = CreateStream {
+        late_policy: LatePolicy::Amend {
+            within: Millis(100),
+        },
+        ..stream(A)
+    };
+    driver.create(amended).unwrap();
+    driver.create(stream(B)).unwrap();
+    driver
+        .register("q", windows(&[(A, 40, 20), (B, 20, 20)]))
+        .unwrap();
+    driver.push(A, &[(5, 1), (81, 2)]).unwrap();
+    driver.advance(&[(B, 50)]).unwrap();
+    driver.advance(&[(B, 81)]).unwrap();
+    assert_eq!(driver.closes("q"), [60, 80]);
+    // The window of the close at 40 would hold it too, but B began after that close.
+    driver.push(A, &[(31, 3)]).unwrap();
+    driver.freshness_cut();
+    assert_eq!(driver.closes("q"), [60, 80, 60]);
 }
 
 #[test]
