@@ -141,3 +141,24 @@ impl Retention {
         (!retired.is_empty()).then_some(below)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keep_yields_to_the_limit_and_windows_do_not() {
+        let mut retention = Retention::default();
+        (0..5).for_each(|batch| retention.hold_more(BatchNumber(batch), 10));
+        let (by_windows, by_keep) = (BatchNumber(3), BatchNumber(0));
+        retention.release_unneeded(by_windows, by_keep, |_| false);
+        assert_eq!(retention.first_held(BatchNumber(0)), Some(BatchNumber(0)));
+        // Two batches have to go, and no more than these go.
+        retention.release_unneeded(by_windows, by_keep, |statements| statements > 30);
+        assert_eq!(retention.first_held(BatchNumber(0)), Some(BatchNumber(2)));
+        retention.release_unneeded(by_windows, by_keep, |_| true);
+        assert_eq!(retention.first_held(BatchNumber(0)), Some(BatchNumber(3)));
+        assert_eq!(retention.retire(None), Some(BatchNumber(3)));
+        assert_eq!(retention.statements(), 20);
+    }
+}

@@ -3,9 +3,9 @@
 
 use crate::harness::{Driver, number_of, predicate, statement, stream, windows};
 use oxrdf::{GraphName, NamedNode};
-use somersault_lang::Classification;
+use somersault_lang::{Classification, CreateStream, LatePolicy};
 use somersault_log::{DeliveredRecord, LoadRecord, LoadSegment, PlanRecord, Position};
-use somersault_model::{EventTime, Intern, QuadIds, Sn, TermId};
+use somersault_model::{EventTime, Intern, Millis, QuadIds, Sn, TermId};
 use somersault_stream::Record;
 use somersault_stream::{Coordinator, Input, Output};
 use std::collections::BTreeSet;
@@ -223,6 +223,70 @@ fn dropping_a_stream_keeps_its_facts_even_of_open_batches() {
     assert!(driver.push(A, &[(20, 3)]).is_err());
     driver.create(stream(A)).unwrap();
     driver.push(A, &[(1, 3)]).unwrap();
+}
+
+#[test]
+fn dropping_a_stream_keeps_late_facts_that_wait_for_their_cut() {
+    let mut driver = Driver::new();
+    let amended = CreateStream {
+        late_policy: LatePolicy::Amend {
+            within: Millis(100),
+        },
+        ..stream(A)
+    };
+    driver.create(amended).unwrap();
+    fact(&mut driver, A, 5, 1);
+    fact(&mut driver, A, 55, 2);
+    driver.freshness_cut().expect("a batch has closed");
+    driver.joins_amendments = true;
+    fact(&mut driver, A, 15, 3);
+    assert!(driver.coordinator.has_amendments());
+    driver
+        .input(Input::DropStream {
+            received_ms: 0,
+            iri: A.to_owned(),
+        })
+        .unwrap();
+    let Some(Output::Inject(inject)) = driver.decided.last() else {
+        panic!("the facts are cut at once");
+    };
+    let facts = inject.mutations.iter();
+    let facts = facts.map(|mutation| number_of(&driver.world, mutation.quad.triple()));
+    assert_eq!(facts.collect::<BTreeSet<_>>(), BTreeSet::from([2, 3]));
+    assert!(!driver.coordinator.has_amendments());
+}
+
+#[test]
+fn a_cut_for_batches_leaves_amendments_that_wait() {
+    let mut driver = Driver::new();
+    let amended = CreateStream {
+        late_policy: LatePolicy::Amend {
+            within: Millis(100),
+        },
+        ..stream(A)
+    };
+    driver.create(amended).unwrap();
+    fact(&mut driver, A, 5, 1);
+    fact(&mut driver, A, 25, 2);
+    driver.freshness_cut().expect("a batch has closed");
+    driver.joins_amendments = true;
+    fact(&mut driver, A, 7, 3);
+    fact(&mut driver, A, 45, 4);
+    driver.freshness_cut().expect("a batch has closed");
+    let last_facts = |driver: &Driver| {
+        let Some(Output::Inject(inject)) = driver.decided.last() else {
+            panic!("the newest output is the cut");
+        };
+        let facts = inject.mutations.iter();
+        let facts = facts.map(|mutation| number_of(&driver.world, mutation.quad.triple()));
+        facts.collect::<Vec<_>>()
+    };
+    assert_eq!(last_facts(&driver), [2]);
+    assert!(driver.coordinator.has_amendments());
+    driver.joins_amendments = false;
+    driver.cut_slice();
+    assert_eq!(last_facts(&driver), [3]);
+    assert!(!driver.coordinator.has_amendments());
 }
 
 #[test]

@@ -542,7 +542,8 @@ impl Driver {
     }
 
     pub(crate) fn freshness_cut(&mut self) -> Option<PlanRecord> {
-        let plan = self.coordinator.freshness_cut(self.log_end(), true)?;
+        let amends = !self.joins_amendments;
+        let plan = self.coordinator.freshness_cut(self.log_end(), amends)?;
         self.record(Record::Plan(plan.clone()));
         self.take_derived();
         Some(plan)
