@@ -245,6 +245,17 @@ impl EngineError {
         }
     }
 
+    /// Returns the error of a declaration that another caller dropped before its state was read,
+    /// instead of one that says to declare it.
+    pub(crate) fn if_dropped(self, what: &str) -> EngineError {
+        match self {
+            EngineError::NotFound(_) => EngineError::Conflict(format!(
+                "{what} was declared, and another caller dropped it at once; declare it again if it is still wanted"
+            )),
+            other => other,
+        }
+    }
+
     /// Returns the error for a graph of this name that holds nothing.
     pub(crate) fn no_graph(graph: &oxrdf::GraphName) -> EngineError {
         EngineError::NotFound(format!(

@@ -54,7 +54,7 @@ impl Engine {
         self.check_running()?;
         self.check_text(text)?;
         let (name, _) = self.declare_query(name.map(str::to_owned), text, false)?;
-        self.query_info(&name)
+        self.declared_query(&name)
     }
 
     /// Registers a continuous query in place of the one of its name, if there is one, in one step:
@@ -97,7 +97,13 @@ impl Engine {
                 },
             },
         };
-        Ok((self.query_info(&name)?, replacement))
+        Ok((self.declared_query(&name)?, replacement))
+    }
+
+    /// Shows a query that this caller has declared.
+    fn declared_query(&self, name: &str) -> Result<QueryInfo, EngineError> {
+        let info = self.query_info(name);
+        info.map_err(|error| error.if_dropped(&format!("query {name}")))
     }
 
     /// The name that a query is registered under now, and what that came to unless it was before.

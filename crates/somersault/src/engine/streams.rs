@@ -59,7 +59,8 @@ impl Engine {
             declaration,
             namespace: self.inner.config.default_namespace.clone(),
         })?;
-        self.stream(&iri)
+        let info = self.stream(&iri);
+        info.map_err(|error| error.if_dropped(&format!("stream <{iri}>")))
     }
 
     /// Drops a stream that no query windows.

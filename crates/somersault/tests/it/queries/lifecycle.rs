@@ -5,7 +5,7 @@ use crate::support::endpoint::{LONG, Slow};
 use crate::support::scenario::*;
 use somersault::replay::{ReplayPlan, Speed, StreamFile, replay};
 use somersault::{
-    DeltaMode, Engine, EngineConfig, EventTime, FiringResult, NewQuery, Registered,
+    DeltaMode, Engine, EngineConfig, EngineError, EventTime, FiringResult, NewQuery, Registered,
     SubscribeOptions, Subscription,
 };
 use std::collections::BTreeSet;
@@ -417,4 +417,40 @@ fn a_replay_waits_where_the_budget_is_full() {
         assert_eq!((firing.close.0, rows), (close_ms, AT_ONCE as usize));
     }
     assert_eq!(engine.metrics().refused, 0);
+}
+
+/// A declaration that another caller drops at once is not reported as one that was never made.
+#[test]
+fn a_declaration_that_is_dropped_at_once_was_made() {
+    let engine = Engine::open(EngineConfig::default()).unwrap();
+    stream(&engine, "");
+    let brief = format!("CREATE STREAM <{NS}brief> BATCH 1s IDLE NEVER");
+    let query = text(
+        true,
+        "SELECT ?x FROM NAMED STREAM :s [RANGE 1s STEP 1s] { GRAPH :s { ?x ?p ?y } }",
+    );
+    std::thread::scope(|scope| {
+        let declaring = scope.spawn(|| {
+            for _ in 0..200 {
+                let stream = engine.create_stream(None, &brief).map(|_| ());
+                let query = engine.register(Some("brief"), &query).map(|_| ());
+                for declared in [stream, query] {
+                    match declared {
+                        Ok(()) | Err(EngineError::Conflict(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+        });
+        while !declaring.is_finished() {
+            for dropped in [
+                engine.drop_stream(&format!("{NS}brief")),
+                engine.drop_query("brief"),
+            ] {
+                assert!(matches!(dropped, Ok(()) | Err(EngineError::NotFound(_))));
+            }
+        }
+        declaring.join().unwrap();
+    });
+    engine.shutdown().unwrap();
 }
