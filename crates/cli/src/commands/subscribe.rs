@@ -107,6 +107,10 @@ impl Reading<'_> {
                     Some("stopping") => {
                         return Ok(Outcome::Lost("the server is stopping".to_owned()));
                     }
+                    Some("failed") => {
+                        let why = data["message"].as_str().unwrap_or("the server has failed");
+                        return Ok(Outcome::Lost(why.to_owned()));
+                    }
                     Some("slow") => {
                         let why = "the answers were not read quickly enough";
                         return Ok(Outcome::Lost(why.to_owned()));

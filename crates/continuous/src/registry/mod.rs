@@ -206,5 +206,7 @@ impl Host for Registry {
 
     fn failed(&self, error: &RuntimeError) {
         tracing::error!("nothing new becomes visible any more: {error}");
+        // A subscriber that heard nothing could not tell a failure from a quiet stream.
+        self.end();
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Handle {
     pub(super) reads: Sender<Read>,
     /// The other end of `reads`: once the sequencer has ended, readers answer themselves.
     pub(super) unanswered: Receiver<Read>,
+    /// The other end of `requests`: a request that comes after the end is dropped.
+    pub(super) untaken: Receiver<Request>,
     /// For a driver without threads.
     pub(super) caller_driven: Option<CallerDriven>,
 }
@@ -61,13 +63,32 @@ impl Handle {
 
     pub(super) fn send(&self, request: Request) -> Result<(), RuntimeError> {
         let sent = self.requests.send(request);
-        sent.map_err(|_| RuntimeError::Stopped)
+        self.shared.discard_untaken(&self.untaken);
+        sent.map_err(|_| self.ended())
+    }
+
+    /// Asks the sequencer to stop, and waits for its answer for no longer than this.
+    pub(super) fn stop(&self, deadline: Duration, slack: Duration) {
+        let (reply, answer) = bounded(1);
+        let stop = Request::Stop { deadline, reply };
+        // A backlogged sequencer takes no requests, so neither the hand-over nor the answer is sure
+        // to come in time.
+        if self.requests.send_timeout(stop, deadline).is_ok() {
+            self.shared.discard_untaken(&self.untaken);
+            // Whatever it says: the sequencer is told to end, if it has not.
+            let _ = self.wait_for(&answer, deadline + slack);
+        }
+    }
+
+    /// Why a sequencer that has ended answers nothing.
+    fn ended(&self) -> RuntimeError {
+        self.shared.failure().unwrap_or(RuntimeError::Stopped)
     }
 
     /// Waits for an answer.
     pub(super) fn wait<T>(&self, answer: &Receiver<T>) -> Result<T, RuntimeError> {
         match &self.caller_driven {
-            None => answer.recv().map_err(|_| RuntimeError::Stopped),
+            None => answer.recv().map_err(|_| self.ended()),
             Some(driven) => wait_by_turns(answer, || driven.turn(self))?.ok_or_else(|| {
                 RuntimeError::Internal(
                     "a request is not answered, and nothing in the process is left to do"
@@ -88,7 +109,7 @@ impl Handle {
             None => match answer.recv_timeout(timeout) {
                 Ok(answer) => Ok(Some(answer)),
                 Err(RecvTimeoutError::Timeout) => Ok(None),
-                Err(RecvTimeoutError::Disconnected) => Err(RuntimeError::Stopped),
+                Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
             },
             Some(driven) => wait_by_turns(answer, || driven.turn(self)),
         }

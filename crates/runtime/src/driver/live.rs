@@ -88,12 +88,14 @@ fn run(mut sequencer: Sequencer, mut mailbox: Mailbox, shared: &Shared) {
     let clock = &*shared.clock;
     let steps = AssertUnwindSafe(|| take_steps(&mut sequencer, &mut mailbox, clock));
     if catch_unwind(steps).is_err() {
-        let error = RuntimeError::Internal("the sequencer panicked".to_owned());
+        let error = RuntimeError::Internal(
+            "the sequencer panicked; restart the engine to go on".to_owned(),
+        );
+        shared.fail(error.clone());
         shared.host.failed(&error);
-        shared.fail(error);
     }
     let coordinator = sequencer.end();
-    shared.end(coordinator, mailbox.reads());
+    shared.end(coordinator, mailbox.unanswered());
 }
 
 fn take_steps(sequencer: &mut Sequencer, mailbox: &mut Mailbox, clock: &dyn Clock) {

@@ -38,6 +38,11 @@ impl Mailbox {
         &self.reads
     }
 
+    /// The reads and the requests that wait.
+    pub(super) fn unanswered(&self) -> (&Receiver<Read>, &Receiver<Request>) {
+        (&self.reads, &self.requests)
+    }
+
     /// The next event that is there: those of the engine's parts first, then reads and requests, or
     /// records, in turn.
     pub(super) fn ready(&mut self, intake: Intake) -> Option<Event> {

@@ -108,7 +108,7 @@ impl Driver {
             ready,
         };
         let sequencer = Sequencer::new(sequencer, Now::read(&*shared.clock));
-        let unanswered = reads_inbox.clone();
+        let (unanswered, untaken) = (reads_inbox.clone(), requests_inbox.clone());
         let mailbox = Mailbox::new(
             events_inbox,
             reads_inbox,
@@ -121,6 +121,7 @@ impl Driver {
             events,
             reads,
             unanswered,
+            untaken,
             caller_driven: None,
         };
         let driver = match parts.process {
@@ -168,13 +169,11 @@ impl Driver {
         driven.is_some_and(|driven| driven.step(&self.handle))
     }
 
-    /// Refuses an input that would change something in a read-only driver.
-    fn check_writable(&self, input: &Input) -> Result<(), RuntimeError> {
-        let changes_nothing = matches!(input, Input::Advance { to, .. } if to.is_empty());
-        if self.handle.shared.config.read_only && !changes_nothing {
-            return Err(RuntimeError::ReadOnly);
+    fn check_writable(&self) -> Result<(), RuntimeError> {
+        match self.handle.shared.config.read_only {
+            true => Err(RuntimeError::ReadOnly),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Takes an input and returns when its record is durable.
@@ -192,7 +191,7 @@ impl Driver {
     /// # Errors
     /// The driver has stopped, the log is only read, or there is no room for a push.
     pub fn hand_in(&self, input: Input) -> Result<PendingInput, RuntimeError> {
-        self.check_writable(&input)?;
+        self.check_writable()?;
         let patience = self.handle.shared.config.inflight_patience;
         let credit = self.handle.credit(input.statement_bytes(), patience)?;
         let (reply, answer) = bounded(1);
@@ -217,7 +216,7 @@ impl Driver {
     /// Takes an input of this many bytes. Its caller waits for its snapshot in any case, so it
     /// waits for room for as long as that takes.
     fn apply_bytes(&self, input: Input, bytes: usize) -> Result<InputReceipt, RuntimeError> {
-        self.check_writable(&input)?;
+        self.check_writable()?;
         let credit = self.handle.credit(bytes, UNTIL_THERE_IS_ROOM)?;
         self.handle.ask(|reply| Request::Input {
             input: Box::new(input),
@@ -254,9 +253,7 @@ impl Driver {
     /// # Errors
     /// The log or a shard has failed.
     pub fn update(&self, job: UpdateJob, bytes: usize) -> Result<UpdateResult, RuntimeError> {
-        if self.handle.shared.config.read_only {
-            return Err(RuntimeError::ReadOnly);
-        }
+        self.check_writable()?;
         let credit = self.handle.credit(bytes, UNTIL_THERE_IS_ROOM)?;
         let request = |reply| Request::Update {
             job,
@@ -314,16 +311,9 @@ impl Driver {
     /// Takes no more inputs, answers everything that is due or gives up after `deadline`, and ends.
     /// Returns when the sequencer has ended.
     pub fn stop(&self, deadline: Duration) {
-        let (reply, answer) = bounded(1);
-        let stop = Request::Stop { deadline, reply };
-        // A backlogged sequencer takes no requests, so neither the hand-over nor the answer is sure
-        // to come in time. Callers that wait for room go on, and are refused or answered.
+        // Callers that wait for room go on, and are refused or answered.
         self.handle.shared.credit.end();
-        let sent = self.handle.requests.send_timeout(stop, deadline);
-        if sent.is_ok() {
-            // Whatever it says: the sequencer is told to end, if it has not.
-            let _ = self.handle.wait_for(&answer, deadline + STOP_SLACK);
-        }
+        self.handle.stop(deadline, STOP_SLACK);
         self.abort();
     }
 

@@ -114,5 +114,5 @@ impl CallerDriven {
 fn end(parts: Option<Parts>) {
     let Some(parts) = parts else { return };
     let coordinator = parts.sequencer.end();
-    parts.shared.end(coordinator, parts.mailbox.reads());
+    parts.shared.end(coordinator, parts.mailbox.unanswered());
 }

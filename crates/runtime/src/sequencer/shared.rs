@@ -5,7 +5,7 @@
 
 use super::acks::Acks;
 use super::directory::Directory;
-use super::requests::{InputReceipt, Read};
+use super::requests::{InputReceipt, Read, Request};
 use crate::clock::Clock;
 use crate::credit::Credit;
 use crate::error::RuntimeError;
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use somersault_log::{Log, Position};
 use somersault_store::Store;
 use somersault_stream::{Coordinator, StreamLimits};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -165,11 +165,27 @@ impl Shared {
 
     /// Keeps the coordinator of a sequencer that has ended: it can still be read. Answers the reads
     /// that it left behind.
-    pub(crate) fn end(&self, coordinator: Coordinator, reads: &Receiver<Read>) {
+    pub(crate) fn end(
+        &self,
+        coordinator: Coordinator,
+        (reads, requests): (&Receiver<Read>, &Receiver<Request>),
+    ) {
         // One sequencer ends, and it ends once.
         let _ = self.last.set(coordinator);
         self.credit.end();
         self.answer_last(reads);
+        self.discard_untaken(requests);
+    }
+
+    /// Drops requests that a sequencer which has ended will not take: their callers would wait for
+    /// an answer. A caller calls this after it has sent a request.
+    pub(crate) fn discard_untaken(&self, requests: &Receiver<Request>) {
+        // One of two threads sees what the other has done: the caller the end, or the end the
+        // request.
+        fence(Ordering::SeqCst);
+        if self.last.get().is_some() {
+            requests.try_iter().for_each(drop);
+        }
     }
 
     /// Answers reads, if the sequencer has ended.

@@ -266,7 +266,9 @@ impl Sequencer {
                 return;
             }
         };
+        // Before anything is answered: a caller finds the room that it has left.
         self.injection.applied(applied);
+        self.publish_credit();
         self.stability.acknowledge();
         let durable = self.shared.log.durable();
         if let Some((stable, time_ms)) = self.stability.settle(applied, durable) {

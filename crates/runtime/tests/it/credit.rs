@@ -74,7 +74,7 @@ fn gated(inflight_bytes: u64, patience: Duration) -> (Arc<Driver>, Arc<Recorder>
         ..config()
     };
     let at = Arc::clone(&gate);
-    let driver = start_with(&host, None, 0, config, |injectors| {
+    let driver = start_with(host.clone(), None, 0, config, |injectors| {
         Arc::new(Gated(at, injectors))
     });
     create_stream(&driver);

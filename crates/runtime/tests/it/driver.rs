@@ -17,6 +17,7 @@ use somersault_stream::{
     FiringKey, Input, ParsedQuery, Push, PushHead, PushStatement, QueryDeclaration, QueryEvent,
     StreamLimits,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -92,7 +93,7 @@ impl Process for WithHost {
 }
 
 fn start(host: &Arc<Recorder>, process: Option<Arc<dyn Process>>, seed: u64) -> Arc<Driver> {
-    start_with(host, process, seed, config(), |injectors| injectors)
+    start_with(host.clone(), process, seed, config(), |injectors| injectors)
 }
 
 pub(crate) fn config() -> DriverConfig {
@@ -111,7 +112,7 @@ pub(crate) fn config() -> DriverConfig {
 
 /// Starts a driver whose shards apply what `apply` makes of the injectors.
 pub(crate) fn start_with(
-    host: &Arc<Recorder>,
+    host: Arc<dyn Host>,
     process: Option<Arc<dyn Process>>,
     seed: u64,
     config: DriverConfig,
@@ -125,7 +126,7 @@ pub(crate) fn start_with(
         store,
         log: Arc::new(Log::volatile()),
         recovered: None,
-        host: Arc::clone(host) as Arc<dyn Host>,
+        host,
         clock: Arc::new(ManualClock),
         process,
     };
@@ -217,7 +218,9 @@ pub(crate) fn run_without_threads(seed: u64, inflight_bytes: u64) -> (Vec<String
         inflight_bytes,
         ..config()
     };
-    let driver = start_with(&host, Some(process), seed, config, |injectors| injectors);
+    let driver = start_with(host.clone(), Some(process), seed, config, |injectors| {
+        injectors
+    });
     create_stream(&driver);
     ["p", "q"].iter().for_each(|name| register(&driver, name));
     for second in 0..20 {
@@ -339,6 +342,49 @@ fn an_update_whose_job_panics_is_refused_and_the_driver_goes_on() {
     let result = driver.update(Box::new(|_| Some(inserts(1))), 0).unwrap();
     assert_eq!(result.inserted, 1);
     assert_eq!(result.sn, result.evaluated_at.next());
+}
+
+/// A host that panics at the first stable SN after it is told to.
+#[derive(Default)]
+struct Fragile(AtomicBool);
+
+impl Host for Fragile {
+    fn attach(&self, _answered: FiringAcks) {}
+
+    fn on_query(&self, _event: QueryEvent) {}
+
+    fn fire(self: Arc<Self>, _job: FiringJob) {}
+
+    fn stable(&self, _sn: Sn, _now_ms: i64) {
+        assert!(!self.0.load(Ordering::SeqCst), "planted");
+    }
+
+    fn failed(&self, _error: &RuntimeError) {}
+}
+
+#[test]
+fn a_sequencer_that_panics_leaves_no_caller_without_an_answer() {
+    let host = Arc::new(Fragile::default());
+    let driver = start_with(host.clone(), None, 0, config(), |injectors| injectors);
+    create_stream(&driver);
+    host.0.store(true, Ordering::SeqCst);
+    let cut = driver.update(Box::new(|_| Some(inserts(1))), 0);
+    assert!(cut.is_err());
+    while driver.failure().is_none() {
+        std::thread::yield_now();
+    }
+    for refused in [
+        driver.update(Box::new(|_| Some(inserts(2))), 0).map(drop),
+        push(&driver, 10).map(drop),
+        driver.quiesce(LONG),
+    ] {
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("the sequencer panicked; restart"),
+            "{refused}"
+        );
+    }
+    assert_eq!(driver.streams().len(), 1, "it can still be read");
 }
 
 /// Pushes a statement as the engine does: it is judged on this thread first.

@@ -2,12 +2,13 @@
 //! frontier that never passes what was not applied (VT-1), and a failing worker that ends all.
 
 use parking_lot::{Condvar, Mutex};
-use somersault_model::{BatchNumber, EventTime, Millis, Placement, ShardId, Sn, StreamUid};
-use somersault_model::{TermId, TimedTriple, TripleIds};
+use somersault_model::{BatchNumber, EventTime, Millis, Mutation, Placement, QuadIds, ShardId, Sn};
+use somersault_model::{StreamUid, TermId, TimedTriple, TripleIds};
 use somersault_runtime::{
-    Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
+    Apply, Fabric, FabricError, Injectors, OnApplied, ShardWork, SimFabric, SliceKind, SliceWork,
+    TimelyFabric,
 };
-use somersault_store::ShardBatch;
+use somersault_store::{ShardBatch, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -226,4 +227,92 @@ fn a_fabric_may_be_started_where_another_ended() {
     fabric.seal(Sn(42)).unwrap();
     signal.wait(&mut fabric, Sn(42)).unwrap();
     assert_eq!(*recorder.seen.lock(), [(0, 42)]);
+}
+
+/// The injectors of a store, for which one SN panics before it is applied.
+struct Planted(Injectors, Sn);
+
+impl Apply for Planted {
+    fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
+        assert_ne!(sn, self.1, "planted");
+        self.0.apply(shard, sn, work);
+    }
+}
+
+/// Inserts one statement with each of these SNs.
+fn insert(fabric: &mut dyn Fabric, sns: impl Iterator<Item = u64>) {
+    let placement = Placement::new(SHARDS);
+    let id = |number: u64| TermId::from_raw(1 << 60 | number);
+    for sn in sns {
+        let quad = QuadIds {
+            graph: TermId::DEFAULT_GRAPH,
+            subject: id(sn),
+            predicate: id(9_999),
+            object: id(7),
+        };
+        let batches = ShardBatch::split(&[Mutation::insert(quad)], placement);
+        let work = batches.into_iter().map(|batch| {
+            let shard = batch.shard();
+            let (slices, windows) = (Vec::new(), None);
+            let work = ShardWork {
+                batch,
+                slices,
+                windows,
+            };
+            (shard, work)
+        });
+        // Once it has failed, handing over may be refused already.
+        let _ = fabric.inject(Sn(sn), work.collect());
+        let _ = fabric.seal(Sn(sn));
+    }
+}
+
+#[test]
+fn a_panic_of_a_worker_loses_no_writer() {
+    let store = Store::new(SHARDS);
+    let apply = Arc::new(Planted(Injectors::new(&store).unwrap(), Sn(3)));
+    let signal = Arc::new(Signal::default());
+    let mut fabric =
+        TimelyFabric::start(SHARDS, Sn::ZERO, Arc::clone(&apply) as _, signal.callback()).unwrap();
+    insert(&mut fabric, 1..=2);
+    signal.wait(&mut fabric, Sn(2)).unwrap();
+    insert(&mut fabric, 3..=3);
+    let failure = signal.wait(&mut fabric, Sn(3)).unwrap_err();
+    assert!(failure.to_string().contains("planted"), "{failure}");
+    fabric.stop(Duration::from_secs(10)).unwrap();
+    drop(fabric);
+
+    // The same injectors, with the same writers, go on in another fabric.
+    let injectors = Arc::into_inner(apply).expect("the workers have ended").0;
+    let mut fabric =
+        TimelyFabric::start(SHARDS, Sn(2), Arc::new(injectors), signal.callback()).unwrap();
+    insert(&mut fabric, 3..=4);
+    signal.wait(&mut fabric, Sn(4)).unwrap();
+    store.snapshots().publish_stable(Sn(4));
+    assert_eq!(store.pin_stable().statement_count(TermId::DEFAULT_GRAPH), 4);
+    store.check().unwrap();
+}
+
+#[test]
+fn a_panic_in_the_simulator_ends_it_with_its_message() {
+    let recorder = Arc::new(Recorder {
+        fails_at: Some(Sn(2)),
+        ..Recorder::default()
+    });
+    let signal = Arc::new(Signal::default());
+    let mut fabric = simulated(5, recorder, &signal);
+    for number in 1..=3 {
+        // Once it has failed, handing over is refused.
+        let _ = fabric.inject(Sn(number), vec![work(1)]);
+        let _ = fabric.seal(Sn(number));
+    }
+    let failure = signal.wait(fabric.as_mut(), Sn(3)).unwrap_err();
+    assert!(
+        matches!(failure, FabricError::Worker { shard: 1, .. }),
+        "{failure}"
+    );
+    assert!(failure.to_string().contains("planted"), "{failure}");
+    assert!(!fabric.drive(), "nothing is left to do");
+    fabric.stop(Duration::from_secs(10)).unwrap();
+    assert_eq!(fabric.applied(), Err(failure));
 }

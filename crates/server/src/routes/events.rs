@@ -22,8 +22,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
 use somersault::{
-    Engine, EngineError, FiringId, FiringResult, ParseFiringIdError, SubscribeOptions,
-    Subscription, SubscriptionEvent, WhenSlow,
+    Engine, EngineError, FiringId, FiringResult, HealthStatus, ParseFiringIdError,
+    SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
 };
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -192,14 +192,29 @@ impl Feed {
             Some(SubscriptionEvent::Slow { missed }) => self.slow(missed),
             Some(_) => Bytes::from_static(b": an event that this version does not know\n\n"),
             None => {
-                let reason = match self.app.engine.query_info(&self.name) {
-                    Err(EngineError::NotFound(_)) => "dropped",
-                    // Another query has this name now.
-                    Ok(info) if info.uid != self.subscription.uid() => "dropped",
-                    _ => "stopping",
-                };
-                self.end("", json!({ "reason": reason }))
+                let why = self.why_ended();
+                self.end("", why)
             }
+        }
+    }
+
+    /// Says why the subscription has ended.
+    fn why_ended(&self) -> serde_json::Value {
+        let engine = &self.app.engine;
+        match engine.query_info(&self.name) {
+            Err(EngineError::NotFound(_)) => return json!({ "reason": "dropped" }),
+            // Another query has this name now.
+            Ok(info) if info.uid != self.subscription.uid() => {
+                return json!({ "reason": "dropped" });
+            }
+            _ => {}
+        }
+        let health = engine.health();
+        match health.status {
+            HealthStatus::Failed | HealthStatus::ReadOnly => {
+                json!({ "reason": "failed", "message": health.message })
+            }
+            _ => json!({ "reason": "stopping" }),
         }
     }
 

@@ -25,6 +25,9 @@ fn after_a_shard_has_failed_writes_are_refused_and_queries_are_answered() {
         server.post("/update", "application/sparql-update", &text)
     };
     update("before").expect(200);
+    let text = "SELECT ?s FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s ?p ?o }";
+    server.put("/queries/q", text).expect(201);
+    let mut events = server.events("/queries/q/results", &[]);
     plant.store(true, Ordering::SeqCst);
     let lost = update("lost").expect(503).json();
     plant.store(false, Ordering::SeqCst);
@@ -54,6 +57,15 @@ fn after_a_shard_has_failed_writes_are_refused_and_queries_are_answered() {
             "{said}"
         );
     }
+    let end = loop {
+        let event = events.next().expect("the stream ends with an event");
+        if event.event.as_deref() == Some("end") {
+            break event.json();
+        }
+    };
+    assert_eq!(end["reason"], "failed", "{end}");
+    let said = end["message"].as_str().expect("a sentence");
+    assert!(said.contains("restart the engine to go on"), "{said}");
     let health = server.get("/health").expect(503).json();
     assert_eq!(health["status"], "failed", "{health}");
     assert_eq!(server.select("SELECT * { ?s <urn:p> 1 }").len(), 1);

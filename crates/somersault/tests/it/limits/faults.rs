@@ -123,6 +123,9 @@ fn a_shard_that_panics(fabric: FabricKind) {
     };
     assert_eq!(insert("before").unwrap().inserted, 1);
     engine.push(STREAM, push(&[(0, "a p b")])).unwrap();
+    let subscription = engine
+        .subscribe("sound", SubscribeOptions::default())
+        .unwrap();
     plant.store(true, Ordering::SeqCst);
     assert_failed(
         "the update that is applied",
@@ -147,6 +150,8 @@ fn a_shard_that_panics(fabric: FabricKind) {
     );
     let waited = engine.quiesce(LONG).unwrap_err().to_string();
     assert!(waited.contains("restart the engine to go on"), "{waited}");
+    // It ends: a subscriber that heard nothing would wait for ever.
+    assert!(matches!(subscription.recv_timeout(LONG), Ok(None)));
     let health = engine.health();
     assert_eq!(health.status, HealthStatus::Failed);
     assert!(
