@@ -22,8 +22,8 @@ pub struct StreamStatement {
 pub struct Push {
     /// The sending source; each source of a stream has its own order. `None` is the default source.
     pub source: Option<String>,
-    /// The source's running number. Numbers may come in any order and with gaps. A push whose number
-    /// was taken before from its stream and source is dropped and acknowledged again.
+    /// The source's running number. Numbers may come in any order and with gaps. A push whose
+    /// number was taken before from its stream and source is dropped and acknowledged again.
     pub seq: Option<u64>,
     /// The statements, with event times that do not go back.
     pub statements: Vec<StreamStatement>,
