@@ -7,7 +7,9 @@ use libfuzzer_sys::fuzz_target;
 use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits, Mutation, QuadIds, ShardId, Sn, TermId};
-use somersault_query::{Answer, Dataset, Execution, Invocation, PlanChoices, Prepared, SnapshotView};
+use somersault_query::{
+    Answer, Dataset, Execution, Invocation, PlanChoices, Prepared, SnapshotView,
+};
 use somersault_store::{ShardBatch, Store};
 use spareval::{QueryEvaluator, QueryResults};
 

@@ -12,7 +12,9 @@ fuzz_target!(|text: &str| {
     let Some(read) = TimedLines::read(text.as_bytes(), u64::MAX) else {
         return;
     };
-    let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let lines = text
+        .split('\n')
+        .map(|line| line.strip_suffix('\r').unwrap_or(line));
     let lines: Vec<&str> = lines
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .collect();
@@ -21,7 +23,8 @@ fuzz_target!(|text: &str| {
         // A recorded line names no graph; one that does is refused by the library's reader of
         // N-Triples.
         if quad.graph_name.is_default_graph() {
-            let (at, statement) = parse_line(line, EventTime::MIN).expect("what is read in one pass is right");
+            let (at, statement) =
+                parse_line(line, EventTime::MIN).expect("what is read in one pass is right");
             assert_eq!((at, statement.quad.as_ref()), (time, quad));
         }
     }
