@@ -8,6 +8,7 @@ use crate::protocol::cohort_view::CohortView;
 use crate::protocol::firing::{Firing, FiringKey};
 use crate::protocol::inject::Inject;
 use crate::streams::clock::StreamClock;
+use somersault_lang::Overload;
 use somersault_lang::lift::Shape;
 use somersault_model::{BatchNumber, EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
@@ -80,6 +81,8 @@ pub enum QueryChange {
         namespace: Option<String>,
         /// The stream that its answers make.
         derives: Option<StreamUid>,
+        /// The behaviour of its members if they cannot keep up.
+        overload: Overload,
         /// Its size and the name of a member, now and later.
         view: Arc<CohortView>,
     },

@@ -7,26 +7,31 @@ use crate::resources::Resources;
 use crate::stages::{Comparison, Stages};
 use parking_lot::RwLock;
 use somersault_lang::lift::Shape;
-use somersault_lang::{ContinuousQuery, Overload, ParseError, Parser};
+use somersault_lang::{ContinuousQuery, ParseError, Parser};
 use somersault_query::{Dataset, Prepared};
+use std::sync::Arc;
+
+/// A registered text.
+pub(crate) struct Source {
+    pub(crate) text: String,
+    /// The default namespace that it is parsed with.
+    pub(crate) namespace: Option<String>,
+}
 
 /// A registered text, compiled.
 pub(super) struct CompiledText {
     pub(super) evaluator: Evaluator,
-    pub(super) dataset: Dataset,
+    pub(super) dataset: Arc<Dataset>,
     pub(super) stages: Stages,
-    /// Whether firings may be skipped (ON OVERLOAD SKIP).
-    pub(super) skips: bool,
 }
 
 impl CompiledText {
-    /// Returns the result for a text that does not parse.
-    pub(super) fn broken(error: ParseError) -> CompiledText {
+    /// Returns the result for a text that cannot be compiled.
+    pub(super) fn broken(reason: String) -> CompiledText {
         CompiledText {
-            evaluator: Evaluator::Broken(error.to_string()),
-            dataset: Dataset::stored(),
+            evaluator: Evaluator::Broken(reason),
+            dataset: Arc::new(Dataset::stored()),
             stages: Stages::default(),
-            skips: false,
         }
     }
 }
@@ -34,18 +39,16 @@ impl CompiledText {
 /// Compiles the text of one of the queries of a shape, for all of them.
 pub(super) fn compile(
     shape: &Shape,
-    text: &str,
-    namespace: Option<&str>,
+    Source { text, namespace }: &Source,
     resources: &Resources,
 ) -> Result<CompiledText, ParseError> {
     let parser = match namespace {
-        Some(namespace) => Parser::new().with_default_namespace(namespace),
+        Some(namespace) => Parser::new().with_default_namespace(namespace.as_str()),
         None => Parser::new(),
     };
     let mut query = parser.parse_continuous(text)?;
     let dataset = continuous_dataset(&query, resources.store());
     let stages = Stages::of(&mut query, || Comparison::new(resources));
-    let skips = query.overload == Overload::Skip;
     let delta = Incremental::new(resources.settings(), &query);
     let single = match shape.is_shared() {
         true => with_parameters(shape, text, &query, &parser),
@@ -64,9 +67,8 @@ pub(super) fn compile(
     };
     Ok(CompiledText {
         evaluator,
-        dataset,
+        dataset: Arc::new(dataset),
         stages,
-        skips,
     })
 }
 

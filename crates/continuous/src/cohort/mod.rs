@@ -1,14 +1,14 @@
 //! A cohort: queries of one shape that are evaluated together, or one query that has no shape. It
-//! is parsed and compiled once. A firing evaluates it for all distinct constants (the cells). The
-//! result is kept once and cut into the answers of the members that have subscribers; a member
-//! without subscribers costs a firing nothing.
+//! is parsed and compiled once, by the first thread that needs it. A firing evaluates it for all
+//! distinct constants (the cells). The result is kept once and cut into the answers of the members
+//! that have subscribers; a member without subscribers costs a firing nothing.
 //!
 //! The one thing to know before changing it: members join and leave on the driver's thread, which
-//! must not wait for a firing, nor for its result to be published. So that thread only notes them,
-//! and the next thread that needs them puts them in place ([`Cohort::settle`]), in that order. No
-//! thread holds a lock while it evaluates, or while it cuts answers for all subscribers: a firing
-//! is evaluated for the cells that existed when it began. A new subscriber cuts its own part of the
-//! kept results under the hub's lock.
+//! must not wait for a firing, nor for its result to be published, and parses nothing. So that
+//! thread only notes them, and the next thread that needs them puts them in place
+//! ([`Cohort::settle`]), in that order. No thread holds a lock while it evaluates, or while it cuts
+//! answers for all subscribers: a firing is evaluated for the cells that existed when it began. A
+//! new subscriber cuts its own part of the kept results under the hub's lock.
 
 mod compile;
 
@@ -22,32 +22,32 @@ use crate::metrics::QueryMetrics;
 use crate::order::firing_slots::FiringSlots;
 use crate::order::resequencer::Resequencer;
 use crate::resources::Resources;
-use crate::stages::{Stages, Turn};
+use crate::stages::Turn;
 use crate::subscriptions::{Evicted, FiringId, SubscribeOptions, Subscription};
+pub(crate) use compile::Source;
 use compile::{CompiledText, compile};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
+use somersault_lang::Overload;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid, TermId};
-use somersault_query::{Cells, Dataset, Execution, QueryError, SnapshotView};
+use somersault_query::{Cells, Execution, QueryError, SnapshotView};
 use somersault_runtime::FiringAcks;
 use somersault_store::Store;
 use somersault_stream::{CohortView, JoiningMember, Pause};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The first members of a cohort are put in place at once if they are no more than this.
-const FEW: usize = 8;
+use std::sync::{Arc, OnceLock};
 
 /// A cohort and its members.
 pub(crate) struct Cohort {
     shape: Arc<Shape>,
     /// Its size and the name of a member, which the coordinator keeps up to date.
     view: Arc<CohortView>,
-    dataset: Arc<Dataset>,
-    evaluator: Evaluator,
-    stages: Stages,
+    resources: Arc<Resources>,
+    /// The text of the first member, until it is compiled.
+    source: Mutex<Option<Source>>,
+    compiled: OnceLock<CompiledText>,
     slots: FiringSlots<Due>,
     /// Set once its last member is dropped; a firing under way then stops.
     dropped: Arc<AtomicBool>,
@@ -65,8 +65,8 @@ enum MembershipChange {
     Joined {
         base: EventTime,
         members: Vec<(u32, Vec<TermId>)>,
-        /// The text of each member, for a shape without parameters.
-        texts: Vec<String>,
+        /// The words of each member, for a shape that has no parameters, or may have none.
+        words: Vec<Vec<String>>,
         resumed: Option<u32>,
     },
     Paused {
@@ -100,38 +100,45 @@ pub struct CohortSize {
 }
 
 impl Cohort {
-    /// Returns a cohort without members; `text` is the text of the first.
+    /// Returns a cohort without members; `source` is the text of the first.
     pub(crate) fn new(
         shape: Arc<Shape>,
-        (text, namespace): (&str, Option<&str>),
+        (source, overload): (Source, Overload),
         view: Arc<CohortView>,
-        resources: &Resources,
+        resources: Arc<Resources>,
     ) -> Cohort {
-        let CompiledText {
-            evaluator,
-            dataset,
-            stages,
-            skips,
-        } = compile(&shape, text, namespace, resources).unwrap_or_else(CompiledText::broken);
-        let width = match &evaluator {
-            Evaluator::Each { .. } => shape.width(),
-            Evaluator::Shared { single, .. } => single.parameters(),
-            Evaluator::Broken(_) => 0,
-        };
-        let is_shared = shape.is_shared();
+        let (is_shared, width) = (shape.is_shared(), shape.width());
+        let kept_firings = resources.settings().kept_firings;
         Cohort {
             shape,
             view,
-            dataset: Arc::new(dataset),
-            evaluator,
-            stages,
-            slots: FiringSlots::new(skips),
+            resources,
+            source: Mutex::new(Some(source)),
+            compiled: OnceLock::new(),
+            slots: FiringSlots::new(overload == Overload::Skip),
             dropped: Arc::default(),
             pending: Mutex::default(),
             cells: RwLock::new(Arc::new(Cells::new(width))),
             order: Resequencer::new(),
-            hub: Mutex::new(CohortHub::new(resources.settings().kept_firings, is_shared)),
+            hub: Mutex::new(CohortHub::new(kept_firings, is_shared)),
         }
+    }
+
+    /// Returns the compiled text, which the first caller compiles. The driver's thread must not
+    /// call it.
+    fn compiled(&self) -> &CompiledText {
+        self.compiled.get_or_init(|| {
+            let source = self.source.lock().take();
+            let compiled = source.map(|source| compile(&self.shape, &source, &self.resources));
+            match compiled {
+                Some(Ok(compiled)) => compiled,
+                Some(Err(error)) => CompiledText::broken(error.to_string()),
+                // A panic came before.
+                None => {
+                    CompiledText::broken("internal fault: the query was not compiled".to_owned())
+                }
+            }
+        })
     }
 
     /// Returns the threads that its firings may use.
@@ -149,18 +156,17 @@ impl Cohort {
         store: &Store,
     ) {
         let dictionary = store.dictionary();
-        let is_broken = matches!(self.evaluator, Evaluator::Broken(_));
         let ids = members.iter().map(|member| {
             let constants = self.shape.constants(&member.words).unwrap_or_default();
-            let terms = constants.iter().filter(|_| !is_broken);
+            let terms = constants.iter();
             let ids = terms.map(|term| dictionary.intern(term.as_ref()));
             (member.slot, ids.collect::<Vec<TermId>>())
         });
-        let texts = match self.evaluator {
-            Evaluator::Each { .. } => {
-                (members.iter().map(|m| self.shape.text_with(&m.words))).collect()
+        let words = match self.compiled.get().map(|compiled| &compiled.evaluator) {
+            Some(Evaluator::Shared { .. } | Evaluator::Broken(_)) => Vec::new(),
+            Some(Evaluator::Each { .. }) | None => {
+                members.iter().map(|member| member.words.clone()).collect()
             }
-            _ => Vec::new(),
         };
         let joining: Vec<(u32, Vec<TermId>)> = ids.collect();
         let mut pending = self.pending.lock();
@@ -170,27 +176,16 @@ impl Cohort {
         pending.changes.push(MembershipChange::Joined {
             base,
             members: joining,
-            texts,
+            words,
             resumed,
         });
-        drop(pending);
-        self.settle_first(members.len());
-    }
-
-    /// Puts the first members of a cohort in place at once: there may be thousands of cohorts that
-    /// never fire, and a noted change takes more memory than a member. No thread has a lock for
-    /// long while there is no member that fires.
-    fn settle_first(&self, joined: usize) {
-        let is_cheap = joined <= FEW && matches!(self.evaluator, Evaluator::Shared { .. });
-        if is_cheap && self.cells.try_read().is_some_and(|cells| cells.is_empty()) {
-            self.settle();
-        }
     }
 
     pub(crate) fn paused(&self, slot: u32, pause: Pause) {
         let paused = MembershipChange::Paused { slot, pause };
         self.pending.lock().changes.push(paused);
-        if let Evaluator::Shared { delta, .. } = &self.evaluator {
+        let compiled = self.compiled.get();
+        if let Some(Evaluator::Shared { delta, .. }) = compiled.map(|it| &it.evaluator) {
             // It may have been the last running member, and the rows would be of no use by the time
             // it is resumed.
             delta.forget();
@@ -236,6 +231,8 @@ impl Cohort {
         if self.pending.lock().changes.is_empty() {
             return;
         }
+        // Before the locks, which the driver's thread takes too.
+        self.compiled();
         let mut cells = self.cells.write();
         // Taken once the hub is held: a thread that finds no changes and then locks the hub sees
         // them in place.
@@ -262,17 +259,18 @@ impl Cohort {
             MembershipChange::Joined {
                 base,
                 members,
-                texts,
+                words,
                 resumed,
             } => {
-                let mut texts = texts.into_iter();
+                let mut words = words.into_iter();
                 let cells = Arc::make_mut(cells);
                 hub.ledger.begin(members.len(), base);
                 for (slot, ids) in members {
                     let cell = cells.enter(&ids);
-                    if let (Evaluator::Each { parser, prepared }, Some(text)) =
-                        (&self.evaluator, texts.next())
+                    if let (Evaluator::Each { parser, prepared }, Some(words)) =
+                        (&self.compiled().evaluator, words.next())
                     {
+                        let text = self.shape.text_with(&words);
                         let mut prepared = prepared.write();
                         let prepared = Arc::make_mut(&mut prepared);
                         prepared.entry(cell).or_insert_with(|| own(parser, &text));
@@ -288,7 +286,7 @@ impl Cohort {
                 let cells = Arc::make_mut(cells);
                 for cell in hub.leave(slot) {
                     cells.leave(cell);
-                    if let Evaluator::Each { prepared, .. } = &self.evaluator
+                    if let Evaluator::Each { prepared, .. } = &self.compiled().evaluator
                         && cells.members(cell) == 0
                     {
                         Arc::make_mut(&mut prepared.write()).remove(&cell);
@@ -348,7 +346,7 @@ impl Cohort {
         self.settle();
         CohortSize {
             cells: self.cells.read().len(),
-            together: match &self.evaluator {
+            together: match &self.compiled().evaluator {
                 Evaluator::Shared { together, .. } => together.is_possible(),
                 Evaluator::Each { .. } | Evaluator::Broken(_) => false,
             },
@@ -364,9 +362,9 @@ impl Cohort {
 
     /// Returns the memory of the rows that it keeps from one close to the next, in bytes.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        match &self.evaluator {
-            Evaluator::Shared { delta, .. } => delta.kept_bytes(),
-            Evaluator::Each { .. } | Evaluator::Broken(_) => 0,
+        match self.compiled.get().map(|compiled| &compiled.evaluator) {
+            Some(Evaluator::Shared { delta, .. }) => delta.kept_bytes(),
+            Some(Evaluator::Each { .. } | Evaluator::Broken(_)) | None => 0,
         }
     }
 
@@ -390,7 +388,7 @@ impl Cohort {
             text.push_str("evaluated once at each close\n");
             return Ok(text);
         }
-        let together = match &self.evaluator {
+        let together = match &self.compiled().evaluator {
             Evaluator::Shared {
                 single,
                 together,
@@ -415,9 +413,12 @@ impl Cohort {
     pub(crate) fn execute(&self, resources: &Resources, Due { job, ticket }: Due) -> bool {
         let (firing, outcome, took) = firing::execute(resources, job, |work| {
             self.settle();
-            let (mut view, execution) = work.over(&self.dataset, &self.dropped);
+            let CompiledText {
+                dataset, evaluator, ..
+            } = self.compiled();
+            let (mut view, execution) = work.over(dataset, &self.dropped);
             let (cells, own) = self.evaluated();
-            Ok((self.evaluator).evaluate((&cells, &own), &mut view, &execution, resources))
+            Ok(evaluator.evaluate((&cells, &own), &mut view, &execution, resources))
         });
         let key = firing.key();
         let result = Some(CohortResult {
@@ -447,7 +448,11 @@ impl Cohort {
         while let Some(Turn { key, result }) = self.order.next() {
             let result = result.and_then(|result| self.publish_result(result, decoder));
             let Some(answered) = answered else { continue };
-            match self.stages.derive(key, result.as_deref(), decoder) {
+            match self
+                .compiled()
+                .stages
+                .derive(key, result.as_deref(), decoder)
+            {
                 Some(derives) => answered.tell_derived(key, derives),
                 None => answered.tell(key),
             }
@@ -461,7 +466,7 @@ impl Cohort {
         result: CohortResult,
         decoder: &Arc<Dictionary>,
     ) -> Option<Arc<CohortResult>> {
-        let (result, is_reported) = match self.stages.compare(result, decoder) {
+        let (result, is_reported) = match self.compiled().stages.compare(result, decoder) {
             Ok(compared) => compared,
             Err(id) => {
                 self.record_evicted(id);
@@ -479,10 +484,72 @@ impl Cohort {
     /// Returns the cells of a firing, and the queries of those cells that have their own.
     fn evaluated(&self) -> (Arc<Cells>, Arc<OwnQueries>) {
         let cells = self.cells.read();
-        let own = match &self.evaluator {
+        let own = match &self.compiled().evaluator {
             Evaluator::Each { prepared, .. } => Arc::clone(&prepared.read()),
             Evaluator::Shared { .. } | Evaluator::Broken(_) => Arc::default(),
         };
         (Arc::clone(&cells), own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::{DeltaMode, Settings, Stopwatch};
+    use somersault_model::{Limits, Sn};
+    use somersault_pool::QueryPool;
+    use somersault_query::Environment;
+
+    const TEXT: &str = "SELECT ?s FROM STREAM <urn:s> [RANGE 1s TUMBLING] WHERE { ?s ?p 5 }";
+
+    fn cohort(pool: &QueryPool) -> Cohort {
+        let store = Store::new(1);
+        let environment = Environment::new(Limits::default(), 1, Arc::clone(pool.workers()), None);
+        let settings = Settings {
+            kept_firings: 2,
+            delta: DeltaMode::Auto,
+            threads: 1,
+            stopwatch: Stopwatch::Machine,
+        };
+        let (shape, _) = Shape::of(TEXT).expect("the text has a shape");
+        let source = Source {
+            text: TEXT.to_owned(),
+            namespace: None,
+        };
+        Cohort::new(
+            Arc::new(shape),
+            (source, Overload::default()),
+            Arc::new(CohortView::new("q", 1)),
+            Arc::new(Resources::new(Arc::new(environment), store, settings)),
+        )
+    }
+
+    #[test]
+    fn changes_of_members_compile_nothing() {
+        let pool = QueryPool::start(1).expect("a thread starts");
+        let cohort = cohort(&pool);
+        let member = |slot| JoiningMember {
+            uid: QueryUid(u64::from(slot) + 1),
+            slot,
+            words: vec!["5".to_owned()],
+        };
+        let pause = Pause {
+            through: Sn(1),
+            next: None,
+        };
+        let store = Arc::clone(&cohort.resources);
+        let store = store.store();
+        cohort.joined(EventTime(0), &[member(0), member(1)], None, store);
+        cohort.paused(0, pause);
+        cohort.joined(EventTime(5), &[member(2)], Some(0), store);
+        cohort.passed(EventTime(7), 3);
+        cohort.answered_before(1, FiringId::at(EventTime(4)));
+        cohort.left(1);
+        assert!(cohort.metrics().is_some());
+        assert_eq!(cohort.kept_bytes(), 0);
+        assert!(cohort.compiled.get().is_none(), "nothing was compiled");
+        assert_eq!(cohort.size().cells, 1);
+        assert!(cohort.compiled.get().is_some());
+        pool.stop();
     }
 }

@@ -7,7 +7,7 @@ mod due;
 pub use crate::cohort::CohortSize;
 pub use crate::delivery::hub::MemberSummary;
 
-use crate::cohort::Cohort;
+use crate::cohort::{Cohort, Source};
 use crate::evaluation::incremental::{Incremental, SingleTarget};
 use crate::metrics::QueryMetrics;
 use crate::order::firing_slots::SharedSlots;
@@ -31,7 +31,7 @@ const MANY: usize = 64;
 
 /// All registered queries.
 pub struct Registry {
-    resources: Resources,
+    resources: Arc<Resources>,
     pool: Arc<QueryPool>,
     answered: OnceLock<FiringAcks>,
     cohorts: RwLock<HashMap<QueryUid, Arc<Cohort>>>,
@@ -49,7 +49,7 @@ impl Registry {
     ) -> Registry {
         let spare = SharedSlots::of_threads(settings.threads);
         Registry {
-            resources: Resources::new(environment, store, settings),
+            resources: Arc::new(Resources::new(environment, store, settings)),
             pool,
             answered: OnceLock::new(),
             cohorts: RwLock::new(HashMap::new()),
@@ -153,11 +153,13 @@ impl Host for Registry {
                 shape,
                 text,
                 namespace,
+                overload,
                 view,
                 ..
             } => {
-                let source = (text.as_str(), namespace.as_deref());
-                let cohort = Cohort::new(shape, source, view, &self.resources);
+                let source = Source { text, namespace };
+                let resources = Arc::clone(&self.resources);
+                let cohort = Cohort::new(shape, (source, overload), view, resources);
                 self.cohorts.write().insert(uid, Arc::new(cohort));
                 return;
             }

@@ -2,8 +2,8 @@
 //! queries find lies in the stored graph; their windows are empty.
 
 use somersault_continuous::{DeltaMode, Registry, Settings, Stopwatch};
-use somersault_lang::Parser;
 use somersault_lang::lift::Shape;
+use somersault_lang::{Overload, Parser};
 use somersault_model::{
     BatchNumber, EventTime, Limits, Mutation, QuadIds, QueryUid, ShardId, Sn, StreamUid, TermId,
 };
@@ -101,6 +101,7 @@ impl FakeDriver {
             text: text.to_owned(),
             namespace: None,
             derives: None,
+            overload: Overload::default(),
             view: Arc::clone(&self.view),
         });
         self.join(text, base_ms)

@@ -191,6 +191,7 @@ impl Registrar<'_> {
             text,
             namespace: namespace.map(str::to_owned),
             derives: derived,
+            overload: declaration.overload,
             view,
         };
         out.push(Output::query(uid, formed));
