@@ -114,10 +114,11 @@ fn a_heavy_query_is_deferred() {
         count.map(|count| count.to_string()).as_deref(),
         Some("\"1000000\"^^<http://www.w3.org/2001/XMLSchema#integer>")
     );
-    let light = engine.query("ASK { <http://x/p1> ?p ?o }").begin();
-    assert!(
-        matches!(light, Ok(FastPath::Answered(results)) if results.answer.boolean() == Some(true))
-    );
+    // A light query is deferred too if this thread is kept from running for long enough.
+    let mut light = (0..100).map(|_| engine.query("ASK { <http://x/p1> ?p ?o }").begin());
+    assert!(light.any(|begun| {
+        matches!(begun, Ok(FastPath::Answered(results)) if results.answer.boolean() == Some(true))
+    }));
     let limited = QueryOptions {
         timeout: Some(Duration::from_millis(30)),
         ..options()
