@@ -41,6 +41,10 @@ pub(crate) struct ApplyPass<'a> {
     pub(crate) applied: Applied,
     /// The number of lists that were changed.
     pub(crate) touched: usize,
+    /// The named graphs that appear or go with this SN, each with the operation that did it. Their
+    /// list is changed once, by [`ApplyPass::finish`]: changed graph by graph, an SN with many new
+    /// graphs would copy a growing list for each.
+    graphs: FxHashMap<TermId, Operation>,
 }
 
 /// The known location of a list in the image.
@@ -147,6 +151,7 @@ impl<'a> ApplyPass<'a> {
             sn,
             applied: Applied::default(),
             touched: 0,
+            graphs: FxHashMap::default(),
         }
     }
 
@@ -300,12 +305,7 @@ impl<'a> ApplyPass<'a> {
                 .change(key, &flipped, operation, Certainty::KnownEffective)
                 .flipped;
             if whole && direction == Direction::Out && graph != TermId::DEFAULT_GRAPH {
-                self.change(
-                    Key::graphs(),
-                    &[graph],
-                    operation,
-                    Certainty::KnownEffective,
-                );
+                self.note_graph(graph, operation);
             }
         }
         let mut total = 0;
@@ -322,6 +322,30 @@ impl<'a> ApplyPass<'a> {
                 Operation::Delete => self.applied.deleted += total,
             }
         }
+    }
+
+    /// Notes that a named graph has appeared or gone. A graph that goes and comes back in one SN, or
+    /// the other way round, has not changed.
+    fn note_graph(&mut self, graph: TermId, operation: Operation) {
+        if self.graphs.remove(&graph).is_none() {
+            self.graphs.insert(graph, operation);
+        }
+    }
+
+    /// Changes the list of named graphs. Returns the effect of the whole pass and the number of
+    /// lists that it changed.
+    pub(crate) fn finish(mut self) -> (Applied, usize) {
+        let graphs = std::mem::take(&mut self.graphs);
+        for operation in [Operation::Delete, Operation::Insert] {
+            let of_operation = graphs.iter().filter(|(_, noted)| **noted == operation);
+            let mut ids: Vec<TermId> = of_operation.map(|(graph, _)| *graph).collect();
+            if !ids.is_empty() {
+                // The order of a hash map must not reach the store (S6).
+                ids.sort_unstable();
+                self.change(Key::graphs(), &ids, operation, Certainty::KnownEffective);
+            }
+        }
+        (self.applied, self.touched)
     }
 
     /// Inserts into or deletes from one list; `ids` ascend without repeats.

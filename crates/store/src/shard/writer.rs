@@ -205,7 +205,7 @@ impl ShardWriter {
         for group in &batch.inserts {
             pass.group(group, Operation::Insert);
         }
-        let (mut applied, touched) = (pass.applied, pass.touched);
+        let (mut applied, touched) = pass.finish();
         state.statements = state.statements + applied.inserted - applied.deleted;
         if renewed {
             // The new generation has left out what is cleared. Of what was moved nothing is new.

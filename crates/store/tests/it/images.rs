@@ -193,3 +193,54 @@ fn an_old_generation_is_freed_after_its_last_reader() {
     assert!(later <= one + one / 10, "{later} bytes, {one} before");
     assert_eq!(fingerprint(&store.pin_stable()), print);
 }
+
+/// Statements of many graphs that appear, change and go with one SN each: the list of graphs is
+/// written once an SN, not once a graph.
+#[test]
+fn many_graphs_of_one_sn_take_memory_in_proportion() {
+    let count = if cfg!(miri) { 20 } else { 4_000 };
+    let store = Store::new(1);
+    let mut writers = writers(&store);
+    let name = |n: u64| {
+        TermId::in_dictionary(
+            Tag::NamedNode,
+            VirtualShard::truncated((n % 4096) as u16),
+            100 + n / 4096,
+        )
+    };
+    let quad = |n: u64, object: u64| QuadIds {
+        graph: name(n),
+        subject: vertex(0),
+        predicate: predicate(0),
+        object: vertex(object),
+    };
+    let all = |object: u64, operation: Operation| -> Vec<Mutation> {
+        let mutation = |n: u64| Mutation {
+            quad: quad(n, object),
+            operation,
+        };
+        (0..count).map(mutation).collect()
+    };
+    let mut names: Vec<TermId> = (0..count).map(name).collect();
+    names.sort_unstable();
+
+    apply(&store, &mut writers, Sn(1), &all(1, Operation::Insert));
+    store.snapshots().publish_stable(Sn(1));
+    let pin = store.pin_stable();
+    assert_eq!(pin.graphs(), names);
+    let bytes = store.memory().stored_bytes + store.memory().snapshots_bytes;
+    assert!(bytes < 3_000 * count as usize + 100_000, "{bytes} bytes");
+
+    // Each graph loses its only statement and gets another one: none has gone.
+    let mut replaced = all(1, Operation::Delete);
+    replaced.extend(all(2, Operation::Insert));
+    apply(&store, &mut writers, Sn(2), &replaced);
+    store.snapshots().publish_stable(Sn(2));
+    assert_eq!(store.pin_stable().graphs(), names);
+
+    apply(&store, &mut writers, Sn(3), &all(2, Operation::Delete));
+    store.snapshots().publish_stable(Sn(3));
+    assert!(store.pin_stable().graphs().is_empty());
+    assert_eq!(pin.graphs(), names, "SN-1");
+    store.check().expect("the invariants hold");
+}
