@@ -5,7 +5,9 @@
 //!
 //! 1. Each part of the query's expressions is evaluated over the operands that it meets, one pair
 //!    at a time, by both engines. Where the list allows the values to differ, the query is asked
-//!    again with our value in the place of Jena's.
+//!    again with our value in the place of Jena's. Where the values are equal and only spelled
+//!    differently, which the list calls `spelled`, our spelling takes the place of Jena's: STR
+//!    shows it.
 //! 2. If Jena's answer is still another, its reference evaluator is asked. It too substitutes the
 //!    variables of EXISTS, and fails where a literal becomes a predicate, so it is asked with such
 //!    predicates compared in a FILTER, which means the same.
@@ -33,13 +35,15 @@ pub(super) fn class_of(
         oracle,
         differences,
         class: None,
+        is_spelled: false,
     };
     let corrected = correction.of_query(query)?;
-    let class = correction.class;
+    let (class, is_spelled) = (correction.class, correction.is_spelled);
     let mut texts = vec![query.to_string()];
-    if let Some(corrected) = corrected.filter(|_| class.is_some()) {
+    if let Some(corrected) = corrected.filter(|_| class.is_some() || is_spelled) {
         if answer_text(&oracle.ask(&corrected)?) == case.ours {
-            return Ok(class);
+            let a = "spelled";
+            return Ok(class.or_else(|| differences.class_of(&Case { a, ..*case })));
         }
         texts.push(corrected);
     }
@@ -94,6 +98,8 @@ struct Correction<'c> {
     differences: &'c mut Differences,
     /// The class of the first value that was replaced.
     class: Option<String>,
+    /// Whether a value was replaced by an equal one in our spelling.
+    is_spelled: bool,
 }
 
 impl Correction<'_> {
@@ -194,9 +200,12 @@ impl Correction<'_> {
         let query = format!("{HEAD}SELECT ({} AS ?f) {{}}", matrix::applied(form, terms));
         let (ours, jenas) = (answer(self.engine, &query), self.oracle.ask(&query)?);
         let jenas = jenas.or_else(|_| Ok(vec!["fault".to_owned()]));
+        let spelled_alike = ours == jenas;
         let (our_text, jenas) = (answer_text(&ours), answer_text(&jenas));
         if our_text == jenas {
-            return Ok(Some(None));
+            self.is_spelled |= !spelled_alike;
+            let ours = ours.ok().and_then(|mut rows| rows.pop());
+            return Ok(Some(ours.filter(|_| !spelled_alike)));
         }
         let names: Vec<String> = terms.iter().map(|term| matrix::name_of(term)).collect();
         let class = self.differences.class_of(&Case {
