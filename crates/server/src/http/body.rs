@@ -4,7 +4,7 @@
 use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use futures_util::StreamExt as _;
 use std::ops::Deref;
@@ -151,27 +151,8 @@ impl Bodies {
         };
         let mut charged: u64 = 0;
         loop {
-            let chunk = match tokio::time::timeout(self.stall_timeout, stream.next()).await {
-                Ok(None) => return Ok(held),
-                Ok(Some(Ok(chunk))) => chunk,
-                Ok(Some(Err(error))) => {
-                    return Err(ApiError::bad_request(
-                        "broken_body",
-                        format!(
-                            "The body ended before it was complete ({error}). Nothing of it was used."
-                        ),
-                    ));
-                }
-                Err(_elapsed) => {
-                    return Err(ApiError::new(
-                        StatusCode::REQUEST_TIMEOUT,
-                        "stalled_body",
-                        format!(
-                            "Nothing more of the body came for {} s. Nothing of it was used; send it again.",
-                            self.stall_timeout.as_secs_f32()
-                        ),
-                    ));
-                }
+            let Some(chunk) = self.next_chunk(&mut stream).await? else {
+                return Ok(held);
             };
             let length = (held.bytes.len() + chunk.len()) as u64;
             if length > limit {
@@ -191,6 +172,34 @@ impl Bodies {
                 charged = needed;
             }
             held.bytes.extend_from_slice(&chunk);
+        }
+    }
+
+    /// The next part of a body; `None` after the last.
+    ///
+    /// # Errors
+    /// The body ends too early (400), or its client sends nothing for too long (408).
+    async fn next_chunk(
+        &self,
+        stream: &mut axum::body::BodyDataStream,
+    ) -> ApiResult<Option<Bytes>> {
+        match tokio::time::timeout(self.stall_timeout, stream.next()).await {
+            Ok(chunk) => chunk.transpose().map_err(|error| {
+                ApiError::bad_request(
+                    "broken_body",
+                    format!(
+                        "The body ended before it was complete ({error}). Nothing of it was used."
+                    ),
+                )
+            }),
+            Err(_elapsed) => Err(ApiError::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "stalled_body",
+                format!(
+                    "Nothing more of the body came for {} s. Nothing of it was used; send it again.",
+                    self.stall_timeout.as_secs_f32()
+                ),
+            )),
         }
     }
 }
