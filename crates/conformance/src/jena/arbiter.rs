@@ -7,7 +7,8 @@
 //!    at a time, by both engines. Where the list allows the values to differ, the query is asked
 //!    again with our value in the place of Jena's. Where the values are equal and only spelled
 //!    differently, which the list calls `spelled`, our spelling takes the place of Jena's: STR
-//!    shows it.
+//!    shows it. An aggregate is judged in the same way by the lines about a single value, and only
+//!    groups of one row are given our value.
 //! 2. If Jena's answer is still another, its reference evaluator is asked. It too substitutes the
 //!    variables of EXISTS, and fails where a literal becomes a predicate, so it is asked with such
 //!    predicates compared in a FILTER, which means the same.
@@ -107,15 +108,52 @@ impl Correction<'_> {
     fn of_query(&mut self, query: &DrawnQuery) -> Result<Option<String>, ConformanceError> {
         let mut text = String::new();
         for piece in &query.pieces {
-            match piece {
-                Piece::Text(piece) => text.push_str(piece),
-                Piece::Value(value) => match self.of_value(value)? {
-                    Some(value) => text.push_str(&value.to_string()),
-                    None => return Ok(None),
-                },
+            let corrected = match piece {
+                Piece::Text(text) => Some(Value::Operand(text.clone())),
+                Piece::Value(value) => self.of_value(value)?,
+                Piece::Aggregate { function, value } => self.of_aggregate(function, value)?,
+            };
+            match corrected {
+                Some(corrected) => text.push_str(&corrected.to_string()),
+                None => return Ok(None),
             }
         }
         Ok(Some(text))
+    }
+
+    /// An aggregate with our values of what it is over, and where the engines differ over a single
+    /// value with our value of its own for the groups that are one row with that value. Rows are
+    /// counted, and not values: an error among them makes a sum an error.
+    fn of_aggregate(
+        &mut self,
+        function: &str,
+        operand: &Value,
+    ) -> Result<Option<Value>, ConformanceError> {
+        let Some(corrected) = self.of_value(operand)? else {
+            return Ok(None);
+        };
+        let mut value = Value::Operand(format!("{function}({corrected})"));
+        for mut terms in self.operands_met(std::slice::from_ref(operand))? {
+            let condition = format!(
+                "COUNT(*) = 1 && sameTerm(SAMPLE({corrected}), {})",
+                terms[0]
+            );
+            // The matrix has a single value as one beside nothing.
+            terms.push(String::new());
+            let form = format!("{function}(?a)");
+            let Some(ours) = self.allowed_value(function, &form, &terms)? else {
+                return Ok(None);
+            };
+            if let Some(ours) = ours {
+                value = Value::Choice {
+                    condition,
+                    // Outside an aggregate, a variable that is an error would be refused.
+                    then: Box::new(Value::Operand(format!("SAMPLE({ours})"))),
+                    otherwise: Box::new(value),
+                };
+            }
+        }
+        Ok(Some(value))
     }
 
     /// An expression with our values.
@@ -158,7 +196,7 @@ impl Correction<'_> {
             operands: corrected.clone(),
         };
         for terms in self.operands_met(operands)? {
-            let Some(ours) = self.allowed_value(form, &terms)? else {
+            let Some(ours) = self.allowed_value(form, form, &terms)? else {
                 return Ok(None);
             };
             if let Some(ours) = ours {
@@ -190,10 +228,11 @@ impl Correction<'_> {
         Ok(rows.into_iter().map(terms).filter(all_bound).collect())
     }
 
-    /// Our value of an operation over terms if Jena's is another: `None` if the list does not
-    /// allow that, `Some(None)` if the values are equal.
+    /// Our value of a form over terms if Jena's is another: `None` if the list does not allow that
+    /// for the matrix's expression, `Some(None)` if the values are equal.
     fn allowed_value(
         &mut self,
+        expression: &str,
         form: &str,
         terms: &[String],
     ) -> Result<Option<Option<String>>, ConformanceError> {
@@ -209,7 +248,7 @@ impl Correction<'_> {
         }
         let names: Vec<String> = terms.iter().map(|term| matrix::name_of(term)).collect();
         let class = self.differences.class_of(&Case {
-            expression: form,
+            expression,
             a: names.first().map_or("", String::as_str),
             b: names.get(1).map_or("", String::as_str),
             ours: &our_text,

@@ -20,6 +20,11 @@ pub(super) struct DrawnQuery {
 pub(super) enum Piece {
     Text(String),
     Value(Value),
+    /// An aggregate of the matrix, and what it is over.
+    Aggregate {
+        function: &'static str,
+        value: Value,
+    },
 }
 
 impl fmt::Display for DrawnQuery {
@@ -27,6 +32,7 @@ impl fmt::Display for DrawnQuery {
         self.pieces.iter().try_for_each(|piece| match piece {
             Piece::Text(text) => f.write_str(text),
             Piece::Value(value) => value.fmt(f),
+            Piece::Aggregate { function, value } => write!(f, "{function}({value})"),
         })
     }
 }
@@ -169,14 +175,15 @@ impl QueryDraw {
             true => self.value(1),
             false => Value::Operand(self.one(&VARIABLES)),
         };
+        let text = |text: &str| Piece::Text(text.to_owned());
+        let aggregate = |function, value| vec![Piece::Aggregate { function, value }];
         let function = match self.0.below(5) {
-            0 => return vec![Piece::Text("COUNT(*)".to_owned())],
+            0 => return vec![text("COUNT(*)")],
             1 => "COUNT(",
             2 => "COUNT(DISTINCT ",
-            3 => "SUM(",
-            _ => "AVG(",
+            3 => return aggregate("SUM", value),
+            _ => return aggregate("AVG", value),
         };
-        let text = |text: &str| Piece::Text(text.to_owned());
         vec![text(function), Piece::Value(value), text(")")]
     }
 

@@ -381,5 +381,6 @@ mod tests {
         assert_eq!(name_of("\"x\"@en"), "lang-drawn");
         assert_eq!(name_of("<http://x/p>"), "iri");
         assert_eq!(of("x", "gYear"), "other");
+        assert_eq!(name_of(""), "unbound");
     }
 }
