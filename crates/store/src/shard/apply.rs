@@ -324,8 +324,8 @@ impl<'a> ApplyPass<'a> {
         }
     }
 
-    /// Notes that a named graph has appeared or gone. A graph that goes and comes back in one SN, or
-    /// the other way round, has not changed.
+    /// Notes that a named graph has appeared or gone. A graph that goes and comes back in one SN,
+    /// or the other way round, has not changed.
     fn note_graph(&mut self, graph: TermId, operation: Operation) {
         if self.graphs.remove(&graph).is_none() {
             self.graphs.insert(graph, operation);
