@@ -178,13 +178,17 @@ impl Client {
     }
 
     fn unanswered(&self, error: &ureq::Error) -> CliError {
-        use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+        use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         let base = &self.base;
-        let cut_off = matches!(error, ureq::Error::Io(error) if matches!(error.kind(), BrokenPipe | ConnectionReset));
-        if cut_off {
+        if let ureq::Error::Io(error) = error
+            && matches!(
+                error.kind(),
+                BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
+            )
+        {
             // A server that refuses a body closes while it is still being sent.
-            return CliError::Failed(format!(
-                "the server at {base} closed the connection while the data was being sent: the data may exceed the server's limit (serve --body-bytes); load large files into a data folder (load --data) or in parts"
+            return CliError::CutOff(format!(
+                "the server at {base} closed the connection before it answered: it has stopped, or the data exceeds its limit (serve --body-bytes); load large files into a data folder (load --data) or in parts"
             ));
         }
         let cause = match error {

@@ -17,6 +17,9 @@ pub(crate) enum CliError {
     /// No answer came from the server: exit code 1.
     #[error("{0}")]
     Unreachable(String),
+    /// The server was reached, and closed the connection before it answered: exit code 1.
+    #[error("{0}")]
+    CutOff(String),
     /// The reader of standard output has closed it (`… | head`): no failure, and nothing to say.
     #[error("standard output was closed")]
     ReaderGone,
@@ -46,7 +49,9 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::Failed(_) | Self::Refused(_) | Self::Unreachable(_) => ExitCode::FAILURE,
+            Self::Failed(_) | Self::Refused(_) | Self::Unreachable(_) | Self::CutOff(_) => {
+                ExitCode::FAILURE
+            }
             Self::ReaderGone => ExitCode::SUCCESS,
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &SubscribeArgs) -> Result<(), CliError> {
         let lost = match reading.read(&client) {
             Ok(Outcome::Finished) => return Ok(()),
             Ok(Outcome::Lost(why)) => why,
-            Err(error) if !reading.is_first && is_passing(&error) => error.to_string(),
+            Err(error) if reading.is_worth_another(&error) => error.to_string(),
             Err(error) => return Err(error),
         };
         if reading.failures >= attempts {
@@ -47,15 +47,6 @@ pub(crate) fn run(args: &SubscribeArgs) -> Result<(), CliError> {
         }
         reading.failures += 1;
         std::thread::sleep(PAUSE);
-    }
-}
-
-/// Whether a server that is starting, or not there for a while, would say so.
-fn is_passing(error: &CliError) -> bool {
-    match error {
-        CliError::Unreachable(_) => true,
-        CliError::Refused(refusal) => refusal.is_passing,
-        _ => false,
     }
 }
 
@@ -80,6 +71,17 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// Whether a failure to connect may pass. An address at which no server was met yet may be
+    /// wrong; a server that was met may be starting again.
+    fn is_worth_another(&self, error: &CliError) -> bool {
+        match error {
+            CliError::CutOff(_) => true,
+            CliError::Unreachable(_) => !self.is_first,
+            CliError::Refused(refusal) => !self.is_first && refusal.is_passing,
+            _ => false,
+        }
+    }
+
     /// Reads one connection to its end.
     fn read(&mut self, client: &Client) -> Result<Outcome, CliError> {
         let mut headers = vec![("Accept", "text/event-stream")];

@@ -992,6 +992,29 @@ fn streams_and_queries_are_managed() {
 }
 
 #[test]
+fn a_subscriber_connects_again_when_its_first_connection_is_cut_off() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let server = std::thread::spawn(move || {
+        // The first connection is reset, the second ends before an answer, the third has one.
+        drop(listener.accept().expect("the first connection"));
+        let mut head = [0; 4096];
+        let (mut second, _) = listener.accept().expect("the second connection");
+        assert!(second.read(&mut head).expect("a request") > 0);
+        drop(second);
+        let (mut third, _) = listener.accept().expect("the third connection");
+        assert!(third.read(&mut head).expect("a request") > 0);
+        let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                      Connection: close\r\n\r\n\
+                      event: end\ndata: {\"reason\":\"dropped\"}\n\n";
+        third.write_all(answer.as_bytes()).expect("it is sent");
+    });
+    let said = succeeds(&["subscribe", "q", "--server", &url]);
+    assert!(said.contains("dropped"), "{said}");
+    server.join().expect("it met three connections");
+}
+
+#[test]
 fn a_subscriber_outlives_its_server() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
