@@ -14,7 +14,7 @@ pub struct CohortView {
 }
 
 impl CohortView {
-    /// A view of a cohort of so many members, one of which has this name.
+    /// A view of a cohort with this number of members, one of which has this name.
     pub fn new(name: &str, members: usize) -> CohortView {
         CohortView {
             members: AtomicUsize::new(members),
@@ -45,9 +45,9 @@ impl CohortView {
     }
 }
 
-/// A view is read at any time, and is no part of the change that hands it out.
+/// Two views are equal while they show the same.
 impl PartialEq for CohortView {
-    fn eq(&self, _: &CohortView) -> bool {
-        true
+    fn eq(&self, other: &CohortView) -> bool {
+        (self.members(), self.name()) == (other.members(), other.name())
     }
 }
