@@ -1,8 +1,7 @@
 //! Cases of windows, first closes, registrations, pauses and jumps, each with its sentence of
 //! language.md.
 
-use crate::harness::{Driver, stream, was_logged, was_repeat, windows};
-use somersault_lang::{CreateStream, LatePolicy};
+use crate::harness::{Driver, amended_stream, stream, was_logged, was_repeat, windows};
 use somersault_model::{EventTime, Millis};
 use somersault_stream::{Output, QueryChange, QueryDeclaration, Record, Repeat};
 
@@ -96,13 +95,7 @@ fn a_stream_without_time_begins_with_its_first_statement_not_its_first_push() {
 #[test]
 fn a_late_statement_amends_no_close_before_the_first() {
     let mut driver = Driver::new();
-    let amended = CreateStream {
-        late_policy: LatePolicy::Amend {
-            within: Millis(100),
-        },
-        ..stream(A)
-    };
-    driver.create(amended).unwrap();
+    driver.create(amended_stream(A, 100)).unwrap();
     driver.create(stream(B)).unwrap();
     driver
         .register("q", windows(&[(A, 40, 20), (B, 20, 20)]))

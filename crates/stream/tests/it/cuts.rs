@@ -1,11 +1,11 @@
 //! Cuts: what an SN holds, what comes between, what is delivered, retired and cancelled; invariants
 //! broken on purpose.
 
-use crate::harness::{Driver, number_of, predicate, statement, stream, windows};
+use crate::harness::{Driver, amended_stream, number_of, predicate, statement, stream, windows};
 use oxrdf::{GraphName, NamedNode};
-use somersault_lang::{Classification, CreateStream, LatePolicy};
+use somersault_lang::Classification;
 use somersault_log::{DeliveredRecord, LoadRecord, LoadSegment, PlanRecord, Position};
-use somersault_model::{EventTime, Intern, Millis, QuadIds, Sn, TermId};
+use somersault_model::{EventTime, Intern, QuadIds, Sn, TermId};
 use somersault_stream::Record;
 use somersault_stream::{Coordinator, Input, Output};
 use std::collections::BTreeSet;
@@ -16,6 +16,16 @@ const B: &str = "http://b/";
 fn fact(driver: &mut Driver, stream: &str, at: i64, number: u64) {
     let one = vec![(at, number, "fact")];
     driver.push_from(stream, "", None, one).unwrap();
+}
+
+/// The facts of the newest cut.
+fn last_facts(driver: &Driver) -> Vec<u64> {
+    let Some(Output::Inject(inject)) = driver.decided.last() else {
+        panic!("the newest output is a cut");
+    };
+    let facts = inject.mutations.iter();
+    let facts = facts.map(|mutation| number_of(&driver.world, mutation.quad.triple()));
+    facts.collect()
 }
 
 #[test]
@@ -210,12 +220,7 @@ fn dropping_a_stream_keeps_its_facts_even_of_open_batches() {
     let mut driver = Driver::with_streams(&[A]);
     fact(&mut driver, A, 5, 1);
     fact(&mut driver, A, 15, 2);
-    driver
-        .input(Input::DropStream {
-            received_ms: 0,
-            iri: A.to_owned(),
-        })
-        .unwrap();
+    driver.drop_stream(A).unwrap();
     let Some(Output::Inject(inject)) = driver.decided.last() else {
         panic!("the facts are cut at once");
     };
@@ -228,44 +233,22 @@ fn dropping_a_stream_keeps_its_facts_even_of_open_batches() {
 #[test]
 fn dropping_a_stream_keeps_late_facts_that_wait_for_their_cut() {
     let mut driver = Driver::new();
-    let amended = CreateStream {
-        late_policy: LatePolicy::Amend {
-            within: Millis(100),
-        },
-        ..stream(A)
-    };
-    driver.create(amended).unwrap();
+    driver.create(amended_stream(A, 100)).unwrap();
     fact(&mut driver, A, 5, 1);
     fact(&mut driver, A, 55, 2);
     driver.freshness_cut().expect("a batch has closed");
     driver.joins_amendments = true;
     fact(&mut driver, A, 15, 3);
     assert!(driver.coordinator.has_amendments());
-    driver
-        .input(Input::DropStream {
-            received_ms: 0,
-            iri: A.to_owned(),
-        })
-        .unwrap();
-    let Some(Output::Inject(inject)) = driver.decided.last() else {
-        panic!("the facts are cut at once");
-    };
-    let facts = inject.mutations.iter();
-    let facts = facts.map(|mutation| number_of(&driver.world, mutation.quad.triple()));
-    assert_eq!(facts.collect::<BTreeSet<_>>(), BTreeSet::from([2, 3]));
+    driver.drop_stream(A).unwrap();
+    assert_eq!(BTreeSet::from_iter(last_facts(&driver)), [2, 3].into());
     assert!(!driver.coordinator.has_amendments());
 }
 
 #[test]
 fn a_cut_for_batches_leaves_amendments_that_wait() {
     let mut driver = Driver::new();
-    let amended = CreateStream {
-        late_policy: LatePolicy::Amend {
-            within: Millis(100),
-        },
-        ..stream(A)
-    };
-    driver.create(amended).unwrap();
+    driver.create(amended_stream(A, 100)).unwrap();
     fact(&mut driver, A, 5, 1);
     fact(&mut driver, A, 25, 2);
     driver.freshness_cut().expect("a batch has closed");
@@ -273,14 +256,6 @@ fn a_cut_for_batches_leaves_amendments_that_wait() {
     fact(&mut driver, A, 7, 3);
     fact(&mut driver, A, 45, 4);
     driver.freshness_cut().expect("a batch has closed");
-    let last_facts = |driver: &Driver| {
-        let Some(Output::Inject(inject)) = driver.decided.last() else {
-            panic!("the newest output is the cut");
-        };
-        let facts = inject.mutations.iter();
-        let facts = facts.map(|mutation| number_of(&driver.world, mutation.quad.triple()));
-        facts.collect::<Vec<_>>()
-    };
     assert_eq!(last_facts(&driver), [2]);
     assert!(driver.coordinator.has_amendments());
     driver.joins_amendments = false;

@@ -1,8 +1,8 @@
 //! Derived streams: what they hold and when, what amends them, and that a firing's statements are
 //! taken once.
 
-use crate::harness::{Driver, Seen, derived, over, statement, stream, was_repeat, windows};
-use somersault_lang::{Extent, LatePolicy};
+use crate::harness::{Driver, Seen, amended_stream, derived, over, statement, was_repeat, windows};
+use somersault_lang::Extent;
 use somersault_model::{EventTime, Millis};
 use somersault_stream::Record;
 use somersault_stream::{Admission, Input, QueryDeclaration, RefusalKind, Repeat};
@@ -23,11 +23,7 @@ fn deriving(iri: &str, of: &[(&str, i64, i64)]) -> QueryDeclaration {
 /// With a stream that may be amended.
 fn amended(within: i64) -> Driver {
     let mut driver = Driver::new();
-    let mut declared = stream(A);
-    declared.late_policy = LatePolicy::Amend {
-        within: Millis(within),
-    };
-    driver.create(declared).unwrap();
+    driver.create(amended_stream(A, within)).unwrap();
     driver
 }
 
@@ -235,10 +231,7 @@ fn memory_is_bounded_by_within_and_older_statements_are_dropped() {
 #[test]
 fn a_late_fact_is_absorbed_even_after_its_slice_was_released() {
     let mut driver = Driver::with_streams(&["http://other/"]);
-    let mut declared = stream(A);
-    declared.late_policy = LatePolicy::Amend {
-        within: Millis(10_000),
-    };
+    let mut declared = amended_stream(A, 10_000);
     declared.budget_bytes = 800;
     driver.create(declared).unwrap();
     driver

@@ -1,7 +1,6 @@
 //! Closes that are cut in slices, what may come between, and how many one input may make due.
 
-use crate::harness::{Driver, stream, was_logged, windows};
-use somersault_lang::LatePolicy;
+use crate::harness::{Driver, amended_stream, stream, was_logged, windows};
 use somersault_model::{EventTime, Millis};
 use somersault_stream::{Input, Refusal, StreamLimits};
 
@@ -196,11 +195,8 @@ fn push_in_turn(driver: &mut Driver, iri: &str, at: i64, number: u64) {
 /// Pushes and updates from a seed, cutting `closes_in_a_row` closes at once.
 fn sliced_run(seed: u64, closes_in_a_row: usize) -> Driver {
     let mut driver = limited(u64::MAX);
-    let mut late = stream("http://c/");
+    let mut late = amended_stream("http://c/", 200);
     late.lateness = Millis(20);
-    late.late_policy = LatePolicy::Amend {
-        within: Millis(200),
-    };
     driver.create(late).unwrap();
     driver.register("wide", windows(&[(A, 500, 10)])).unwrap();
     driver
@@ -272,11 +268,7 @@ fn slices_change_no_window() {
 fn amendments_that_wait_are_joined() {
     let amended = |joins: bool| {
         let mut driver = Driver::new();
-        let mut late = stream(A);
-        late.late_policy = LatePolicy::Amend {
-            within: Millis(10_000),
-        };
-        driver.create(late).unwrap();
+        driver.create(amended_stream(A, 10_000)).unwrap();
         driver.register("q", windows(&[(A, 1_000, 10)])).unwrap();
         driver.push(A, &[(0, 1), (3_000, 2)]).unwrap();
         driver.joins_amendments = joins;

@@ -40,6 +40,16 @@ pub(crate) fn stream(iri: &str) -> CreateStream {
     }
 }
 
+/// As [`stream`], where late statements amend the closes of the last `within` milliseconds.
+pub(crate) fn amended_stream(iri: &str, within: i64) -> CreateStream {
+    CreateStream {
+        late_policy: LatePolicy::Amend {
+            within: Millis(within),
+        },
+        ..stream(iri)
+    }
+}
+
 /// A derived stream with KEEP 100ms whose predicate `fact` is timeless.
 pub(crate) fn derived(iri: &str) -> Box<DerivedStream> {
     Box::new(DerivedStream {
@@ -191,6 +201,13 @@ impl Driver {
             driver.create(stream(iri)).unwrap();
         }
         driver
+    }
+
+    pub(crate) fn drop_stream(&mut self, iri: &str) -> Result<Admission, Refusal> {
+        self.input(Input::DropStream {
+            received_ms: 0,
+            iri: iri.to_owned(),
+        })
     }
 
     /// Admits, logs, applies, and makes all cuts that are due.

@@ -1,7 +1,7 @@
 //! Bad input gets a sentence with the place and the remedy, and leaves no trace.
 
-use crate::harness::{Driver, statement, stream, windows};
-use somersault_lang::{LatePolicy, Overload, StreamOperator};
+use crate::harness::{Driver, amended_stream, statement, stream, windows};
+use somersault_lang::{Overload, StreamOperator};
 use somersault_model::{EventTime, Millis, Sn};
 use somersault_stream::{
     Admission, Input, Push, PushStatement, QueryDeclaration, Refusal, RefusalKind,
@@ -193,12 +193,8 @@ fn a_name_taken_with_another_text_is_a_conflict() {
         RefusalKind::Conflict,
         &["exists with another declaration: CREATE STREAM <http://a/>"],
     );
-    let drop = Input::DropStream {
-        received_ms: 0,
-        iri: A.to_owned(),
-    };
     refused(
-        driver.input(drop),
+        driver.drop_stream(A),
         RefusalKind::Conflict,
         &["windowed by q", "drop them first"],
     );
@@ -216,11 +212,7 @@ fn white_space_and_comments_make_no_other_declaration() {
 #[test]
 fn changes_of_answers_that_may_be_amended_are_not_yet() {
     let mut driver = Driver::new();
-    let mut amended = stream(A);
-    amended.late_policy = LatePolicy::Amend {
-        within: Millis(1000),
-    };
-    driver.create(amended).unwrap();
+    driver.create(amended_stream(A, 1_000)).unwrap();
     let mut changes = windows(&[(A, 20, 20)]);
     changes.operator = StreamOperator::IStream;
     refused(
@@ -241,11 +233,7 @@ fn changes_of_answers_that_may_be_amended_are_not_yet() {
 #[test]
 fn skipping_over_amended_streams_is_refused() {
     let mut driver = Driver::with_streams(&["http://b/"]);
-    let mut amended = stream(A);
-    amended.late_policy = LatePolicy::Amend {
-        within: Millis(1000),
-    };
-    driver.create(amended).unwrap();
+    driver.create(amended_stream(A, 1_000)).unwrap();
     let skips = |iri: &str| QueryDeclaration {
         overload: Overload::Skip,
         ..windows(&[(iri, 20, 20)])

@@ -234,12 +234,7 @@ fn a_dropped_stream_discards_the_last_firings() {
     driver.push(A, &[(25, 2)]).unwrap();
     driver.advance(&[(B, 30)]).unwrap();
     driver.replace("q", windows(&[(B, 20, 20)])).unwrap();
-    driver
-        .input(somersault_stream::Input::DropStream {
-            received_ms: 0,
-            iri: A.to_owned(),
-        })
-        .unwrap();
+    driver.drop_stream(A).unwrap();
     driver.stable_at_once = true;
     driver.stabilise();
     assert_eq!(driver.cancelled.len(), 1);
