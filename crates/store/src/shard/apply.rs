@@ -38,9 +38,9 @@ pub(crate) struct ApplyPass<'a> {
     state: &'a mut WriterState,
     retained: &'a Retained,
     sn: u64,
-    pub(crate) applied: Applied,
+    applied: Applied,
     /// The number of lists that were changed.
-    pub(crate) touched: usize,
+    touched: usize,
     /// The named graphs that appear or go with this SN, each with the operation that did it. Their
     /// list is changed once, by [`ApplyPass::finish`]: changed graph by graph, an SN with many new
     /// graphs would copy a growing list for each.
