@@ -25,15 +25,20 @@ pub(crate) fn run(args: &SubscribeArgs) -> Result<(), CliError> {
         args,
         last_id: args.after.map(|ms| ms.to_string()),
         seen: 0,
-        is_first: true,
+        has_met: false,
         failures: 0,
     };
     loop {
         let lost = match reading.read(&client) {
             Ok(Outcome::Finished) => return Ok(()),
             Ok(Outcome::Lost(why)) => why,
-            Err(error) if reading.is_worth_another(&error) => error.to_string(),
-            Err(error) => return Err(error),
+            Err(error) => {
+                reading.has_met |= matches!(error, CliError::CutOff(_));
+                if !reading.is_worth_another(&error) {
+                    return Err(error);
+                }
+                error.to_string()
+            }
         };
         if reading.failures >= attempts {
             return Err(CliError::Failed(format!(
@@ -64,8 +69,8 @@ struct Reading<'a> {
     /// The newest event, after which the next connection begins.
     last_id: Option<String>,
     seen: u64,
-    /// Whether there was no connection yet.
-    is_first: bool,
+    /// Whether a server was reached at the address.
+    has_met: bool,
     /// Attempts since the last event.
     failures: u64,
 }
@@ -76,8 +81,8 @@ impl Reading<'_> {
     fn is_worth_another(&self, error: &CliError) -> bool {
         match error {
             CliError::CutOff(_) => true,
-            CliError::Unreachable(_) => !self.is_first,
-            CliError::Refused(refusal) => !self.is_first && refusal.is_passing,
+            CliError::Unreachable(_) => self.has_met,
+            CliError::Refused(refusal) => self.has_met && refusal.is_passing,
             _ => false,
         }
     }
@@ -89,7 +94,7 @@ impl Reading<'_> {
             headers.push(("Last-Event-ID", id));
         }
         let response = client.get(&self.address(), &headers)?;
-        self.is_first = false;
+        self.has_met = true;
         let mut reader = BufReader::new(response.into_body().into_reader());
         loop {
             let event = match next_event(&mut reader) {

@@ -994,14 +994,18 @@ fn streams_and_queries_are_managed() {
 #[test]
 fn a_subscriber_connects_again_when_its_first_connection_is_cut_off() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let address = listener.local_addr().expect("it is bound");
+    let url = format!("http://{address}");
     let server = std::thread::spawn(move || {
-        // The first connection is reset, the second ends before an answer, the third has one.
+        // The first connection is reset, the second ends before an answer, the third has one; before
+        // it the server is away for longer than the subscriber waits between two attempts.
         drop(listener.accept().expect("the first connection"));
         let mut head = [0; 4096];
         let (mut second, _) = listener.accept().expect("the second connection");
         assert!(second.read(&mut head).expect("a request") > 0);
-        drop(second);
+        drop((second, listener));
+        std::thread::sleep(std::time::Duration::from_millis(800));
+        let listener = std::net::TcpListener::bind(address).expect("the port is free again");
         let (mut third, _) = listener.accept().expect("the third connection");
         assert!(third.read(&mut head).expect("a request") > 0);
         let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\

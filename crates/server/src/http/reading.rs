@@ -58,7 +58,7 @@ impl Reading {
     /// Whether to go on.
     ///
     /// # Errors
-    /// 422 after the time for a document; 503 if the client is gone, and then the error is not sent.
+    /// 422 after the time for a document; 503 if the client is gone, which it does not see.
     pub(crate) fn check(&self) -> ApiResult<()> {
         if self.gone.is_cancelled() {
             return Err(EngineError::Cancelled.into());
