@@ -5,7 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use oxttl::NQuadsParser;
 use sha2::{Digest, Sha256};
-use somersault_log::{LoadSegment, Log, LogOptions, SimDisk};
+use somersault_disk::SimDisk;
+use somersault_log::{LoadSegment, Log, LogOptions};
 use std::io::Read;
 use std::sync::Arc;
 

@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use somersault_log::{Log, LogOptions, PushRecord, Record, SimDisk};
+use somersault_disk::SimDisk;
+use somersault_log::{Log, LogOptions, PushRecord, Record};
 use std::sync::{Arc, LazyLock};
 
 const PROOF: &str = "log.proof";

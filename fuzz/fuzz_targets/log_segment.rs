@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use somersault_log::{Log, LogError, LogOptions, SimDisk};
+use somersault_disk::SimDisk;
+use somersault_log::{Log, LogError, LogOptions};
 use std::sync::Arc;
 
 fn open(disk: &SimDisk) -> Result<u64, LogError> {

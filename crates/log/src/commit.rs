@@ -6,8 +6,8 @@
 //! lock, and never after a failure. A failed write or sync is never tried again, because the
 //! contents of the disk are then unknown.
 
-use crate::disk::{Disk, DiskFile, DiskLock, place};
 use crate::error::LogError;
+use crate::file::place;
 use crate::options::LogOptions;
 use crate::proof::Proof;
 use crate::record::{CommandRecord, Position, Record};
@@ -17,6 +17,7 @@ use crate::segment::{
 };
 use crate::wire::{EncodeError, Encoder, PushBody};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use somersault_disk::{Disk, DiskFile, DiskLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -6,12 +6,12 @@
 //! and never loses an acknowledged one. The log knows terms, never ids, and no clock: times come in
 //! with the records.
 //!
-//! Rooms, lowest first: record, error, progress, disk, options, wire, segment, proof, load, open,
+//! Rooms, lowest first: record, error, progress, file, options, wire, segment, proof, load, open,
 //! commit, log.
 
 mod commit;
-mod disk;
 mod error;
+mod file;
 mod load;
 mod log;
 mod open;
@@ -22,7 +22,6 @@ mod record;
 mod segment;
 mod wire;
 
-pub use disk::{Access, AlteredDisk, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
 pub use error::LogError;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
 pub use log::Log;

@@ -5,14 +5,15 @@
 //! appended. Opening renames finished ones that no record names, and removes unfinished ones, which
 //! no record can name. The SHA-256 is verified before the first statement is handed out.
 
-use crate::disk::{Disk, DiskFile, place};
 use crate::error::LogError;
+use crate::file::place;
 use crate::progress::{Counted, OpenProgress};
 use crate::record::LoadSegment;
 use oxrdf::{Quad, QuadRef};
 use oxttl::NQuadsParser;
 use oxttl::nquads::{LowLevelNQuadsSerializer, NQuadsSerializer};
 use sha2::{Digest, Sha256};
+use somersault_disk::{Disk, DiskFile};
 use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 

@@ -2,7 +2,6 @@
 //! order of the records.
 
 use crate::commit::{Committer, Shared};
-use crate::disk::{Access, Disk, DiskLock};
 use crate::error::LogError;
 use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
 use crate::open::{self, Recovered};
@@ -12,6 +11,7 @@ use crate::record::{CommandRecord, LoadSegment, Position, Record};
 use crate::segment::{segment_name, segment_number};
 use crate::wire::PushBody;
 use parking_lot::Mutex;
+use somersault_disk::{Access, Disk, DiskLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;

@@ -5,8 +5,8 @@
 //! never deleted, unless it is provably nothing: an unfinished load segment, which no record can
 //! name, or an unfinished copy of a segment. A log that is only read changes nothing at all.
 
-use crate::disk::{Disk, DiskFile, place, read_file};
 use crate::error::LogError;
+use crate::file::{place, read_file};
 use crate::load::{ORPHAN, is_load_file, is_unfinished, load_number};
 use crate::progress::OpenProgress;
 use crate::proof::{PROOF_FILE, Proof};
@@ -16,6 +16,7 @@ use crate::segment::{
     segment_name, segment_number,
 };
 use crate::wire::decode;
+use somersault_disk::{Disk, DiskFile};
 use somersault_model::QueryUid;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;

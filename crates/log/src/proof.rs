@@ -16,10 +16,11 @@
 //! the place of the one before, so a crash leaves one of the two whole. A proof that does not read
 //! back is therefore damage. Logs of before this file have none, and open without it.
 
-use crate::disk::{Disk, place, read_file};
 use crate::error::LogError;
+use crate::file::{place, read_file};
 use crate::record::Position;
 use crate::segment::{u32_at, u64_at};
+use somersault_disk::Disk;
 
 pub(crate) const PROOF_FILE: &str = "log.proof";
 const UNFINISHED: &str = "log.proof.tmp";

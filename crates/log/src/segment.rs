@@ -17,10 +17,11 @@
 //! loss of whole frames from its end. The proof file (`proof.rs`) bounds both. docs/adr/0006 has
 //! the reasons.
 
-use crate::disk::{Disk, DiskFile, place};
 use crate::error::LogError;
+use crate::file::place;
 use crate::record::{DeliveredRecord, Position};
 use crate::wire::{Noted, note};
+use somersault_disk::{Disk, DiskFile};
 use somersault_model::QueryUid;
 use std::collections::BTreeMap;
 

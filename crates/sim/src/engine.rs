@@ -5,7 +5,7 @@
 use crate::trace::{Trace, TraceEvent, hash_of};
 use somersault::process_simulation::SimulatedProcess;
 use somersault::{Clock, DeltaMode, Engine, EngineConfig, EngineError, Limits};
-use somersault_log::{CrashKeep, SimDisk};
+use somersault_disk::{CrashKeep, SimDisk};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

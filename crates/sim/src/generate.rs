@@ -10,7 +10,7 @@ use crate::model::{
     Absorbs, FIRST_DERIVED, LONG_MS, Late, PushModel, QueryModel, Scenario, Statement, Step,
     StreamModel, Triple,
 };
-use somersault_log::CrashKeep;
+use somersault_disk::CrashKeep;
 
 /// The number of nodes in the triples; few, so that patterns join.
 pub const NODES: u8 = 6;

@@ -2,7 +2,7 @@
 //! with them, `render` writes them as text for the engine, `generate` draws them. Nothing here
 //! depends on earlier steps, so that any part of a scenario is a scenario.
 
-use somersault_log::CrashKeep;
+use somersault_disk::CrashKeep;
 use std::collections::BTreeSet;
 
 /// A KEEP that is longer than any scenario.

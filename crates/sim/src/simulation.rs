@@ -543,7 +543,7 @@ impl Simulation {
     /// the engine is shut down. Returns the counts of the simulation.
     pub(crate) fn heal(&mut self) -> Result<Summary, String> {
         if self.subject.has_crash_planned() {
-            self.subject.crash(somersault_log::CrashKeep::Synced)?;
+            self.subject.crash(somersault_disk::CrashKeep::Synced)?;
             self.twin.restarted();
             self.subscribe_all()?;
         }

@@ -62,7 +62,7 @@ pub mod process_simulation {
 
 /// The disk under an engine with a data directory, for tests that tear, fill and crash it.
 pub mod disk {
-    pub use somersault_log::{
+    pub use somersault_disk::{
         Access, AlteredDisk, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk,
     };
 }

@@ -4,8 +4,9 @@ use crate::samples::{encoded, every_kind, kinds_added_last, kinds_since_version_
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
+use somersault_disk::SimDisk;
 use somersault_log::{
-    EncodedStatements, LoadSegment, LogError, PushRecord, Record, SimDisk, StreamStatement,
+    EncodedStatements, LoadSegment, LogError, PushRecord, Record, StreamStatement,
 };
 use somersault_model::EventTime;
 

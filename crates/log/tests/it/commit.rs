@@ -2,9 +2,9 @@
 
 use crate::samples::{number_of, open, push, quad, records_of, small};
 use oxrdf::{Literal, Term, Triple};
+use somersault_disk::{RealDisk, SimDisk};
 use somersault_log::{
-    CommitMode, DeliveredRecord, Log, LogError, LogOptions, Position, RealDisk, Record, SimDisk,
-    UpdateRecord,
+    CommitMode, DeliveredRecord, Log, LogError, LogOptions, Position, Record, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn};
 use std::sync::atomic::{AtomicU64, Ordering};

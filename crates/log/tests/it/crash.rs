@@ -2,7 +2,8 @@
 //! absent.
 
 use crate::samples::{open, push, records_of, small, written};
-use somersault_log::{AlteredDisk, CommitMode, CrashKeep, Disk, Log, LogOptions, SimDisk};
+use somersault_disk::{AlteredDisk, CrashKeep, Disk, SimDisk};
+use somersault_log::{CommitMode, Log, LogOptions};
 use std::sync::Arc;
 use std::time::Duration;
 

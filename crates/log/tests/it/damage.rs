@@ -2,7 +2,8 @@
 //! here.
 
 use crate::samples::{open, push, records_of, small, written};
-use somersault_log::{CrashKeep, Log, LogError, RealDisk, Record, SimDisk};
+use somersault_disk::{CrashKeep, RealDisk, SimDisk};
+use somersault_log::{Log, LogError, Record};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -9,10 +9,10 @@ use oxrdf::vocab::xsd;
 use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
 };
+use somersault_disk::SimDisk;
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
-    Log, PlanRecord, Position, PushRecord, Record, Resolved, SimDisk, StreamStatement,
-    UpdateRecord,
+    Log, PlanRecord, Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::collections::BTreeMap;

@@ -9,9 +9,8 @@ use crate::samples::{
     every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, load_that_clears,
     number_of, push_of_all_terms, reset_command, small,
 };
-use somersault_log::{
-    Command, CommandRecord, LoadSegment, Log, LogError, RealDisk, Record, SimDisk,
-};
+use somersault_disk::{RealDisk, SimDisk};
+use somersault_log::{Command, CommandRecord, LoadSegment, Log, LogError, Record};
 use std::path::PathBuf;
 use std::sync::Arc;
 

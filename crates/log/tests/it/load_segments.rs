@@ -2,9 +2,8 @@
 
 use crate::samples::{every_kind, number_of, open, push, records_of};
 use oxrdf::{GraphName, Quad};
-use somersault_log::{
-    CrashKeep, LoadRecord, LoadSegment, Log, LogError, LogOptions, OpenProgress, Record, SimDisk,
-};
+use somersault_disk::{CrashKeep, SimDisk};
+use somersault_log::{LoadRecord, LoadSegment, Log, LogError, LogOptions, OpenProgress, Record};
 use std::sync::Arc;
 
 fn quads() -> Vec<Quad> {

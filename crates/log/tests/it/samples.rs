@@ -5,8 +5,9 @@ use oxrdf::vocab::xsd;
 use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
 };
+use somersault_disk::Disk;
 use somersault_log::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, Disk, EncodedStatements,
+    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, EncodedStatements,
     LoadRecord, LoadSegment, Log, LogError, LogOptions, PlanRecord, Position, PushRecord, Record,
     Recovered, Replaced, Resolved, StatementEncoder, StreamStatement, UpdateRecord,
 };
@@ -288,8 +289,8 @@ pub fn records_of(disk: &(impl Disk + Clone)) -> Result<Vec<Record>, LogError> {
 }
 
 /// A disk with a log of `groups` groups of `each` pushes, closed in order or killed.
-pub fn written(groups: u64, each: u64, closed: bool) -> somersault_log::SimDisk {
-    let disk = somersault_log::SimDisk::new();
+pub fn written(groups: u64, each: u64, closed: bool) -> somersault_disk::SimDisk {
+    let disk = somersault_disk::SimDisk::new();
     let (log, _) = open(&disk).unwrap();
     for group in 0..groups {
         let first = group * each;
@@ -301,7 +302,7 @@ pub fn written(groups: u64, each: u64, closed: bool) -> somersault_log::SimDisk 
         log.close().unwrap();
         disk
     } else {
-        disk.crash(somersault_log::CrashKeep::Written)
+        disk.crash(somersault_disk::CrashKeep::Written)
     }
 }
 

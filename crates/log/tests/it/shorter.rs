@@ -2,7 +2,8 @@
 //! sets aside under another name; a log that is only read is not changed.
 
 use crate::samples::{number_of, open, push, records_of, small, written};
-use somersault_log::{CrashKeep, LoadRecord, Log, LogError, LogOptions, Record, SimDisk};
+use somersault_disk::{CrashKeep, SimDisk};
+use somersault_log::{LoadRecord, Log, LogError, LogOptions, Record};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! A modest number of seeds in every `cargo test`; `somersault-sim --seeds N` runs more.
 
 use somersault::{Engine, EngineConfig, EventTime};
-use somersault_log::{CrashKeep, SimDisk};
+use somersault_disk::{CrashKeep, SimDisk};
 use somersault_sim::{Plant, run, run_planted, run_twice, trace_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -4,7 +4,8 @@
 //! The one thing to know before changing it: whatever no test alters is the simulated disk's own,
 //! so a fault that a test sees is the planted one.
 
-use super::{Access, Disk, DiskFile, DiskLock, SimDisk};
+use crate::disk::{Access, Disk, DiskFile, DiskLock};
+use crate::sim::SimDisk;
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ type ReplaceFile = dyn Fn(&SimDisk, &str, &str) -> io::Result<()> + Send + Sync;
 /// A [`SimDisk`] of which a test alters single operations.
 ///
 /// ```
-/// use somersault_log::{AlteredDisk, Disk, SimDisk};
+/// use somersault_disk::{AlteredDisk, Disk, SimDisk};
 /// let disk = AlteredDisk::of(&SimDisk::new())
 ///     .with_sync(|_| Err(std::io::Error::other("the disk is broken")));
 /// let mut file = disk.create("log").unwrap();

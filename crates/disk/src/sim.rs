@@ -6,7 +6,7 @@
 //! them, by the sector, may be there, and the file may have any length between the synced and the
 //! written one.
 
-use super::{Access, Disk, DiskFile, DiskLock};
+use crate::disk::{Access, Disk, DiskFile, DiskLock};
 use parking_lot::{Mutex, MutexGuard};
 use somersault_model::SeededRandom;
 use std::collections::BTreeMap;

@@ -4,15 +4,6 @@
 //! The one promise to know: [`DiskFile::append`] gives no durability, [`DiskFile::sync`] makes all
 //! bytes of that file durable, and a file's *name* is durable only after [`Disk::sync_folder`].
 
-mod altered;
-mod real;
-mod sim;
-
-pub use altered::AlteredDisk;
-pub use real::RealDisk;
-pub use sim::{CrashKeep, SimDisk};
-
-use crate::error::LogError;
 use std::io::{self, Read};
 
 /// Holds a lock until it is dropped.
@@ -68,18 +59,4 @@ pub trait DiskFile: Send {
     fn is_in_place(&self) -> io::Result<bool>;
     /// Cuts the file to this length.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
-}
-
-/// A file of the data folder as messages name it.
-pub(crate) fn place(disk: &dyn Disk, name: &str) -> String {
-    format!("{}/{name}", disk.describe())
-}
-
-/// The first `length` bytes of a file, or all if it is shorter.
-pub(crate) fn read_file(disk: &dyn Disk, name: &str, length: u64) -> Result<Vec<u8>, LogError> {
-    let mut bytes = Vec::new();
-    disk.read(name)
-        .and_then(|reader| reader.take(length).read_to_end(&mut bytes))
-        .map_err(|error| LogError::io("read", &place(disk, name), &error))?;
-    Ok(bytes)
 }

@@ -3,7 +3,7 @@
 //! Folders are synced through their own file handle; where a platform cannot do that (Windows),
 //! names are as durable as its file system makes them.
 
-use super::{Access, Disk, DiskFile, DiskLock};
+use crate::disk::{Access, Disk, DiskFile, DiskLock};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
