@@ -22,12 +22,12 @@ const PIECE: u64 = 1 << PIECE_BITS;
 const LONGEST_HEADER: usize = 4 + 1 + 5 + 5;
 const SEQUENCE_BITS: u32 = 28;
 
-/// The kind of a stored term.
+/// The kind of a stored term. Files of checkpoints show these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// An IRI, whole.
-    Iri,
+    Iri = 0,
     /// An IRI whose beginning is a shared text.
     SharedIri,
     BlankNode,
@@ -55,6 +55,10 @@ impl Kind {
         Kind::RightToLeft,
         Kind::Triple,
     ];
+
+    pub(crate) fn of_number(number: u8) -> Option<Kind> {
+        Kind::ALL.get(usize::from(number)).copied()
+    }
 
     pub(crate) fn tag(self) -> Tag {
         match self {
@@ -84,8 +88,13 @@ impl Place {
 
     /// Panics if a virtual shard holds 2^28 terms: a thousand times as many as fit into memory.
     pub(crate) fn new(shard: usize, sequence: u64) -> Place {
-        assert!(shard < 16 && sequence < 1 << SEQUENCE_BITS, "a full shard");
-        Place(((shard as u32) << SEQUENCE_BITS) | sequence as u32)
+        Place::checked(shard, sequence).expect("a full shard")
+    }
+
+    /// As [`Place::new`]; `None` where it panics.
+    pub(crate) fn checked(shard: usize, sequence: u64) -> Option<Place> {
+        let is_valid = shard < 16 && sequence < 1 << SEQUENCE_BITS;
+        is_valid.then_some(Place(((shard as u32) << SEQUENCE_BITS) | sequence as u32))
     }
 
     pub(crate) fn shard(self) -> usize {
@@ -186,6 +195,11 @@ impl ArenaEnd {
             (start.add(length)).copy_from_nonoverlapping(body.as_ptr(), body.len());
         }
         offset
+    }
+
+    /// Terms stored so far have lower offsets; later ones do not.
+    pub(crate) fn offset(&self) -> u64 {
+        self.next
     }
 
     /// Memory held, in bytes.

@@ -11,8 +11,16 @@
 //! of a term are written completely before its id can be known to anyone.
 #![allow(unsafe_code)]
 
+mod export;
 mod parts;
+mod restore;
 mod transient;
+
+pub use export::{
+    DictionaryExport, DictionaryMark, ExportedRows, SavedEpochs, SavedForm, SavedRow, SavedTerm,
+    SavedText, SavedTransient,
+};
+pub use restore::{DictionaryRestore, RestoreError, StripeRestore};
 
 pub(crate) use parts::{Parts, take_apart};
 use parts::{short_hash, take_apart_known};
@@ -31,7 +39,7 @@ use oxrdf::{
     BaseDirection, BlankNode, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, TermRef,
     Triple,
 };
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use somersault_model::{
     Intern, STRIPE, Tag, TermId, VIRTUAL_SHARDS, VirtualShard, inline, term_hash,
 };
@@ -78,6 +86,8 @@ type Entries = Growing<AtomicU32, 4, 24>;
 struct Stripe {
     arena: Arena,
     writer: RwLock<Writer>,
+    /// Transient terms that have become permanent, in that order.
+    promoted: Mutex<Vec<Arc<TransientTerm>>>,
 }
 
 #[derive(Default)]
@@ -88,14 +98,36 @@ struct Writer {
     transient: TransientTerms,
 }
 
+impl Stripe {
+    /// Makes a transient term permanent. The caller holds the stripe's lock.
+    fn promote(&self, term: &Arc<TransientTerm>) {
+        if term.last_mention.is_permanent() {
+            return;
+        }
+        // Under this lock, so that a mark ([`DictionaryMark`]) has every term that is permanent.
+        let mut promoted = self.promoted.lock();
+        if term.last_mention.make_permanent() {
+            promoted.push(Arc::clone(term));
+        }
+    }
+}
+
 impl Dictionary {
     /// An empty dictionary; it knows `rdf:type` and nothing else.
     pub fn new() -> Dictionary {
+        let dictionary = Dictionary::without_terms();
+        let first = dictionary.intern(rdf::TYPE.into());
+        assert_eq!(first, rdf_type(), "rdf:type is the first term");
+        dictionary
+    }
+
+    fn without_terms() -> Dictionary {
         let stripes = std::iter::repeat_with(|| Stripe {
             arena: Arena::default(),
             writer: RwLock::default(),
+            promoted: Mutex::default(),
         });
-        let dictionary = Dictionary {
+        Dictionary {
             entries: (std::iter::repeat_with(Entries::default))
                 .take(VIRTUAL_SHARDS.into())
                 .collect(),
@@ -105,10 +137,7 @@ impl Dictionary {
             epochs: Epochs::default(),
             knows_transient: AtomicBool::new(false),
             reclaimed: AtomicU64::new(0),
-        };
-        let first = dictionary.intern(rdf::TYPE.into());
-        assert_eq!(first, rdf_type(), "rdf:type is the first term");
-        dictionary
+        }
     }
 
     /// A number, not 0, that no other dictionary of this process has. It tells apart ids that are
@@ -162,7 +191,7 @@ impl Dictionary {
                 return found;
             }
             if let Some(transient) = self.find_transient(&writer, parts) {
-                transient.last_mention.make_permanent();
+                stripe.promote(transient);
                 return (transient.id, 0);
             }
             writer.slots.len()
@@ -177,7 +206,7 @@ impl Dictionary {
             return found;
         }
         if let Some(transient) = self.find_transient(&writer, parts) {
-            transient.last_mention.make_permanent();
+            stripe.promote(transient);
             return (transient.id, 0);
         }
         let shard = VirtualShard::of_hash(parts.hash);
@@ -389,7 +418,8 @@ impl Dictionary {
             .map(|stripe| {
                 let writer = stripe.writer.read();
                 let permanent = writer.slots.bytes() + writer.end.bytes() + stripe.arena.bytes();
-                permanent + writer.transient.bytes()
+                let promoted = stripe.promoted.lock().capacity() * size_of::<Arc<TransientTerm>>();
+                permanent + promoted + writer.transient.bytes()
             })
             .sum();
         let entries: usize = self.entries.iter().map(Entries::bytes).sum();

@@ -20,6 +20,15 @@ use std::sync::{Arc, Weak};
 /// An epoch ends when this many terms were born in it, or when slices of its stream are retired.
 const TERMS_OF_AN_EPOCH: usize = 1 << 13;
 
+/// The epochs that have leases, as files keep them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedEpochs {
+    /// The number of the next epoch.
+    pub next: u64,
+    /// The stream and number of each epoch with a lease, ascending.
+    pub leased: Vec<(StreamUid, u64)>,
+}
+
 /// The epochs of all streams.
 #[derive(Default)]
 pub(crate) struct Epochs {
@@ -213,6 +222,72 @@ impl Epochs {
         if !at_once.is_empty() {
             let terms = at_once;
             state.due.push(Listed { scope, terms });
+        }
+    }
+
+    /// The epochs that have leases, and the number of the next one.
+    pub(crate) fn export(&self) -> SavedEpochs {
+        let state = self.state.lock();
+        let epochs = state.streams.values().flat_map(|of| &of.epochs);
+        let leased = epochs.filter_map(|epoch| epoch.leases.upgrade());
+        let mut leased: Vec<(StreamUid, u64)> = leased
+            .map(|epoch| (epoch.stream(), epoch.number()))
+            .collect();
+        leased.sort_unstable();
+        SavedEpochs {
+            next: state.next,
+            leased,
+        }
+    }
+
+    /// The leases of exported epochs, in the order of their numbers. They give no further leases.
+    /// Nothing else has happened here before.
+    pub(crate) fn restore(&mut self, saved: &SavedEpochs) -> Vec<Lease> {
+        let state = self.state.get_mut();
+        state.next = saved.next;
+        let mut by_number = saved.leased.clone();
+        by_number.sort_unstable_by_key(|(_, number)| *number);
+        let mut leases = Vec::with_capacity(by_number.len());
+        for (stream, number) in by_number {
+            let epoch = Arc::new(Epoch::new(stream, number));
+            let of_stream = state.streams.entry(slot_of(stream)).or_default();
+            of_stream.is_ended = true;
+            of_stream.epochs.push_back(EpochTerms {
+                number,
+                leases: Arc::downgrade(&epoch),
+                terms: Vec::new(),
+            });
+            leases.push(Lease::new(epoch));
+        }
+        leases
+    }
+
+    /// Lists a restored term, to be examined when its last mention is past.
+    pub(crate) fn list_restored(&mut self, id: TermId, mentioned: Mentioned, slot: u64) {
+        let state = self.state.get_mut();
+        match mentioned {
+            Mentioned::ForGood => {}
+            Mentioned::ByOne(epoch) if epoch < state.floor(slot) => {
+                let scope = ReclaimScope::Slot(slot);
+                let terms = vec![id];
+                state.due.push(Listed { scope, terms });
+            }
+            Mentioned::ByOne(epoch) => {
+                let epochs = &mut state.streams.entry(slot).or_default().epochs;
+                let at = epochs.binary_search_by_key(&epoch, |epoch| epoch.number);
+                let at = at.unwrap_or_else(|at| {
+                    // An epoch between two that have leases: the older lease covers it.
+                    let terms = EpochTerms {
+                        number: epoch,
+                        leases: Weak::new(),
+                        terms: Vec::new(),
+                    };
+                    epochs.insert(at, terms);
+                    at
+                });
+                epochs[at].terms.push(id);
+            }
+            Mentioned::BySeveral(epoch) => state.several.entry(epoch).or_default().push(id),
         }
     }
 

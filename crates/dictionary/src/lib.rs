@@ -15,7 +15,11 @@ mod shared_text;
 mod term_view;
 mod transient;
 
-pub use dictionary::{Dictionary, DictionaryCounts, Mentions, TermPin, rdf_type};
+pub use dictionary::{
+    Dictionary, DictionaryCounts, DictionaryExport, DictionaryMark, DictionaryRestore,
+    ExportedRows, Mentions, RestoreError, SavedEpochs, SavedForm, SavedRow, SavedTerm, SavedText,
+    SavedTransient, StripeRestore, TermPin, rdf_type,
+};
 pub use interner::{Interner, Recent};
 pub use located::Located;
 pub use memory::{Slots, prefetch};

@@ -62,7 +62,19 @@ impl SharedTexts {
         self.get(number).map_or("", |shared| &shared.text)
     }
 
-    /// The id of the datatype with this number.
+    /// The number of texts.
+    pub(crate) fn len(&self) -> u32 {
+        self.known.read().numbers.len() as u32
+    }
+
+    /// Adds the next text as another dictionary numbered it; `false` if it is here already. The
+    /// datatype is unbound for other texts.
+    pub(crate) fn restore(&self, text: &str, datatype: TermId) -> bool {
+        let next = self.len();
+        self.keep(hash_of(text.as_bytes()), text, datatype) == next
+    }
+
+    /// The id of the datatype with this number; unbound for other texts.
     pub(crate) fn datatype_id(&self, number: u32) -> Option<TermId> {
         self.get(number).map(|shared| shared.datatype)
     }

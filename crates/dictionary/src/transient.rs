@@ -52,6 +52,28 @@ impl TransientTerm {
         }
     }
 
+    /// A term as it was exported: with the bits of its last mention.
+    pub(crate) fn restored(
+        (id, hash): (TermId, u64),
+        mention: u64,
+        (kind, number, text): (Kind, u32, &str),
+        parts: Option<TripleParts>,
+    ) -> TransientTerm {
+        TransientTerm {
+            id,
+            hash,
+            last_mention: LastMention(AtomicU64::new(mention)),
+            number,
+            kind,
+            text: text.into(),
+            parts: parts.map(Box::new),
+        }
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// The term in the form of those that lie in an arena.
     pub(crate) fn stored(&self) -> Stored<'_> {
         let none = [TermId::UNBOUND; 3];
@@ -105,6 +127,8 @@ pub(crate) enum Mentioned {
 }
 
 const EPOCH_BITS: u32 = 44;
+/// Numbers of epochs that are read back are below this, so that many more can follow.
+pub(crate) const MOST_EPOCHS: u64 = 1 << (EPOCH_BITS - 1);
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
 /// The value in place of a stream's slot that stands for several streams.
 const SEVERAL: u64 = (1 << (64 - EPOCH_BITS)) - 1;
@@ -152,16 +176,28 @@ impl LastMention {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, mentioned);
     }
 
-    pub(crate) fn make_permanent(&self) {
-        self.0.store(FOR_GOOD, Ordering::Relaxed);
+    /// Returns whether the term was not permanent before.
+    pub(crate) fn make_permanent(&self) -> bool {
+        self.0.swap(FOR_GOOD, Ordering::Relaxed) != FOR_GOOD
     }
 
     pub(crate) fn is_permanent(&self) -> bool {
         self.0.load(Ordering::Relaxed) == FOR_GOOD
     }
 
+    /// The mark as files keep it: the slot of the stream in the upper 20 bits, the epoch in the
+    /// others; all bits are set for a permanent term.
+    pub(crate) fn bits(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The slot of the stream that has mentioned the term, if only one has.
+    pub(crate) fn slot(&self) -> u64 {
+        self.bits() >> EPOCH_BITS
+    }
+
     pub(crate) fn mentioned(&self) -> Mentioned {
-        let mark = self.0.load(Ordering::Relaxed);
+        let mark = self.bits();
         match mark >> EPOCH_BITS {
             _ if mark == FOR_GOOD => Mentioned::ForGood,
             SEVERAL => Mentioned::BySeveral(mark & EPOCH_MASK),
@@ -210,6 +246,21 @@ impl TransientTerms {
     pub(crate) fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
+    }
+
+    /// The number that the next term will get.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Gives no number below this one from now on.
+    pub(crate) fn skip_to(&mut self, next: u64) {
+        self.next = self.next.max(next);
+    }
+
+    /// All terms, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<TransientTerm>> {
+        self.by_number.values()
     }
 
     pub(crate) fn get(&self, id: TermId) -> Option<&Arc<TransientTerm>> {
@@ -312,7 +363,7 @@ mod tests {
         assert_eq!(mark.mentioned(), Mentioned::BySeveral(9));
         mark.mention(lease(3, 12).epoch());
         assert_eq!(mark.mentioned(), Mentioned::BySeveral(12));
-        mark.make_permanent();
+        assert!(mark.make_permanent() && !mark.make_permanent());
         mark.mention(lease(3, 20).epoch());
         assert!(mark.is_permanent());
         assert_eq!(mark.mentioned(), Mentioned::ForGood);

@@ -207,11 +207,12 @@ impl Dictionary {
         if !id.is_transient() {
             return self.stored(id).is_some();
         }
-        let writer = self.stripe_of(id.virtual_shard()).writer.read();
+        let stripe = self.stripe_of(id.virtual_shard());
+        let writer = stripe.writer.read();
         let Some(term) = writer.transient.get(id).cloned() else {
             return false;
         };
-        term.last_mention.make_permanent();
+        stripe.promote(&term);
         drop(writer);
         // The parts stay with the triple term; but statements of their own may look them up.
         let parts = term.held_parts().iter();

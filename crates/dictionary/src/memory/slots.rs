@@ -60,6 +60,12 @@ impl Slots {
         }
     }
 
+    /// All entries: hash and number.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let held = self.slots.iter().filter(|slot| **slot != 0);
+        held.map(|slot| ((slot >> 32) as u32, *slot as u32))
+    }
+
     /// Prefetches the slot where the search for this hash begins.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
