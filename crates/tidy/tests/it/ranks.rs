@@ -18,6 +18,7 @@ const RANKS: &[(&str, Option<u8>)] = &[
     ("somersault-store", Some(2)),
     ("somersault-query", Some(3)),
     ("somersault-stream", Some(3)),
+    ("somersault-checkpoint", Some(3)),
     ("somersault-results", Some(4)),
     ("somersault-runtime", Some(5)),
     ("somersault-continuous", Some(6)),

@@ -1,0 +1,276 @@
+//! Reading a file in one pass, block by block, with every checksum.
+
+use super::header::{u32_at, u64_at};
+use super::{
+    BLOCK_BYTES, FRAME_BYTES, FileHeader, FileSummary, HEADER_BYTES, TRAILER_BYTES, block_checksum,
+    place,
+};
+use crate::error::CheckpointError;
+use crate::name::FileName;
+use somersault_disk::Disk;
+use std::io::{self, Read};
+
+/// A checkpoint file that is being read. It holds one block in memory, and a longer item that
+/// spans blocks.
+pub struct FileReader {
+    source: Box<dyn Read + Send>,
+    place: String,
+    header: FileHeader,
+    header_checksum: u32,
+    block: Vec<u8>,
+    /// The part of the block that has been taken.
+    at: usize,
+    /// An item that spans blocks.
+    spanning: Vec<u8>,
+    blocks: u64,
+    content: u64,
+    /// Of the bytes read so far.
+    summary: FileSummary,
+    /// What a manifest says of the whole file.
+    expected: Option<FileSummary>,
+    is_ended: bool,
+}
+
+impl FileReader {
+    /// Opens a file and reads its header, which must be of the file that has this name.
+    ///
+    /// # Errors
+    /// Damage, another file under this name, a newer version, or IO.
+    pub fn open(disk: &dyn Disk, name: FileName) -> Result<FileReader, CheckpointError> {
+        let text = name.to_string();
+        let place = place(disk, &text);
+        let opened = disk.read(&text);
+        let mut source = opened.map_err(|error| CheckpointError::io("open", &place, &error))?;
+        let mut summary = FileSummary::default();
+        let mut bytes = [0; HEADER_BYTES];
+        read_exact(&mut *source, &place, &mut summary, &mut bytes)?;
+        let (header, header_checksum) = FileHeader::read(&place, &bytes)?;
+        if header.name != name {
+            let what = format!("it was written as {}", header.name);
+            return Err(CheckpointError::foreign(&place, what));
+        }
+        Ok(FileReader {
+            source,
+            place,
+            header,
+            header_checksum,
+            block: Vec::new(),
+            at: 0,
+            spanning: Vec::new(),
+            blocks: 0,
+            content: 0,
+            summary,
+            expected: None,
+            is_ended: false,
+        })
+    }
+
+    /// Also checks the whole file, at its end, against what a manifest says of it.
+    #[must_use]
+    pub fn expecting(mut self, summary: FileSummary) -> FileReader {
+        self.expected = Some(summary);
+        self
+    }
+
+    /// The header of the file.
+    #[must_use]
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// An error that says that the content at this place is not what it should be.
+    #[must_use]
+    pub fn damaged(&self, what: impl Into<String>) -> CheckpointError {
+        CheckpointError::damaged(&self.place, self.summary.length, what)
+    }
+
+    /// Whether all content has been taken. At the end it has checked the trailer.
+    ///
+    /// # Errors
+    /// Damage, or IO.
+    pub fn is_at_end(&mut self) -> Result<bool, CheckpointError> {
+        while self.at == self.block.len() {
+            if !self.next_block()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// Damage, which includes content that ends before, or IO.
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Result<&[u8], CheckpointError> {
+        if length > self.block.len() - self.at {
+            return self.take_spanning(length);
+        }
+        self.at += length;
+        Ok(&self.block[self.at - length..self.at])
+    }
+
+    /// Takes the next bytes of a fixed number.
+    ///
+    /// # Errors
+    /// As [`FileReader::take`].
+    #[inline]
+    pub fn take_array<const N: usize>(&mut self) -> Result<[u8; N], CheckpointError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    /// Takes a number that [`FileWriter::write_number`](super::FileWriter::write_number) wrote.
+    ///
+    /// # Errors
+    /// As [`FileReader::take`].
+    #[inline]
+    pub fn take_number(&mut self) -> Result<u64, CheckpointError> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.take_array()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(self.damaged("a number has more than 64 bits"))
+    }
+
+    /// Takes a number that must fit its type.
+    ///
+    /// # Errors
+    /// As [`FileReader::take`]; also if it does not fit.
+    #[inline]
+    pub fn take_small<T: TryFrom<u64>>(&mut self) -> Result<T, CheckpointError> {
+        let number = self.take_number()?;
+        T::try_from(number).map_err(|_| self.damaged(format!("{number} is too large here")))
+    }
+
+    /// Takes a text that [`FileWriter::write_text`](super::FileWriter::write_text) wrote.
+    ///
+    /// # Errors
+    /// As [`FileReader::take`]; also if it is no UTF-8.
+    pub fn take_text(&mut self) -> Result<&str, CheckpointError> {
+        let length: usize = self.take_small()?;
+        let spans = length > self.block.len() - self.at;
+        self.take(length)?;
+        let bytes = match spans {
+            true => &self.spanning[..],
+            false => &self.block[self.at - length..self.at],
+        };
+        std::str::from_utf8(bytes).map_err(|_| self.damaged("a text is not UTF-8"))
+    }
+
+    /// Reads what is left, and returns the length and the checksum of the whole file.
+    ///
+    /// # Errors
+    /// Damage, or IO.
+    pub fn finish(mut self) -> Result<FileSummary, CheckpointError> {
+        while self.next_block()? {}
+        Ok(self.summary)
+    }
+
+    #[cold]
+    fn take_spanning(&mut self, length: usize) -> Result<&[u8], CheckpointError> {
+        self.spanning.clear();
+        while self.spanning.len() < length {
+            if self.is_at_end()? {
+                return Err(self.damaged("its content ends too early"));
+            }
+            let wanted = length - self.spanning.len();
+            let end = self.block.len().min(self.at + wanted);
+            self.spanning.extend_from_slice(&self.block[self.at..end]);
+            self.at = end;
+        }
+        Ok(&self.spanning)
+    }
+
+    /// Reads the next block and checks it; `false` at the end.
+    fn next_block(&mut self) -> Result<bool, CheckpointError> {
+        if self.is_ended {
+            return Ok(false);
+        }
+        let start = self.summary.length;
+        let mut frame = [0; FRAME_BYTES];
+        self.read_exact(&mut frame)?;
+        let (length, checksum) = (u32_at(&frame, 0), u32_at(&frame, 4));
+        if length as usize > BLOCK_BYTES {
+            let what = format!("a block claims {length} bytes");
+            return Err(CheckpointError::damaged(&self.place, start, what));
+        }
+        let mut block = std::mem::take(&mut self.block);
+        self.at = 0;
+        block.resize(
+            if length == 0 {
+                TRAILER_BYTES
+            } else {
+                length as usize
+            },
+            0,
+        );
+        self.read_exact(&mut block)?;
+        if block_checksum(self.header_checksum, self.blocks, length, &block) != checksum {
+            let what = "a block does not match its checksum";
+            return Err(CheckpointError::damaged(&self.place, start, what));
+        }
+        if length > 0 {
+            self.blocks += 1;
+            self.content += u64::from(length);
+            self.block = block;
+            return Ok(true);
+        }
+        self.is_ended = true;
+        if (u64_at(&block, 0), u64_at(&block, 8)) != (self.blocks, self.content) {
+            return Err(self.damaged("its trailer counts other blocks"));
+        }
+        self.check_end()?;
+        Ok(false)
+    }
+
+    /// Nothing follows a trailer, and the file is the one that was expected.
+    fn check_end(&mut self) -> Result<(), CheckpointError> {
+        let read = io::copy(&mut self.source.by_ref().take(1), &mut io::sink());
+        match read.map_err(|error| CheckpointError::io("read", &self.place, &error))? {
+            0 => {}
+            _ => return Err(self.damaged("bytes follow its end")),
+        }
+        if self
+            .expected
+            .is_some_and(|expected| expected != self.summary)
+        {
+            return Err(CheckpointError::foreign(
+                &self.place,
+                "it is whole, but its length or checksum is not the one in the manifest",
+            ));
+        }
+        Ok(())
+    }
+
+    fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), CheckpointError> {
+        read_exact(&mut *self.source, &self.place, &mut self.summary, bytes)
+    }
+}
+
+fn read_exact(
+    source: &mut dyn Read,
+    place: &str,
+    summary: &mut FileSummary,
+    bytes: &mut [u8],
+) -> Result<(), CheckpointError> {
+    source
+        .read_exact(bytes)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                CheckpointError::damaged(place, summary.length, "the file ends too early")
+            }
+            _ => CheckpointError::io("read", place, &error),
+        })?;
+    summary.add(bytes);
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! The dictionary as the files of a checkpoint: *runs* of permanent terms, each written once more
+//! when runs are merged, and the transient terms, which every checkpoint writes.
+//!
+//! A process keeps the mark before each run that it wrote. To merge runs it exports again from the
+//! mark before the first of them, so nothing is read back. Seven runs are merged with an eighth of
+//! their size, hence there are few, and a term is written again once for every factor of eight.
+//!
+//! Before changing it: the files of one run hold different stripes and may be read at the same
+//! time; those of a later run are read after those of an earlier one.
+
+use crate::container::place;
+use crate::error::CheckpointError;
+use crate::manifest::{Coverage, ListedFile, Manifest, NewCheckpoint};
+use crate::name::FileKind;
+use crate::terms::{TermFileReader, read_transient_terms, write_terms, write_transient_terms};
+use somersault_dictionary::{
+    Dictionary, DictionaryExport, DictionaryMark, DictionaryRestore, SavedEpochs,
+};
+use somersault_disk::Disk;
+use somersault_model::{Lease, STRIPE, Sn};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+/// This many runs of similar sizes become one.
+const MERGED: usize = 8;
+/// From this many runs on, which earlier processes have left, a process writes them again as one.
+const MOST_RESTORED: usize = 32;
+
+/// The runs of terms that the newest checkpoint has.
+#[derive(Clone, Debug, Default)]
+pub struct TermRuns {
+    runs: Vec<TermRun>,
+    /// The mark behind the last run.
+    through: DictionaryMark,
+}
+
+#[derive(Clone, Debug)]
+struct TermRun {
+    since: DictionaryMark,
+    terms: u64,
+    files: Vec<ListedFile>,
+}
+
+impl TermRun {
+    fn level(terms: u64) -> u32 {
+        terms.max(1).ilog(MERGED as u64)
+    }
+}
+
+impl TermRuns {
+    /// The runs of a checkpoint, of which this dictionary was restored and nothing else was done.
+    #[must_use]
+    pub fn restored(manifest: &Manifest, dictionary: &Dictionary) -> TermRuns {
+        let files: Vec<ListedFile> = manifest.files_of(FileKind::Terms).copied().collect();
+        let written: BTreeSet<u64> = files.iter().map(|file| file.name.checkpoint).collect();
+        if written.len() > MOST_RESTORED {
+            return TermRuns::default();
+        }
+        let through = dictionary.mark();
+        let run = TermRun {
+            since: DictionaryMark::default(),
+            terms: through.terms(),
+            files,
+        };
+        TermRuns {
+            runs: vec![run],
+            through,
+        }
+    }
+
+    /// Adds the dictionary to a checkpoint: runs that are kept, a new one in files of about
+    /// `terms_per_file`, and the transient terms. Returns the runs that there are once the
+    /// checkpoint is committed.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn write(
+        &self,
+        checkpoint: &mut NewCheckpoint<'_>,
+        dictionary: &Dictionary,
+        terms_per_file: u64,
+        through: Sn,
+    ) -> Result<TermRuns, CheckpointError> {
+        let kept = self.kept(dictionary.mark().terms());
+        let since = self.mark_behind(kept);
+        let export = dictionary.export(since);
+        let mut runs = self.runs[..kept].to_vec();
+        for file in runs.iter().flat_map(|run| &run.files) {
+            checkpoint.carry_over(file);
+        }
+        if !export.has_no_permanent() {
+            let terms = export.through().terms() - since.terms();
+            let files = terms.div_ceil(terms_per_file.max(1));
+            let files = usize::try_from(files).unwrap_or(usize::MAX);
+            runs.push(TermRun {
+                since: since.clone(),
+                terms,
+                files: write_run(checkpoint, &export, files, through)?,
+            });
+        }
+        let mut file = checkpoint.create(FileKind::TransientTerms)?;
+        write_transient_terms(&mut file, &export)?;
+        checkpoint.add(file, Coverage::whole(through))?;
+        Ok(TermRuns {
+            runs,
+            through: export.through().clone(),
+        })
+    }
+
+    /// The number of runs that stay as they are when a new one reaches up to this number of terms.
+    fn kept(&self, terms: u64) -> usize {
+        let mut kept = self.runs.len();
+        loop {
+            let level = TermRun::level(terms.saturating_sub(self.mark_behind(kept).terms()));
+            let last = self.runs[..kept].iter().rev();
+            let similar = last
+                .take_while(|run| TermRun::level(run.terms) <= level)
+                .count();
+            if similar + 1 < MERGED {
+                return kept;
+            }
+            kept -= similar;
+        }
+    }
+
+    /// The mark behind this number of runs.
+    fn mark_behind(&self, runs: usize) -> &DictionaryMark {
+        self.runs.get(runs).map_or(&self.through, |run| &run.since)
+    }
+}
+
+fn write_run(
+    checkpoint: &mut NewCheckpoint<'_>,
+    export: &DictionaryExport<'_>,
+    files: usize,
+    through: Sn,
+) -> Result<Vec<ListedFile>, CheckpointError> {
+    let files = files.clamp(1, Dictionary::STRIPES);
+    let end = |part: usize| Dictionary::STRIPES * part / files;
+    let mut listed = Vec::with_capacity(files);
+    for part in 0..files {
+        let stripes = end(part)..end(part + 1);
+        let shard = |stripe: usize| stripe as u16 * STRIPE;
+        let coverage = Coverage {
+            first_shard: shard(stripes.start),
+            end_shard: shard(stripes.end),
+            ..Coverage::whole(through)
+        };
+        let mut file = checkpoint.create(FileKind::Terms)?;
+        write_terms(&mut file, export, stripes)?;
+        listed.push(checkpoint.add(file, coverage)?);
+    }
+    Ok(listed)
+}
+
+/// Reads the dictionary of a checkpoint on this number of threads. Also returns the leases of its
+/// transient terms, in the order of their epochs: see
+/// [`DictionaryRestore::finish`](somersault_dictionary::DictionaryRestore::finish).
+///
+/// # Errors
+/// Damage, or IO.
+pub fn restore_dictionary(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    threads: usize,
+) -> Result<(Dictionary, Vec<Lease>), CheckpointError> {
+    let mut restore = DictionaryRestore::new();
+    let mut files: Vec<_> = manifest.files_of(FileKind::Terms).collect();
+    files.sort_unstable_by_key(|file| file.name);
+    let mut readers: BTreeMap<u64, Vec<TermFileReader>> = BTreeMap::new();
+    for file in files {
+        let reader = TermFileReader::open(manifest.open(disk, file)?, &mut restore)?;
+        let of_checkpoint = readers.entry(file.name.checkpoint).or_default();
+        of_checkpoint.push(reader);
+    }
+    for (_, readers) in readers {
+        read_all(readers, &restore, threads)?;
+    }
+    let mut epochs = SavedEpochs::default();
+    let mut last = manifest.name();
+    for file in manifest.files_of(FileKind::TransientTerms) {
+        last = file.name;
+        epochs = read_transient_terms(manifest.open(disk, file)?, &restore)?;
+    }
+    let finished = restore.finish(&epochs);
+    finished.map_err(|error| {
+        let place = place(disk, &last.to_string());
+        CheckpointError::damaged(&place, 0, error.to_string())
+    })
+}
+
+/// Reads files of different stripes.
+fn read_all(
+    readers: Vec<TermFileReader>,
+    restore: &DictionaryRestore,
+    threads: usize,
+) -> Result<(), CheckpointError> {
+    let threads = threads.clamp(1, readers.len().max(1));
+    let waiting = Mutex::new(readers.into_iter());
+    let next = || match waiting.lock() {
+        Ok(mut waiting) => waiting.next(),
+        // Another thread has panicked, which the scope passes on.
+        Err(_) => None,
+    };
+    let read = || -> Result<(), CheckpointError> {
+        while let Some(reader) = next() {
+            reader.read_rows(restore)?;
+        }
+        Ok(())
+    };
+    if threads == 1 {
+        return read();
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| match thread.join() {
+                Ok(read) => read,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+    })
+}

@@ -1,0 +1,205 @@
+//! Slices: closed batches of streams, each with its statements in the order of arrival, so that
+//! their times, repeats and order come back.
+//!
+//! ```text
+//! content   := slice*
+//! slice     := stream | batch zigzag | interval | revision | epoch of the lease + 1, or 0
+//!              number of statements | statement*                         (all numbers)
+//! statement := parts u8 | time zigzag? | subject u64? | predicate u64? | object u64?
+//! ```
+//! A statement has the parts that differ from the statement before: bits 0 to 3 of `parts` stand
+//! for the time (less the time before, modulo 2^64), the subject, the predicate and the object. The
+//! parts before the first statement are the start of the batch and the unbound id.
+
+use crate::container::{FileReader, FileWriter};
+use crate::error::CheckpointError;
+use somersault_model::{BatchNumber, EventTime, Millis, StreamUid, TermId, TimedTriple, TripleIds};
+
+const TIME: u8 = 1;
+const SUBJECT: u8 = 2;
+const PREDICATE: u8 = 4;
+const OBJECT: u8 = 8;
+
+/// A closed batch of one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedSlice {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The batch.
+    pub batch: BatchNumber,
+    /// The length of the stream's batches.
+    pub interval: Millis,
+    /// The number of times that late statements have changed the batch.
+    pub revision: u32,
+    /// The epoch of the lease that keeps the slice's transient terms, if it has any.
+    pub epoch: Option<u64>,
+    /// The statements in the order of arrival, repeats included.
+    pub statements: Vec<TimedTriple>,
+}
+
+impl SavedSlice {
+    /// The parts to which the first statement is compared.
+    fn before_first(&self) -> TimedTriple {
+        let none = TermId::UNBOUND;
+        TimedTriple {
+            at: self.batch.start(self.interval),
+            triple: TripleIds::new(none, none, none),
+        }
+    }
+}
+
+/// Writes slices.
+pub struct SliceWriter {
+    file: FileWriter,
+    row: Vec<u8>,
+}
+
+impl SliceWriter {
+    /// Slices are the content of this file.
+    #[must_use]
+    pub fn new(file: FileWriter) -> SliceWriter {
+        SliceWriter {
+            file,
+            row: Vec::new(),
+        }
+    }
+
+    /// Adds a slice.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn push(&mut self, slice: &SavedSlice) -> Result<(), CheckpointError> {
+        let epoch = slice.epoch.map_or(0, |epoch| epoch + 1);
+        for number in [
+            u64::from(slice.stream.0),
+            zigzag(slice.batch.0),
+            zigzag(slice.interval.0),
+            u64::from(slice.revision),
+            epoch,
+            slice.statements.len() as u64,
+        ] {
+            self.file.write_number(number)?;
+        }
+        let mut before = slice.before_first();
+        for statement in &slice.statements {
+            self.push_statement(&before, statement)?;
+            before = *statement;
+        }
+        Ok(())
+    }
+
+    /// The file, to be finished.
+    #[must_use]
+    pub fn into_file(self) -> FileWriter {
+        self.file
+    }
+
+    fn push_statement(
+        &mut self,
+        before: &TimedTriple,
+        statement: &TimedTriple,
+    ) -> Result<(), CheckpointError> {
+        let mut parts = 0;
+        self.row.clear();
+        for (part, id, same) in [
+            (SUBJECT, statement.triple.subject, before.triple.subject),
+            (
+                PREDICATE,
+                statement.triple.predicate,
+                before.triple.predicate,
+            ),
+            (OBJECT, statement.triple.object, before.triple.object),
+        ] {
+            if id != same {
+                parts |= part;
+                self.row.extend_from_slice(&id.raw().to_le_bytes());
+            }
+        }
+        let later = statement.at.0.wrapping_sub(before.at.0);
+        if later == 0 {
+            self.file.write(&[parts])?;
+        } else {
+            self.file.write(&[parts | TIME])?;
+            self.file.write_number(zigzag(later))?;
+        }
+        self.file.write(&self.row)
+    }
+}
+
+/// Reads slices.
+pub struct SliceReader {
+    file: FileReader,
+}
+
+impl SliceReader {
+    /// The content of this file is slices.
+    #[must_use]
+    pub fn new(file: FileReader) -> SliceReader {
+        SliceReader { file }
+    }
+
+    /// Takes the next slice; `None` at the end of the file, which is then checked as a whole.
+    ///
+    /// # Errors
+    /// Damage, or IO.
+    pub fn take(&mut self) -> Result<Option<SavedSlice>, CheckpointError> {
+        if self.file.is_at_end()? {
+            return Ok(None);
+        }
+        let mut slice = SavedSlice {
+            stream: StreamUid(self.file.take_small()?),
+            batch: BatchNumber(unzigzag(self.file.take_number()?)),
+            interval: Millis(unzigzag(self.file.take_number()?)),
+            revision: self.file.take_small()?,
+            epoch: self.file.take_number()?.checked_sub(1),
+            statements: Vec::new(),
+        };
+        if slice.interval.0 <= 0 {
+            return Err(self.file.damaged("a batch interval is not above zero"));
+        }
+        let (start, end) = (
+            slice.batch.start(slice.interval),
+            slice.batch.end(slice.interval),
+        );
+        let mut before = slice.before_first();
+        for _ in 0..self.file.take_number()? {
+            before = self.take_statement(before)?;
+            if !(start..end).contains(&before.at) {
+                return Err(self.file.damaged("a statement is not in its batch"));
+            }
+            slice.statements.push(before);
+        }
+        Ok(Some(slice))
+    }
+
+    fn take_statement(&mut self, before: TimedTriple) -> Result<TimedTriple, CheckpointError> {
+        let [parts] = self.file.take_array()?;
+        if parts > TIME | SUBJECT | PREDICATE | OBJECT {
+            return Err(self.file.damaged("a statement has parts of another kind"));
+        }
+        let mut statement = before;
+        if parts & TIME != 0 {
+            let later = unzigzag(self.file.take_number()?);
+            statement.at = EventTime(before.at.0.wrapping_add(later));
+        }
+        for (part, id) in [
+            (SUBJECT, &mut statement.triple.subject),
+            (PREDICATE, &mut statement.triple.predicate),
+            (OBJECT, &mut statement.triple.object),
+        ] {
+            if parts & part != 0 {
+                *id = TermId::from_raw(u64::from_le_bytes(self.file.take_array()?));
+            }
+        }
+        Ok(statement)
+    }
+}
+
+/// 0, -1, 1, -2 become 0, 1, 2, 3.
+fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)) as u64
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}

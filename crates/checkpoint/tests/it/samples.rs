@@ -1,0 +1,177 @@
+//! A folder with checkpoints that have a file of every kind.
+
+use oxrdf::{Literal, NamedNode};
+use somersault_checkpoint::{
+    CheckpointError, Coverage, FileKind, LogOrigin, Manifest, NewCheckpoint, RecordReader,
+    RecordWriter, SavedSlice, SliceReader, SliceWriter, TermRuns, restore_dictionary,
+};
+use somersault_dictionary::Dictionary;
+use somersault_disk::Disk;
+use somersault_model::{
+    BatchNumber, EventTime, Lease, Millis, Sn, StreamUid, TermId, TimedTriple, TripleIds,
+};
+
+pub const ORIGIN: LogOrigin = LogOrigin {
+    log: *b"sixteen bytes ok",
+    incarnation: 3,
+};
+
+/// A process that writes one checkpoint after another.
+pub struct Writer {
+    pub dictionary: Dictionary,
+    runs: TermRuns,
+    lease: Lease,
+    ids: Vec<TermId>,
+}
+
+/// What a checkpoint should read back as.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content {
+    terms: Vec<(TermId, String)>,
+    slice: SavedSlice,
+    records: Vec<String>,
+}
+
+impl Writer {
+    pub fn new() -> Writer {
+        let dictionary = Dictionary::new();
+        let lease = dictionary.lease(StreamUid(7));
+        Writer {
+            dictionary,
+            runs: TermRuns::default(),
+            lease,
+            ids: Vec::new(),
+        }
+    }
+
+    fn intern(&mut self, number: u64) {
+        let name = NamedNode::new_unchecked(format!("http://example.com/{number}"));
+        let datatype = NamedNode::new_unchecked(format!("urn:type:{}", number % 2));
+        let typed = Literal::new_typed_literal(format!("text {number}"), datatype);
+        let transient = NamedNode::new_unchecked(format!("urn:transient:{number}"));
+        let mut mentions = self.dictionary.mentions(&self.lease);
+        self.ids.extend([
+            self.dictionary.intern(name.as_ref().into()),
+            self.dictionary.intern(typed.as_ref().into()),
+            self.dictionary
+                .mention(transient.as_ref().into(), &mut mentions),
+        ]);
+        if number % 2 == 1 {
+            self.dictionary.intern(transient.as_ref().into());
+        }
+    }
+
+    fn slice(&self, number: u64) -> SavedSlice {
+        let batch = BatchNumber(number as i64);
+        let at = batch.start(Millis(100));
+        let statements = self
+            .ids
+            .windows(3)
+            .zip(0..)
+            .map(|(ids, later)| TimedTriple {
+                at: EventTime(at.0 + later % 100),
+                triple: TripleIds::new(ids[0], ids[1], ids[2]),
+            });
+        SavedSlice {
+            stream: StreamUid(7),
+            batch,
+            interval: Millis(100),
+            revision: number as u32,
+            epoch: Some(self.lease.epoch().number()),
+            statements: statements.collect(),
+        }
+    }
+
+    /// What checkpoint `number` holds, once its terms are known.
+    pub fn content(&self, number: u64) -> Content {
+        Content {
+            terms: terms(&self.dictionary, &self.ids),
+            slice: self.slice(number),
+            records: (0..number).map(|at| format!("record {at}")).collect(),
+        }
+    }
+
+    /// Begins checkpoint `number`, and writes its files.
+    pub fn files<'d>(
+        &mut self,
+        disk: &'d dyn Disk,
+        number: u64,
+    ) -> Result<NewCheckpoint<'d>, CheckpointError> {
+        self.intern(number);
+        let sn = Sn(number * 10);
+        let mut new = NewCheckpoint::begin(disk, number, ORIGIN, (number * 100, sn), 2);
+        let runs = self.runs.write(&mut new, &self.dictionary, 4, sn)?;
+        let mut slices = SliceWriter::new(new.create(FileKind::Slices)?);
+        slices.push(&self.slice(number))?;
+        new.add(slices.into_file(), Coverage::whole(sn))?;
+        for kind in [
+            FileKind::Core,
+            FileKind::Answers,
+            FileKind::Image,
+            FileKind::Delta,
+        ] {
+            let mut records = RecordWriter::new(new.create(kind)?);
+            for at in 0..number {
+                records.push(&format!("record {at}"))?;
+            }
+            new.add(records.into_file(), Coverage::whole(sn))?;
+        }
+        self.runs = runs;
+        Ok(new)
+    }
+
+    pub fn write(&mut self, disk: &dyn Disk, number: u64) -> Result<Manifest, CheckpointError> {
+        self.files(disk, number)?.commit()
+    }
+}
+
+fn terms(dictionary: &Dictionary, ids: &[TermId]) -> Vec<(TermId, String)> {
+    let named = ids.iter().map(|id| (*id, dictionary.decode(*id)));
+    named
+        .map(|(id, term)| (id, term.map_or_else(String::new, |term| term.to_string())))
+        .collect()
+}
+
+/// Reads everything that a checkpoint holds; the ids are those of its slice.
+pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointError> {
+    let (dictionary, _leases) = restore_dictionary(disk, manifest, 1)?;
+    let mut slices = Vec::new();
+    for file in manifest.files_of(FileKind::Slices) {
+        let mut reader = SliceReader::new(manifest.open(disk, file)?);
+        while let Some(slice) = reader.take()? {
+            slices.push(slice);
+        }
+    }
+    let mut records: Vec<Vec<String>> = Vec::new();
+    for kind in [
+        FileKind::Core,
+        FileKind::Answers,
+        FileKind::Image,
+        FileKind::Delta,
+    ] {
+        for file in manifest.files_of(kind) {
+            let mut reader = RecordReader::new(manifest.open(disk, file)?);
+            let mut of_file = Vec::new();
+            while let Some(record) = reader.take()? {
+                of_file.push(record);
+            }
+            records.push(of_file);
+        }
+    }
+    records.dedup();
+    assert_eq!((slices.len(), records.len()), (1, 1));
+    let slice = slices.remove(0);
+    let first = slice.statements[0].triple;
+    let rest = slice.statements[1..]
+        .iter()
+        .map(|statement| statement.triple.object);
+    let ids: Vec<TermId> = [first.subject, first.predicate, first.object]
+        .into_iter()
+        .chain(rest)
+        .collect();
+    Ok(Content {
+        terms: terms(&dictionary, &ids),
+        slice,
+        records: records.remove(0),
+    })
+}
