@@ -179,7 +179,9 @@ impl TermFileReader {
         let Some(mut stripe) = restore.stripe(number) else {
             return Err(self.file.damaged(format!("there is no stripe {number}")));
         };
-        for _ in 0..self.file.take_number()? {
+        let rows = self.file.take_number()?;
+        stripe.expect(rows);
+        for _ in 0..rows {
             let [head] = self.file.take_array()?;
             let row = SavedRow {
                 shard: head >> KIND_BITS,

@@ -7,7 +7,7 @@ use somersault_checkpoint::{
 };
 use somersault_disk::{AlteredDisk, CrashKeep, Disk, SimDisk};
 
-const CHECKPOINTS: u64 = 4;
+const CHECKPOINTS: u64 = 3;
 const TEARS: u64 = 6;
 
 fn keeps() -> impl Iterator<Item = CrashKeep> {
@@ -64,7 +64,10 @@ fn syncs() -> u64 {
     let disk = SimDisk::new();
     let written = write_until_crash(&disk).unwrap();
     assert_eq!(written.number(), CHECKPOINTS);
-    assert_eq!((written.position(), written.shards()), (400, 2));
+    assert_eq!(
+        (written.position(), written.shards()),
+        (CHECKPOINTS * 100, 2)
+    );
     disk.syncs()
 }
 

@@ -25,6 +25,9 @@ use std::sync::atomic::Ordering;
 /// A triple term is nested at most this deep; so much is checked.
 const DEEPEST: usize = 64;
 
+/// A claim of more rows is not believed before they come.
+const MOST_EXPECTED: u64 = 1 << 16;
+
 /// Content that does not fit together, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreError(String);
@@ -275,6 +278,11 @@ impl DictionaryRestore {
 }
 
 impl StripeRestore<'_> {
+    /// Makes room for this many rows, which a file claims to have.
+    pub fn expect(&mut self, rows: u64) {
+        self.writer.slots.reserve(rows.min(MOST_EXPECTED) as usize);
+    }
+
     /// Adds the next permanent term.
     ///
     /// # Errors

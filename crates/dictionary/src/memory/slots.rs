@@ -114,10 +114,21 @@ impl Slots {
         self.held -= 1;
     }
 
+    /// Makes room for this many more numbers at once.
+    pub fn reserve(&mut self, more: usize) {
+        let needed = ((self.held + more) * 5).div_ceil(4);
+        if needed > self.slots.len() {
+            self.resize(needed);
+        }
+    }
+
     fn grow(&mut self) {
         let now = self.slots.len();
-        let larger = if now < LARGE { now * 2 } else { now + now / 4 };
-        let mut fresh = vec![0; larger.max(SMALLEST)].into_boxed_slice();
+        self.resize(if now < LARGE { now * 2 } else { now + now / 4 });
+    }
+
+    fn resize(&mut self, length: usize) {
+        let mut fresh = vec![0; length.max(SMALLEST)].into_boxed_slice();
         for slot in self.slots.iter().filter(|slot| **slot != 0) {
             place(&mut fresh, *slot);
         }
@@ -162,6 +173,9 @@ mod tests {
                     table.insert(hash, number);
                 }
                 table.remove(hash, 0);
+                if number == 11 {
+                    table.reserve(hash as usize % 50);
+                }
                 prop_assert_eq!(table.len(), twin.len());
                 for (hash, number) in &twin {
                     prop_assert_eq!(table.find(*hash, |n| (n == *number).then_some(())), Some(()));
