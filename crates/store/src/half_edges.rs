@@ -1,6 +1,24 @@
-//! Half edges: a statement as seen from one of its two vertices.
+//! Half edges: a statement as seen from one of its two vertices, and the key of those that share
+//! all but the neighbour.
 
 use somersault_model::{Direction, TermId};
+
+/// The neighbours of one vertex along one predicate in one graph, named by its plain parts: the
+/// form in which a list leaves the store. Keys ascend by direction, graph, predicate and vertex.
+///
+/// These lists are the whole content of the stored graphs. Index vertices, the predicates of
+/// vertices and graphs, and the counts follow from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListKey {
+    /// `Out`: the vertex is the subject and the members are objects. `In`: the other way round.
+    pub direction: Direction,
+    /// The graph.
+    pub graph: TermId,
+    /// The predicate.
+    pub predicate: TermId,
+    /// The vertex.
+    pub vertex: TermId,
+}
 
 /// Half edges of one graph in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]

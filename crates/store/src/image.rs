@@ -2,16 +2,18 @@
 //! changes are in the cells of the image's generation, which are read first; the image only
 //! records, by predicate, whether there are any.
 
+mod assembly;
 mod build;
 mod edges;
 mod frozen;
 mod sets;
 mod vertices;
 
-pub(crate) use build::Build;
-pub(crate) use edges::{Edges, Instances};
+pub(crate) use assembly::{Assembly, Label, LabelEdges};
+pub(crate) use build::{Build, parallel, room_for};
+pub(crate) use edges::{Edges, EdgesBuilder, Instances};
 pub(crate) use frozen::Frozen;
-pub(crate) use vertices::Vertices;
+pub(crate) use vertices::{Numbering, Vertices};
 
 use crate::lists::{Key, ListKind};
 use rustc_hash::FxHashMap;
@@ -150,6 +152,19 @@ impl Image {
         graphs
             .map(|graph| self.count(*graph, TermId::UNBOUND))
             .sum()
+    }
+
+    /// The graphs and predicates with edges in a direction, in no order.
+    pub(crate) fn labels(&self, direction: Direction) -> impl Iterator<Item = Label> {
+        self.graphs.iter().flat_map(move |(graph, sides)| {
+            let predicates = sides.0[direction as usize].predicates.iter();
+            predicates.map(move |predicate| (*graph, *predicate))
+        })
+    }
+
+    /// The number of sequences per virtual shard for which vertices are numbered.
+    pub(crate) fn room(&self) -> u64 {
+        self.room
     }
 
     /// The number of half edges.

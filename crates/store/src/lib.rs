@@ -34,6 +34,22 @@
 //!    cells beside it is noted before the first can be found, hence before its SN is stable: a
 //!    reader that misses the note has no use for the cell.
 //!
+//! 5. *Two generations for one SN.* A renewal publishes a generation born at the last SN a that the
+//!    shard has applied. It is complete when it is published: it has cells of all keys that changed
+//!    since its image was read. Later batches, of a too, change it alone. At SNs from a on that are
+//!    stable already both generations show the same, so a reader may go from the older one to the
+//!    newer one between two reads. Readers of SNs that become stable later come after the
+//!    publishing, and find the newer one. Readers below a stay in the older one. It is unlinked
+//!    when the floor has reached a, and freed like anything replaced (1): a reader that still
+//!    borrows from it has a pin from before that.
+//! 6. *A reader that renews its pin.* A reader that walks a shard in portions pins its SN again
+//!    before it drops the earlier pin, so the SN stays retained. It borrows no list between
+//!    portions. It keeps pointers to cells, which are freed with their generation, and looks the
+//!    generation up again through each new pin. If it is the same, it was not unlinked when that
+//!    pin was taken, so the new pin keeps it (1). If it is another one (5), the reader drops the
+//!    pointers. Lists of changed cells name their generation by a number that is never used again,
+//!    and a reader follows them only in that generation.
+//!
 //! Cells are freed with their generation. The rooms `memory`, `lists`, `image`, `shard` and `store`
 //! hold all the `unsafe` there is, and run under miri.
 
@@ -48,10 +64,17 @@ mod statistics;
 mod store;
 mod windows;
 
+pub use half_edges::ListKey;
 pub use pace::Pace;
-pub use shard::{Applied, ApplyError, ShardBatch, ShardWriter, WriterTaken};
+pub use shard::{
+    Applied, ApplyError, RenewalState, RestoreError, ShardBatch, ShardRestore, ShardWriter,
+    WriterTaken,
+};
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
 pub use statistics::PredicateStatistics;
-pub use store::{Ends, Memory, Snapshot, Store, StoreHold, Violation, fingerprint};
+pub use store::{
+    Ends, ListEntry, ListReader, Marker, Memory, MergedRuns, Snapshot, Store, StoreHold, Violation,
+    fingerprint,
+};
 pub use windows::{PastWindow, Run, Slice, SliceStore, ViewKey, WindowVersion};

@@ -10,7 +10,7 @@ mod table;
 
 pub(crate) use base::{Base, FLAT_LIMIT, FreshBase};
 pub(crate) use block::{Block, Date, Dated, LONGEST_DATED};
-pub(crate) use cell::{Cell, Content, Counter, Key, ListKind, Owned};
+pub(crate) use cell::{Cell, Content, Counter, Key, LAST_MARK, ListKind, Owned};
 pub(crate) use changes::{Changes, gallop, merge_into};
 pub(crate) use list::{Folded, Freed, List, Retained, Tail, changed, fold};
-pub(crate) use table::{Segments, Table};
+pub(crate) use table::{SEGMENTS, Segments, Table};

@@ -4,17 +4,33 @@
 mod applied;
 mod apply;
 mod batch;
+mod edge_lists;
 mod generation;
+mod markers;
+mod next_generation;
+mod pinned;
+mod renewal;
+mod replaced;
+mod restore;
 mod writer;
 
 pub use applied::{Applied, ApplyError, WriterTaken};
 pub use batch::ShardBatch;
+pub(crate) use edge_lists::EdgeWalk;
 pub(crate) use generation::Generation;
+pub(crate) use markers::{ChangeList, ListHold};
+pub(crate) use pinned::PinnedGeneration;
+pub use renewal::RenewalState;
+pub(crate) use renewal::Renewals;
+pub(crate) use replaced::{ReplacedBytes, ReplacedHold};
+pub use restore::{RestoreError, ShardRestore};
 pub use writer::ShardWriter;
 pub(crate) use writer::{ImagePolicy, ShardLayout};
 
 use crate::image::Image;
+use markers::ChangeLists;
 use parking_lot::Mutex;
+use renewal::RenewalSlot;
 use somersault_model::ShardId;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -32,6 +48,12 @@ pub(crate) struct Shard {
     pub(crate) snapshot_bytes: AtomicUsize,
     /// The number of older generations, as of the writer's last work.
     pub(crate) superseded: AtomicUsize,
+    /// The lists of changed cells, for holders of markers.
+    pub(crate) changes: ChangeLists,
+    /// The renewal of its image, as far as the writer and the builder share it.
+    pub(crate) renewal: RenewalSlot,
+    /// Replaced memory that is kept for readers.
+    pub(crate) replaced: ReplacedBytes,
     /// The writer's state while there is no writer.
     pub(crate) writer: Mutex<Option<Box<WriterState>>>,
 }
@@ -48,6 +70,9 @@ impl Shard {
             retired_bytes: AtomicUsize::new(0),
             snapshot_bytes: AtomicUsize::new(0),
             superseded: AtomicUsize::new(0),
+            changes: ChangeLists::default(),
+            renewal: RenewalSlot::default(),
+            replaced: ReplacedBytes::default(),
             writer: Mutex::new(Some(Box::new(state))),
         }
     }

@@ -279,6 +279,15 @@ impl Snapshots {
         read.map(status).collect()
     }
 
+    /// The numbers of all live pins and their SNs, in the order in which they were taken.
+    pub(crate) fn live(&self) -> Vec<(u64, Sn)> {
+        let pins = self.pins.lock();
+        pins.live
+            .iter()
+            .map(|(number, pin)| (*number, Sn(pin.sn)))
+            .collect()
+    }
+
     /// The number of pins that have a reader.
     pub fn pinned(&self) -> usize {
         self.pins().len()
@@ -343,6 +352,14 @@ impl Snapshots {
             });
         }
         Ok(pins.add(sn, deadline_ms, &self.pins))
+    }
+
+    /// Pins `sn`, or the stable SN if that is later, without a deadline. Must not be read before it
+    /// is stable.
+    pub(crate) fn pin_from(&self, sn: u64) -> Arc<Pin> {
+        let mut pins = self.pins.lock();
+        let sn = sn.max(self.stable.load(Ordering::Acquire));
+        pins.add(sn, None, &self.pins)
     }
 
     /// The current bounds for a writer's folding and freeing.

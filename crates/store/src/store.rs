@@ -3,18 +3,25 @@
 
 mod check;
 mod columns;
+mod list_reader;
+mod merged_runs;
 mod shard_source;
 mod snapshot;
 mod walk;
 
 pub use check::{Violation, fingerprint};
+pub use list_reader::{ListReader, Marker};
+pub use merged_runs::{ListEntry, MergedRuns};
 pub use snapshot::{Ends, Snapshot, StoreHold};
 
-use crate::shard::{ImagePolicy, Shard, ShardLayout, ShardWriter, WriterTaken};
+use crate::shard::{ImagePolicy, PinnedGeneration, Shard, ShardLayout, ShardWriter, WriterTaken};
+use crate::shard::{RenewalState, Renewals, ReplacedHold};
 use crate::snapshots::{SnapshotError, Snapshots};
 use crate::windows::SliceStore;
+use parking_lot::Mutex;
 use somersault_dictionary::Dictionary;
 use somersault_model::{BatchNumber, Placement, ShardId, Sn, StreamUid};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -25,6 +32,7 @@ pub struct Store {
     snapshots: Arc<Snapshots>,
     slices: SliceStore,
     layout: ShardLayout,
+    renewals: Mutex<Renewals>,
 }
 
 /// Memory by part, in bytes.
@@ -54,11 +62,13 @@ impl Store {
 
     /// As [`Store::new`], for tests that are to meet images early: loads of at least `load` half
     /// edges a shard become images, and predicates with at least `predicate` edges go into them.
+    /// As many changed half edges make a renewal, which goes on in steps of as many.
     #[doc(hidden)]
     pub fn with_images_from(shards: u16, load: usize, predicate: usize) -> Arc<Store> {
         let images = ImagePolicy {
             smallest_load: load,
             smallest_predicate: predicate,
+            portion: load.clamp(4, 1 << 12),
         };
         let placement = Placement::new(shards);
         Arc::new(Store {
@@ -67,6 +77,7 @@ impl Store {
             snapshots: Arc::new(Snapshots::new()),
             slices: SliceStore::new(),
             layout: ShardLayout { placement, images },
+            renewals: Mutex::new(Renewals::new(placement.shards())),
         })
     }
 
@@ -143,6 +154,65 @@ impl Store {
         Ok(Snapshot::new(Arc::clone(self), pin))
     }
 
+    /// A reader of all lists of edges of a shard at an SN, which is stable and can be pinned. It
+    /// holds the SN, and renews its pin between portions.
+    ///
+    /// # Errors
+    /// Fails if the SN is not retained (SN-2).
+    ///
+    /// # Panics
+    /// Panics if there is no such shard, or if the SN is not stable yet.
+    pub fn lists_at(&self, shard: ShardId, sn: Sn) -> Result<ListReader, SnapshotError> {
+        Ok(ListReader::of_all(self.pinned(shard, sn)?))
+    }
+
+    /// A reader of the lists of edges of a shard, as they are at an SN, that changed since a
+    /// marker: at least those that differ from what an SN showed that came after `since.after()`.
+    /// `until` was asked for when `sn` was stable. The reader gives all lists if it is not known
+    /// which changed: after a new generation of the shard.
+    ///
+    /// # Errors
+    /// Fails if the SN is not retained (SN-2).
+    ///
+    /// # Panics
+    /// Panics if there is no such shard, or if the SN is not stable yet.
+    pub fn changes_at(
+        &self,
+        since: &Marker,
+        until: &Marker,
+        shard: ShardId,
+        sn: Sn,
+    ) -> Result<ListReader, SnapshotError> {
+        let at = self.pinned(shard, sn)?;
+        Ok(match since.changed_keys(until, shard, &at) {
+            Some(keys) if until.stable() >= sn => ListReader::of_keys(at, keys),
+            _ => ListReader::of_all(at),
+        })
+    }
+
+    /// Asks for a marker: a point of each shard from which on its changes are listed. The writers
+    /// set it at their next work, before they change anything.
+    pub fn mark(&self) -> Marker {
+        Marker::new(&self.shards, self.snapshots.stable())
+    }
+
+    fn pinned(&self, shard: ShardId, sn: Sn) -> Result<PinnedGeneration, SnapshotError> {
+        assert!(sn <= self.snapshots.stable(), "only a stable SN is read");
+        let pin = self.snapshots.pin(Some(sn), None)?;
+        let shard = &self.shards[usize::from(shard.0)];
+        Ok(PinnedGeneration::new(shard, &self.snapshots, pin))
+    }
+
+    /// Makes one small step in renewing the images of shards whose writers have changed much since
+    /// theirs were made. Any thread may call this beside readers and writers, which do not wait for
+    /// it; of several calls at a time one makes a step.
+    pub fn renew_portion(&self) -> RenewalState {
+        match self.renewals.try_lock() {
+            Some(mut renewals) => renewals.step(&self.shards, &self.snapshots, self.layout),
+            None => RenewalState::Idle,
+        }
+    }
+
     /// Memory by part, in bytes.
     pub fn memory(&self) -> Memory {
         let sum = |part: fn(&Shard) -> &std::sync::atomic::AtomicUsize| {
@@ -171,6 +241,27 @@ impl Store {
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
+    /// The approximate bytes of replaced memory that readers keep, by pinned SN: each part is
+    /// charged to the newest SN whose readers may see it, and is freed when these and the readers
+    /// of all earlier SNs are gone. SNs that keep nothing are left out.
+    pub fn held_bytes(&self) -> BTreeMap<Sn, usize> {
+        let pins = self.snapshots.live();
+        let holder = |hold: ReplacedHold| {
+            let sees = |(number, sn): &&(u64, Sn)| match hold {
+                ReplacedHold::PinsBefore(pin) => *number < pin,
+                ReplacedHold::SnsBelow(until) => sn.0 < until,
+            };
+            pins.iter().filter(sees).map(|(_, sn)| *sn).max()
+        };
+        let mut held = BTreeMap::new();
+        for (hold, bytes) in self.shards.iter().flat_map(|shard| shard.replaced.all()) {
+            if let Some(sn) = holder(hold) {
+                *held.entry(sn).or_default() += bytes;
+            }
+        }
+        held
+    }
+
     /// Checks ST-1, ST-2 and DI-1 at the stable SN, and SN-2. Walks the whole store.
     ///
     /// # Errors
@@ -189,5 +280,14 @@ impl Store {
 
     pub(crate) fn shards(&self) -> &[Arc<Shard>] {
         &self.shards
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // What the builder has finished holds its shard.
+        for shard in &self.shards {
+            drop(shard.renewal.take());
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! Housekeeping: memory that is no longer read, pins that were held for too long, and the warning
-//! of a clock that was set back. None of it changes what anyone sees, so it runs beside the
-//! sequencer, on a thread of its own.
+//! Housekeeping: memory that is no longer read, images of shards that are renewed in small steps,
+//! pins that were held for too long, and the warning of a clock that was set back. None of it
+//! changes an answer, so it runs beside the sequencer, on a thread of its own.
 
 use super::handle::Handle;
 use crate::sequencer::Event;
 use somersault_model::Millis;
+use somersault_store::RenewalState;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,11 @@ const EXPIRY: Duration = Duration::from_secs(1);
 /// The distance by which an ARRIVAL TIME stream may be ahead of the clock before a warning is
 /// logged.
 pub(super) const CLOCK_SLACK: Millis = Millis(10_000);
+/// The number of steps in renewing images at each tick, each about a millisecond.
+const RENEWED_AT_A_TICK: usize = 8;
+/// The number of ticks for which a renewal waits for the next work of a shard before the shard is
+/// asked to go on with it. A shard that is written to needs no asking.
+const RENEWAL_PATIENCE: usize = 5;
 /// The number of reclaimable terms checked at each tick, where no new terms pay for it.
 const RECLAIMED_AT_A_TICK: usize = 1024;
 
@@ -22,6 +28,8 @@ const RECLAIMED_AT_A_TICK: usize = 1024;
 pub(super) struct Housekeeping {
     next_tick: Instant,
     next_expiry: Instant,
+    /// The number of ticks for which renewals of images have waited for shards.
+    renewal_waits: usize,
     /// ARRIVAL TIME streams for which a warning said that the clock is behind them.
     ahead_of_clock: BTreeSet<String>,
 }
@@ -31,6 +39,7 @@ impl Housekeeping {
         Housekeeping {
             next_tick: now,
             next_expiry: now,
+            renewal_waits: 0,
             ahead_of_clock: BTreeSet::new(),
         }
     }
@@ -47,11 +56,31 @@ impl Housekeeping {
             self.next_tick = now + TICK;
             let dictionary = handle.shared.store.dictionary();
             dictionary.tidy(RECLAIMED_AT_A_TICK);
+            self.renew(handle);
         }
         if now >= self.next_expiry {
             self.next_expiry = now + EXPIRY;
             self.expire(handle, now);
             self.warn_of_clock(handle);
+        }
+    }
+
+    /// Goes on with renewing images. The number of steps is fixed: a simulated clock stands still
+    /// meanwhile.
+    fn renew(&mut self, handle: &Handle) {
+        for _ in 0..RENEWED_AT_A_TICK {
+            match handle.shared.store.renew_portion() {
+                RenewalState::Working => self.renewal_waits = 0,
+                RenewalState::Idle => return,
+                RenewalState::Waiting => {
+                    self.renewal_waits += 1;
+                    if self.renewal_waits.is_multiple_of(RENEWAL_PATIENCE) {
+                        // The sequencer may have ended.
+                        let _ = handle.events.send(Event::TidyShards);
+                    }
+                    return;
+                }
+            }
         }
     }
 
@@ -64,7 +93,7 @@ impl Housekeeping {
         // Without further writes, no SN would free what large loads have replaced.
         if store.superseded() > 0 {
             // The sequencer may have ended.
-            let _ = handle.events.send(Event::FreeSuperseded);
+            let _ = handle.events.send(Event::TidyShards);
         }
         let floor = store.snapshots().floor();
         store.slices().forget_superseded(floor);

@@ -104,9 +104,9 @@ impl Injectors {
 
 impl Apply for Injectors {
     fn tidy(&self, shard: ShardId) {
-        self.writers[usize::from(shard.0)]
-            .lock()
-            .fold(FOLD_PER_APPLY);
+        let mut writer = self.writers[usize::from(shard.0)].lock();
+        writer.fold(FOLD_PER_APPLY);
+        writer.renew();
     }
 
     fn settle(&self, shard: ShardId, applied: Sn) {
@@ -123,6 +123,7 @@ impl Apply for Injectors {
             self.store.slices().merge_ahead(stream, end);
             self.store.slices().forget_passed(stream);
         }
+        self.writers[usize::from(shard.0)].lock().renew();
     }
 
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {

@@ -86,7 +86,8 @@ pub trait Apply: Send + Sync + 'static {
         let _ = (shard, applied);
     }
 
-    /// Frees what no reader of a shard can see any more, which applying would do with the next SN.
+    /// Frees what no reader of a shard can see any more, which applying would do with the next SN,
+    /// and goes on with renewing the shard's image.
     /// Called on the shard's own thread as well.
     fn tidy(&self, shard: ShardId) {
         let _ = shard;

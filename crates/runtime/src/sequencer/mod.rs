@@ -244,7 +244,7 @@ impl Sequencer {
             Event::LogFailed(error) => self.fail(RuntimeError::Log(error)),
             Event::Applied => self.moved = true,
             Event::UpdateEvaluated(change) => self.on_evaluated(change),
-            Event::FreeSuperseded => {
+            Event::TidyShards => {
                 if let Err(error) = self.fabric.tidy() {
                     self.fail(RuntimeError::Fabric(error));
                 }

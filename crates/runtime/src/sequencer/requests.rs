@@ -32,8 +32,8 @@ pub(crate) enum Event {
     Applied,
     /// An update has been evaluated.
     UpdateEvaluated(Result<Option<Change>, RuntimeError>),
-    /// Shards may free what was replaced.
-    FreeSuperseded,
+    /// Shards may free what was replaced, and go on with renewing their images.
+    TidyShards,
     /// Time has passed.
     Tick,
     /// It is to end at once.

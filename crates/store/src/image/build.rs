@@ -3,11 +3,11 @@
 //! repeats and merged with the older edges; several threads do this at a time. Predicates with a
 //! handful of statements stay in cells, where they cost what they hold.
 
+use super::Image;
+use super::assembly::{Assembly, Label, LabelEdges};
 use super::edges::{Edges, EdgesBuilder};
 use super::frozen::{Frozen, FrozenCell};
-use super::sets::Sets;
 use super::vertices::Numbering;
-use super::{DirectionIndex, Image, PredicateEdges, Sides};
 use crate::half_edges::{Group, HalfEdge};
 use crate::lists::ListKind;
 use crate::memory::Array;
@@ -40,9 +40,6 @@ pub(crate) struct Built {
     pub(crate) image: Image,
     pub(crate) rest: Vec<Group>,
 }
-
-/// A graph and a predicate.
-type Label = (TermId, TermId);
 
 /// A stretch of a load, with the number of each statement's label.
 struct Labelled<'a> {
@@ -116,48 +113,17 @@ impl Build<'_> {
         let labelled = parallel(self.threads, &self.stretches(), |quads| {
             Labelled::new(quads)
         });
-        let mut sides = [Direction::Out, Direction::In].map(|direction| {
+        let sides = [Direction::Out, Direction::In].map(|direction| {
             let (edges, needed) = self.direction(direction, &labelled, &mut rest);
             room = room.max(needed);
             edges
         });
-        let graphs: Vec<TermId> = {
-            let labels = sides.iter().flat_map(|side| side.keys());
-            let mut graphs: Vec<TermId> = labels.map(|(graph, _)| *graph).collect();
-            graphs.sort_unstable();
-            graphs.dedup();
-            graphs
-        };
-        let [out, into] = &mut sides;
-        let mut jobs = Vec::new();
-        for graph in &graphs {
-            for (direction, side) in [(Direction::Out, &mut *out), (Direction::In, &mut *into)] {
-                let later = side.split_off(&(*graph, TermId::from_raw(u64::MAX)));
-                let of_graph = std::mem::replace(side, later);
-                jobs.push((*graph, direction, of_graph));
-            }
-        }
-        let built = parallel(self.threads, &jobs, |(graph, direction, edges)| {
-            self.side(*graph, *direction, edges, room)
+        let assembly = Assembly::new(self.shard, self.placement, room, sides);
+        let older = Some(self.old.image());
+        let indexes = parallel(self.threads, assembly.parts(), |part| {
+            assembly.index(part, older)
         });
-        let mut built = built.into_iter();
-        let mut by_graph = FxHashMap::default();
-        let mut named = Vec::new();
-        for graph in graphs {
-            let (Some(out), Some(into)) = (built.next(), built.next()) else {
-                unreachable!("each graph has two sides");
-            };
-            if graph != TermId::DEFAULT_GRAPH && !out.predicates.is_empty() {
-                named.push(graph);
-            }
-            by_graph.insert(graph, Sides([out, into]));
-        }
-        let image = Image {
-            graphs: by_graph,
-            named: named.into(),
-            room,
-            spread: self.placement.shards() > 1,
-        };
+        let image = assembly.finish(indexes);
         Built { image, rest }
     }
 
@@ -173,7 +139,7 @@ impl Build<'_> {
         direction: Direction,
         labelled: &[Labelled<'_>],
         rest: &mut Vec<Group>,
-    ) -> (BTreeMap<Label, Arc<Edges>>, u64) {
+    ) -> (LabelEdges, u64) {
         let parts = parallel(self.threads, labelled, |stretch| {
             self.part(direction, stretch)
         });
@@ -208,11 +174,8 @@ impl Build<'_> {
     ) -> Vec<Job<'a>> {
         let mut labels: Vec<Label> = cells.keys().copied().collect();
         labels.extend(parts.iter().flat_map(|part| part.numbers.keys()));
-        let of_image = &self.old.image().graphs;
-        for (graph, sides) in of_image.iter().filter(|(graph, _)| self.keeps(**graph)) {
-            let predicates = sides.0[direction as usize].predicates.iter();
-            labels.extend(predicates.map(|predicate| (*graph, *predicate)));
-        }
+        let of_image = self.old.image().labels(direction);
+        labels.extend(of_image.filter(|(graph, _)| self.keeps(*graph)));
         labels.sort_unstable();
         labels.dedup();
         let mut jobs = Vec::new();
@@ -264,46 +227,8 @@ impl Build<'_> {
             }
         });
         append(&mut builder, left);
-        let classes = direction == Direction::In && job.label.1 == rdf_type();
-        let owned = !classes || self.placement.shards() == 1;
-        builder.finish(numbering, classes, owned).map(Arc::new)
-    }
-
-    /// One direction of a graph from its edges.
-    fn side(
-        &self,
-        graph: TermId,
-        direction: Direction,
-        edges: &BTreeMap<Label, Arc<Edges>>,
-        room: u64,
-    ) -> DirectionIndex {
-        let predicates: Box<[TermId]> = edges.keys().map(|(_, predicate)| *predicate).collect();
-        let spread = direction == Direction::In && self.placement.shards() > 1;
-        let in_sets: Vec<(TermId, &Edges)> = (edges.iter())
-            .map(|((_, predicate), edges)| (*predicate, &**edges))
-            .filter(|(predicate, _)| !(spread && *predicate == rdf_type()))
-            .collect();
-        let same = (self.old.image().side(graph, direction)).filter(|old| {
-            old.predicates == predicates
-                && (edges.iter())
-                    .all(|((_, predicate), edges)| Arc::ptr_eq(&old.edges[predicate].edges, edges))
-        });
-        let sets = match same {
-            Some(old) => Arc::clone(&old.sets),
-            None => {
-                let numbering = Numbering::new(self.shard, self.placement, room);
-                Arc::new(Sets::build(&in_sets, numbering, true))
-            }
-        };
-        let held = |((_, predicate), edges): (&Label, &Arc<Edges>)| {
-            (*predicate, PredicateEdges::new(Arc::clone(edges)))
-        };
-        DirectionIndex {
-            edges: edges.iter().map(held).collect(),
-            length: edges.values().map(|edges| edges.len() as u64).sum(),
-            predicates,
-            sets,
-        }
+        let edges = builder.finish(numbering, direction, job.label.1, self.placement);
+        edges.map(Arc::new)
     }
 
     /// The cells with lists of one direction.
@@ -440,7 +365,7 @@ impl Job<'_> {
 
 /// One more than the sequence of a term that is numbered. Transient terms are not numbered: a graph
 /// has few of them, and their sequences would inflate the room.
-fn room_for(id: TermId) -> u64 {
+pub(crate) fn room_for(id: TermId) -> u64 {
     match id.is_in_dictionary() && !id.is_transient() {
         true => id.sequence() + 1,
         false => 0,
@@ -471,7 +396,7 @@ fn append(builder: &mut EdgesBuilder, pairs: &[u128]) {
 }
 
 /// Runs all the work on at most this many threads. Returns the results, in the order of the work.
-fn parallel<'w, W: Sync, R: Send>(
+pub(crate) fn parallel<'w, W: Sync, R: Send>(
     threads: usize,
     work: &'w [W],
     run: impl Fn(&'w W) -> R + Sync,

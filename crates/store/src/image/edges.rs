@@ -5,7 +5,8 @@
 use super::vertices::{Members, Numbering, Vertices};
 use crate::lists::gallop;
 use crate::memory::Array;
-use somersault_model::TermId;
+use somersault_dictionary::rdf_type;
+use somersault_model::{Direction, Placement, TermId};
 
 /// Lists from this length on have a fast membership test, if it is asked for.
 const MEMBERS_FROM: usize = 64;
@@ -111,7 +112,7 @@ impl Edges {
     }
 }
 
-/// Takes ascending vertices with their ascending neighbours.
+/// Takes ascending vertices with their ascending neighbours, and grows as needed.
 pub(crate) struct EdgesBuilder {
     vertices: Array<TermId>,
     starts: Array<u32>,
@@ -121,10 +122,6 @@ pub(crate) struct EdgesBuilder {
 impl EdgesBuilder {
     /// A builder with room for this many edges.
     pub(crate) fn with_capacity(edges: usize) -> EdgesBuilder {
-        assert!(
-            u32::try_from(edges).is_ok(),
-            "a shard has fewer than 2^32 edges of one predicate"
-        );
         EdgesBuilder {
             vertices: Array::with_capacity(edges),
             starts: Array::with_capacity(edges + 1),
@@ -135,6 +132,8 @@ impl EdgesBuilder {
     /// Adds a vertex, whose neighbours follow.
     #[inline]
     pub(crate) fn vertex(&mut self, vertex: TermId) {
+        self.vertices.reserve(1);
+        self.starts.reserve(2);
         self.vertices.push(vertex);
         self.starts.push(self.neighbours.len() as u32);
     }
@@ -142,18 +141,35 @@ impl EdgesBuilder {
     /// Adds a neighbour of the last vertex.
     #[inline]
     pub(crate) fn neighbour(&mut self, neighbour: TermId) {
+        self.neighbours.reserve(1);
         self.neighbours.push(neighbour);
     }
 
     /// Adds a vertex with its neighbours, at least one.
     pub(crate) fn list(&mut self, vertex: TermId, neighbours: &[TermId]) {
         self.vertex(vertex);
+        self.neighbours.reserve(neighbours.len());
         self.neighbours.extend(neighbours);
+    }
+
+    /// The number of edges so far.
+    pub(crate) fn len(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// Calls `visit` with each vertex and its neighbours.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(TermId, &[TermId])) {
+        let ends = self.starts.iter().skip(1).map(|start| *start as usize);
+        let ends = ends.chain([self.neighbours.len()]);
+        for ((vertex, start), end) in self.vertices.iter().zip(self.starts.iter()).zip(ends) {
+            visit(*vertex, &self.neighbours[*start as usize..end]);
+        }
     }
 
     /// Adds a vertex with the union of two lists.
     pub(crate) fn union(&mut self, vertex: TermId, mut left: &[TermId], right: &[TermId]) {
         self.vertex(vertex);
+        self.neighbours.reserve(left.len() + right.len());
         for id in right {
             let (below, rest) = left.split_at(gallop(left, *id));
             self.neighbours.extend(below);
@@ -167,17 +183,25 @@ impl EdgesBuilder {
         self.neighbours.extend(left);
     }
 
-    /// The edges; `None` if there are none. `owned` says whether all vertices are the shard's. If
-    /// they are not (classes), their neighbours are, and long lists have a fast membership test.
+    /// The edges of a predicate in a direction; `None` if there are none. Classes may be other
+    /// shards' vertices; their instances are this shard's, and long lists of them have a fast
+    /// membership test.
     pub(crate) fn finish(
         mut self,
         numbering: Numbering,
-        classes: bool,
-        owned: bool,
+        direction: Direction,
+        predicate: TermId,
+        placement: Placement,
     ) -> Option<Edges> {
+        let classes = direction == Direction::In && predicate == rdf_type();
+        let owned = !classes || placement.shards() == 1;
         if self.vertices.is_empty() {
             return None;
         }
+        assert!(
+            u32::try_from(self.neighbours.len()).is_ok(),
+            "a shard has fewer than 2^32 edges of one predicate"
+        );
         let functional = self.vertices.len() == self.neighbours.len();
         self.starts.push(self.neighbours.len() as u32);
         let mut members = Vec::new();

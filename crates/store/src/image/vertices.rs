@@ -164,6 +164,22 @@ impl Vertices {
         }
     }
 
+    /// The place of the first vertex above `id`.
+    pub(crate) fn place_above(&self, id: TermId) -> usize {
+        let mut one = Vec::with_capacity(1);
+        let (mut from, mut to) = (0, self.length);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            one.clear();
+            self.write(middle, middle + 1, &mut one);
+            match one.first() {
+                Some(found) if *found <= id => from = middle + 1,
+                _ => to = middle,
+            }
+        }
+        from
+    }
+
     /// Prefetches the memory that [`Vertices::place`] reads first.
     #[inline]
     pub(crate) fn prefetch(&self, id: TermId) {
@@ -464,6 +480,11 @@ mod tests {
                 let mut out = Vec::new();
                 vertices.write(from, to, &mut out);
                 prop_assert_eq!(&out[..], ids.get(from..to).unwrap_or(&[]));
+                if let Some(id) = ids.get(from) {
+                    prop_assert_eq!(vertices.place_above(*id), from + 1);
+                    let below = TermId::from_raw(id.raw() - 1);
+                    prop_assert_eq!(vertices.place_above(below), ids.partition_point(|i| *i <= below));
+                }
             }
             let members: Vec<TermId> = ids.iter().copied().filter(|id| id.tag() == Tag::Literal).collect();
             // A few numbers for each virtual shard make bits, many make buckets.

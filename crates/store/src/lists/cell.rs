@@ -26,6 +26,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 compile_error!("the store keeps ids in pointers: it needs a 64-bit machine");
 
 const TAG_MASK: usize = 0xf << 60;
+/// Bits of [`Cell::meta`] below the mark.
+const MARK_SHIFT: u32 = 54;
+/// All of these bits.
+const BELOW_MARK: u64 = (1 << MARK_SHIFT) - 1;
+/// The greatest mark.
+pub(crate) const LAST_MARK: u16 = (u64::MAX >> MARK_SHIFT) as u16;
 const LIST: usize = 1;
 const COUNTER: usize = 2;
 const KIND_MASK: usize = 3;
@@ -147,7 +153,8 @@ pub(crate) struct Cell {
     graph: AtomicU64,
     vertex: AtomicU64,
     predicate: AtomicU64,
-    /// The SN of a single member × 2 + direction.
+    /// The direction (bit 0), the SN of a single member (53 bits), and the mark (10 bits): the
+    /// list of changed cells that the cell is in, for the writer alone.
     meta: AtomicU64,
     word: AtomicPtr<u8>,
 }
@@ -279,6 +286,19 @@ impl Cell {
         }
     }
 
+    /// Sets the mark; 0 is that of a new cell. Returns whether the cell had another one. For the
+    /// shard's one writer: readers use the other bits of the word, which stay.
+    #[inline]
+    pub(crate) fn mark(&self, mark: u16) -> bool {
+        let meta = self.meta.load(Ordering::Relaxed);
+        if (meta >> MARK_SHIFT) as u16 == mark {
+            return false;
+        }
+        let marked = meta & BELOW_MARK | u64::from(mark) << MARK_SHIFT;
+        self.meta.store(marked, Ordering::Relaxed);
+        true
+    }
+
     #[inline]
     pub(crate) fn has(&self, key: Key) -> bool {
         self.vertex.load(Ordering::Relaxed) == key.vertex.raw()
@@ -301,7 +321,7 @@ impl Cell {
         }
         if bits & TAG_MASK != 0 {
             return Content::One {
-                born: self.meta.load(Ordering::Relaxed) >> 1,
+                born: (self.meta.load(Ordering::Relaxed) & BELOW_MARK) >> 1,
                 id: TermId::from_raw(bits as u64),
             };
         }
@@ -373,8 +393,9 @@ impl Cell {
     pub(crate) unsafe fn publish_ids(&self, born: u64, ids: &[TermId]) -> Owned {
         if let [one] = ids {
             assert!(one.raw() >> 60 != 0, "a member of a list is a term");
-            let direction = self.meta.load(Ordering::Relaxed) & 1;
-            self.meta.store(born << 1 | direction, Ordering::Relaxed);
+            assert!(born < 1 << (MARK_SHIFT - 1), "an SN takes 53 bits");
+            let others = self.meta.load(Ordering::Relaxed) & (1 | !BELOW_MARK);
+            self.meta.store(born << 1 | others, Ordering::Relaxed);
             // SAFETY: passed on.
             return unsafe { self.replace(ptr::without_provenance_mut(one.raw() as usize)) };
         }

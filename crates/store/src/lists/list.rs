@@ -112,6 +112,16 @@ impl List {
         self.base.len().saturating_add_signed(net)
     }
 
+    /// The changes of the SNs after `since` up to `sn`, of which a pin keeps the first; `None` if
+    /// the list had no base at `since`.
+    pub(crate) fn changes_between(&self, since: u64, sn: u64) -> Option<Changes> {
+        if self.born > since {
+            return None;
+        }
+        let tails = self.tails(sn).take_while(|tail| tail.sn > since);
+        Some(tails.fold(Changes::default(), |sum, tail| tail.changes.then(&sum)))
+    }
+
     /// The bytes that only this list holds, without the pieces of its base: about the bytes it
     /// takes once it is replaced.
     pub(crate) fn own_bytes(&self) -> usize {

@@ -230,18 +230,27 @@ impl Segments {
     /// # Safety
     /// As for `find`.
     pub(crate) unsafe fn for_each(&self, mut visit: impl FnMut(&Cell)) {
-        for segment in &self.0 {
-            let table = segment.load(Ordering::Acquire);
-            if table.is_null() {
-                continue;
-            }
-            // SAFETY: as in `find`.
-            for slot in unsafe { &(*table).slots } {
-                let slot = slot.load(Ordering::Acquire);
-                if !slot.is_null() {
-                    // SAFETY: as in `find`.
-                    visit(unsafe { &*slot.map_addr(|a| a & POINTER_MASK) });
-                }
+        for segment in 0..SEGMENTS {
+            // SAFETY: passed on.
+            unsafe { self.for_each_of(segment, &mut visit) };
+        }
+    }
+
+    /// Calls `visit` with every cell of the segment with this number, below [`SEGMENTS`].
+    ///
+    /// # Safety
+    /// As for `find`.
+    pub(crate) unsafe fn for_each_of(&self, segment: usize, mut visit: impl FnMut(&Cell)) {
+        let table = self.0[segment].load(Ordering::Acquire);
+        if table.is_null() {
+            return;
+        }
+        // SAFETY: as in `find`.
+        for slot in unsafe { &(*table).slots } {
+            let slot = slot.load(Ordering::Acquire);
+            if !slot.is_null() {
+                // SAFETY: as in `find`.
+                visit(unsafe { &*slot.map_addr(|a| a & POINTER_MASK) });
             }
         }
     }

@@ -101,6 +101,22 @@ impl<T: Plain> Array<T> {
         }
     }
 
+    /// Makes room for `more` values, as much as there was before at least if there is too little.
+    #[inline]
+    pub(crate) fn reserve(&mut self, more: usize) {
+        if more > self.capacity() - self.length {
+            self.grow(more);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let needed = self.length.saturating_add(more);
+        let mut larger = Array::with_capacity(needed.max(2 * self.capacity()).max(8));
+        larger.extend(self);
+        *self = larger;
+    }
+
     /// Appends a value.
     #[inline]
     pub(crate) fn push(&mut self, value: T) {
@@ -303,6 +319,19 @@ mod tests {
             let zeros = Array::<u32>::zeroed(count);
             assert!(zeros.len() == count && zeros.iter().all(|n| *n == 0));
         }
+    }
+
+    #[test]
+    fn an_array_grows_where_it_is_asked_to() {
+        let mut array = Array::<u64>::new();
+        let count = if cfg!(miri) { 600 } else { 100_000 };
+        for n in 0..count {
+            array.reserve(1);
+            array.push(n);
+        }
+        array.reserve(3);
+        array.extend(&[1, 2, 3]);
+        assert!(array.iter().copied().eq((0..count).chain([1, 2, 3])));
     }
 
     #[test]

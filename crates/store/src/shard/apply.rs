@@ -411,6 +411,7 @@ impl<'a> ApplyPass<'a> {
             if operation == Operation::Delete {
                 return ListChange::default();
             }
+            self.note_change(NonNull::from(cell));
             self.publish_ids(cell, self.sn, ids);
             return whole;
         }
@@ -420,6 +421,7 @@ impl<'a> ApplyPass<'a> {
         let touched = ListChange::by(&effective, before);
         if touched.effective > 0 {
             self.touched += 1;
+            self.note_change(NonNull::from(cell));
             let after = before.saturating_add_signed(effective.net());
             self.publish_changed(cell, &content, after, &effective);
         }
@@ -447,7 +449,7 @@ impl<'a> ApplyPass<'a> {
         let touched = ListChange::by(&effective, in_image.len());
         if touched.effective > 0 && self.is_dated(&content, &effective) {
             self.touched += 1;
-            let cell = self.state.new_cell(key);
+            let cell = self.new_cell(key);
             // SAFETY: a cell of the newest generation, which is not freed in 'a.
             self.publish_dated(unsafe { cell.as_ref() }, block, &effective.inserts);
             self.insert(cell, key);
@@ -461,7 +463,7 @@ impl<'a> ApplyPass<'a> {
                 FreshBase::shared(unsafe { Base::of_image(in_image) })
             };
             self.state.live_bytes += base.bytes as isize;
-            let cell = self.state.new_cell(key);
+            let cell = self.new_cell(key);
             // SAFETY: a cell of the newest generation, which is not freed in 'a.
             self.publish_tail(unsafe { cell.as_ref() }, 0, base.base, None, &effective);
             self.insert(cell, key);
@@ -518,14 +520,28 @@ impl<'a> ApplyPass<'a> {
     }
 
     fn publish_new(&mut self, key: Key, ids: &[TermId]) {
-        let cell = self.state.new_cell(key);
+        let cell = self.new_cell(key);
         // SAFETY: a cell of the newest generation, which is not freed in 'a.
         self.publish_ids(unsafe { cell.as_ref() }, self.sn, ids);
         self.insert(cell, key);
         self.touched += 1;
     }
 
-    /// Lets readers find a cell that [`WriterState::new_cell`] has made in this pass.
+    /// A cell for a key that changes now and has none.
+    fn new_cell(&mut self, key: Key) -> NonNull<Cell> {
+        let cell = self.state.new_cell(key);
+        self.note_change(cell);
+        cell
+    }
+
+    /// Records that a cell of the newest generation is changed.
+    #[inline]
+    fn note_change(&mut self, cell: NonNull<Cell>) {
+        // SAFETY: cells of the newest generation are alive, and this is the writer.
+        unsafe { self.state.changes.add(cell) };
+    }
+
+    /// Lets readers find a cell that [`ApplyPass::new_cell`] has made.
     fn insert(&mut self, cell: NonNull<Cell>, key: Key) {
         self.generation.image.note(key);
         // SAFETY: this is the writer, which frees nothing while it works. The cell and all others

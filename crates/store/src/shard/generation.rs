@@ -13,23 +13,89 @@ use crate::lists::merge_into;
 use crate::lists::{Cell, Content, Key, ListKind};
 use somersault_model::TermId;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The number of the next generation.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// A method with an `sn` is for holders of a pin at that SN, throughout the call and as long as the
 /// borrowed result is used; or for the writer, at any SN.
 pub(crate) struct Generation {
+    /// Differs from the numbers of all other generations of the process, freed ones too.
+    pub(crate) number: u64,
     /// Readers below this SN read the older generation.
     pub(crate) born: u64,
+    /// The last SN that changed a count of which there is no cell, at the latest.
+    loaded: u64,
     pub(crate) image: Image,
     pub(crate) segments: Segments,
     /// Null if there is none, or if no reader may ask for it any more.
     pub(crate) older: AtomicPtr<Generation>,
 }
 
+/// Cells are made in chunks of this many.
+const CELL_CHUNK: usize = 512;
+
 /// The chunks in which the cells of a generation lie. The writer keeps them beside the generation,
 /// and gives both to [`Generation::free`] together.
 #[derive(Default)]
-pub(crate) struct CellChunks(pub(crate) Vec<NonNull<[Cell]>>);
+pub(crate) struct CellChunks {
+    chunks: Vec<NonNull<[Cell]>>,
+    /// The number of cells of the last chunk that have a key.
+    used: usize,
+}
+
+// SAFETY: the cells are all atomics, and this value is their owner; it is tied to no thread.
+unsafe impl Send for CellChunks {}
+
+impl CellChunks {
+    /// A new cell with this key, which is not in the table yet, and the number of bytes that were
+    /// allocated for it.
+    pub(crate) fn new_cell(&mut self, key: Key) -> (NonNull<Cell>, usize) {
+        let mut allocated = 0;
+        if self.used == CELL_CHUNK || self.chunks.is_empty() {
+            let chunk: Box<[Cell]> = std::iter::repeat_with(Cell::default)
+                .take(CELL_CHUNK)
+                .collect();
+            allocated = size_of_val(&*chunk);
+            let chunk = NonNull::new(Box::into_raw(chunk)).expect("boxes are not null");
+            self.chunks.push(chunk);
+            self.used = 0;
+        }
+        let chunk = self.chunks[self.chunks.len() - 1];
+        // SAFETY: the index is below the chunk's length.
+        let cell = unsafe { chunk.cast::<Cell>().add(self.used) };
+        self.used += 1;
+        // SAFETY: the chunk is freed with this value's generation; cells are shared only (all
+        // atomics).
+        unsafe { cell.as_ref() }.set_key(key);
+        (cell, allocated)
+    }
+
+    /// Whether there are no cells.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Calls `visit` with every cell, those without a key too.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(NonNull<Cell>)) {
+        for chunk in &self.chunks {
+            for at in 0..chunk.len() {
+                // SAFETY: the index is below the chunk's length.
+                visit(unsafe { chunk.cast::<Cell>().add(at) });
+            }
+        }
+    }
+
+    /// Size in memory of the cells.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks
+            .iter()
+            .map(|chunk| chunk.len() * size_of::<Cell>())
+            .sum()
+    }
+}
 
 /// The vertices of a predicate: those of the image, and the changes to them.
 pub(crate) struct IndexParts<'a, 'b> {
@@ -39,13 +105,30 @@ pub(crate) struct IndexParts<'a, 'b> {
 }
 
 impl Generation {
+    /// A generation that holds everything in its image, born at an SN that may have changed
+    /// anything.
     pub(crate) fn new(born: u64, image: Image, older: *mut Generation) -> Generation {
         Generation {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             born,
+            loaded: born,
             image,
             segments: Segments::new(),
             older: AtomicPtr::new(older),
         }
+    }
+
+    /// The same generation, to be published for readers from `born` on, where `loaded` is the last
+    /// SN that changed a count of which there is no cell.
+    pub(crate) fn born_at(mut self: Box<Self>, born: u64, loaded: u64) -> Box<Generation> {
+        self.born = born;
+        self.loaded = loaded;
+        self
+    }
+
+    /// The last SN that changed a count of which there is no cell, at the latest.
+    pub(crate) fn loaded(&self) -> u64 {
+        self.loaded
     }
 
     /// Size in memory without the cells and their tables, in bytes.
@@ -53,10 +136,12 @@ impl Generation {
         size_of::<Generation>() + self.image.bytes()
     }
 
+    /// The content of a key's cell, if it has one.
+    ///
     /// # Safety
     /// As for [`Segments::find`].
     #[inline]
-    unsafe fn content<'a>(&'a self, key: Key) -> Option<Content<'a>> {
+    pub(crate) unsafe fn content<'a>(&'a self, key: Key) -> Option<Content<'a>> {
         // SAFETY: the caller's promise is that of `find` and of `content`.
         unsafe { self.segments.find(key).map(|cell| cell.content()) }
     }
@@ -238,16 +323,16 @@ impl Generation {
         }
     }
 
-    /// The last SN, at or below `sn`, that changed a count, as far as this generation knows; its
-    /// own first SN if it knows none.
+    /// The last SN, at or below `sn`, that changed a count, as far as this generation knows; the SN
+    /// of the last load if it knows none.
     ///
     /// # Safety
     /// As for [`Generation::read`].
     pub(crate) unsafe fn changed(&self, sn: u64, key: Key) -> u64 {
         // SAFETY: passed on.
         match unsafe { self.content(key) } {
-            Some(Content::Counter(counter)) => self.born.max(counter.changed(sn)),
-            _ => self.born,
+            Some(Content::Counter(counter)) => self.loaded.max(counter.changed(sn)),
+            _ => self.loaded,
         }
     }
 
@@ -292,7 +377,7 @@ impl Generation {
             });
             freed.bytes += generation.segments.bytes() + generation.own_bytes();
             drop(generation);
-            for chunk in chunks.0 {
+            for chunk in chunks.chunks {
                 let chunk = Box::from_raw(chunk.as_ptr());
                 freed.bytes += size_of_val(&*chunk);
             }

@@ -15,17 +15,20 @@
 mod accounting;
 
 use crate::half_edges::{Group, HalfEdge};
-use crate::image::{Build, Frozen};
+use crate::image::{Build, Frozen, Image};
 use crate::lists::Changes;
 use crate::lists::Date;
 use crate::lists::Freed;
 use crate::lists::Table;
 use crate::lists::{Cell, Key, Owned};
-use crate::shard::Shard;
 use crate::shard::applied::{Applied, ApplyError};
 use crate::shard::apply::ApplyPass;
 use crate::shard::batch::ShardBatch;
 use crate::shard::generation::{CellChunks, Generation};
+use crate::shard::markers::OpenList;
+use crate::shard::next_generation::CopySpan;
+use crate::shard::renewal::RenewedGeneration;
+use crate::shard::{ReplacedBytes, ReplacedHold, Shard};
 use crate::snapshots::{Horizon, Snapshots};
 use somersault_model::{Operation, Placement, ShardId, Sn, TermId};
 use std::collections::VecDeque;
@@ -33,8 +36,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Cells are made in chunks of this many.
-const CELL_CHUNK: usize = 512;
+/// An image is renewed when one in this many of its half edges has changed.
+const RENEWED_SHARE: usize = 8;
 /// The number of waiting lists that an SN folds at most, besides twice as many as it touches: so
 /// the backlog shrinks gradually after a long query.
 const FOLDS_PER_APPLY: usize = 4096;
@@ -61,13 +64,15 @@ pub(crate) struct ShardLayout {
     pub(crate) images: ImagePolicy,
 }
 
-/// The conditions under which a load makes an image.
+/// The conditions under which a shard gets an image, and the steps in which one is renewed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImagePolicy {
     /// Loads with fewer half edges for a shard go to cells.
     pub(crate) smallest_load: usize,
     /// Predicates with fewer edges in a graph stay in cells.
     pub(crate) smallest_predicate: usize,
+    /// The number of vertices or cells of one step of a renewal.
+    pub(crate) portion: usize,
 }
 
 /// The writer's own state, beside the state that readers see.
@@ -75,15 +80,21 @@ pub(crate) struct ImagePolicy {
 pub(crate) struct WriterState {
     /// The cells of the newest generation.
     cells: CellChunks,
-    cells_used: usize,
-    /// Older generations and their cells, oldest first, each with the SN from which on readers read
-    /// a newer one.
-    superseded: VecDeque<(u64, NonNull<Generation>, CellChunks)>,
-    /// The number of older generations, including those that wait to be freed.
+    /// The cells changed since the last marker.
+    pub(crate) changes: OpenList,
+    /// Older generations, oldest first.
+    superseded: VecDeque<OldGeneration>,
+    /// The number of older generations, including those that wait to be freed, and their
+    /// approximate bytes.
     superseded_count: usize,
+    superseded_bytes: usize,
     /// The number of statements that the shard holds, and half edges in cells.
     statements: u64,
     in_cells: usize,
+    /// The number of half edges that were inserted or deleted in cells of the newest generation,
+    /// and the number from which on its image is worth renewing.
+    changed_edges: usize,
+    renewed_from: usize,
     /// Lists of the newest generation with tails, and the SN of the newest tail at the time: oldest
     /// first.
     pub(crate) waiting: VecDeque<(u64, NonNull<Cell>)>,
@@ -116,7 +127,17 @@ enum Retired {
     /// A replaced word, and about how many bytes only it held.
     Word(Owned, usize),
     Table(NonNull<Table>),
-    Generation(NonNull<Generation>, CellChunks),
+    Generation(OldGeneration),
+}
+
+/// A generation that a newer one has replaced.
+struct OldGeneration {
+    generation: NonNull<Generation>,
+    cells: CellChunks,
+    /// From this SN on readers read a newer one.
+    until: u64,
+    /// About how many bytes only it holds.
+    bytes: usize,
 }
 
 impl ShardWriter {
@@ -170,17 +191,19 @@ impl ShardWriter {
     }
 
     pub(crate) fn apply_unchecked(&mut self, sn: Sn, batch: &ShardBatch) -> Applied {
+        self.set_markers(Some(sn));
         let horizon = self.snapshots.horizon();
-        self.parts_mut().1.free(&horizon, FREES_AT_ONCE);
+        self.free(&horizon, FREES_AT_ONCE);
         self.parts_mut().1.applying = true;
         let before = self.parts().1.statements;
+        let smallest_load = self.layout.images.smallest_load;
         let mut loaded = Vec::new();
         let mut renewed = false;
         let cleared = self.statements_of(&batch.clears);
         if batch.loaded() > 0 || cleared > 0 {
             renewed = self.is_worth_an_image(batch.loaded()) || self.is_worth_leaving_out(cleared);
             loaded = if renewed {
-                self.renew(sn, batch)
+                self.load_image(sn, batch)
             } else {
                 batch.load_groups()
             };
@@ -214,7 +237,13 @@ impl ShardWriter {
         }
         let changed =
             |groups: &[Group]| groups.iter().map(|group| group.edges.len()).sum::<usize>();
-        state.in_cells += changed(&loaded) + changed(&batch.inserts);
+        let inserted = changed(&loaded) + changed(&batch.inserts);
+        state.in_cells += inserted;
+        if !renewed {
+            state.changed_edges += inserted + changed(&batch.deletes) + 2 * cleared as usize;
+        }
+        let renewed_from = smallest_load.max(state.renewed_from);
+        shard.renewal.want(state.changed_edges >= renewed_from);
         state.applying = false;
         shard.applied.store(sn.0, Ordering::Release);
         self.fold_some(&horizon, FOLDS_PER_APPLY + 2 * touched);
@@ -250,7 +279,7 @@ impl ShardWriter {
 
     /// Makes a new generation for readers from `sn` on: an image of all that there is and the
     /// loads, without the cleared graphs. Returns the half edges that are left for its cells.
-    fn renew(&mut self, sn: Sn, batch: &ShardBatch) -> Vec<Group> {
+    fn load_image(&mut self, sn: Sn, batch: &ShardBatch) -> Vec<Group> {
         let ShardLayout { placement, images } = self.layout;
         let shards = placement.shards();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -268,32 +297,169 @@ impl ShardWriter {
             threads: cores.div_ceil(shards.into()),
             smallest: images.smallest_predicate,
         };
-        let built = build.run();
         debug_assert!(state.applying, "what a panic leaves is not read");
-        let pointer = NonNull::from(old);
-        let generation = Generation::new(sn.0, built.image, pointer.as_ptr());
-        let (shard, state) = self.parts_mut();
-        state.live_bytes += generation.own_bytes() as isize;
-        state.statements = generation.image.statements();
+        let built = build.run();
+        self.begin_generation(sn, built.image);
+        built.rest
+    }
+
+    /// Makes a generation with this image, and no cells, the newest, for readers from `sn` on. It
+    /// holds everything that there is, or will with the cells of `sn`.
+    fn begin_generation(&mut self, sn: Sn, image: Image) {
+        let (_, state) = self.parts_mut();
+        state.statements = image.statements();
         state.in_cells = 0;
-        state.cells_used = 0;
+        let generation = Generation::new(sn.0, image, std::ptr::null_mut());
+        self.replace_generation(Box::new(generation), CellChunks::default());
+    }
+
+    /// Publishes a generation in place of the newest one, which stays for readers of earlier SNs.
+    fn replace_generation(&mut self, generation: Box<Generation>, cells: CellChunks) {
+        let (shard, state) = self.parts_mut();
+        // SAFETY: this is the writer, which frees nothing meanwhile.
+        let old = NonNull::from(unsafe { shard.at(u64::MAX) });
+        generation.older.store(old.as_ptr(), Ordering::Relaxed);
+        state.changed_edges = 0;
+        state.renewed_from = generation.image.half_edges() / RENEWED_SHARE;
+        shard.renewal.want(false);
         // The old generation is never touched again.
         state.waiting.clear();
-        let cells = std::mem::take(&mut state.cells);
-        state.superseded.push_back((sn.0, pointer, cells));
+        let applied = shard.applied.load(Ordering::Relaxed);
+        shard.changes.end_generation(applied, &mut state.changes);
+        let others = state.superseded_bytes + state.waiting_bytes;
+        let bytes = usize::try_from(state.live_bytes)
+            .unwrap_or(0)
+            .saturating_sub(others);
+        state.live_bytes += generation.own_bytes() as isize;
+        state.superseded.push_back(OldGeneration {
+            generation: old,
+            cells: std::mem::replace(&mut state.cells, cells),
+            until: generation.born,
+            bytes,
+        });
         state.superseded_count += 1;
-        shard.publish(Box::new(generation));
-        built.rest
+        state.superseded_bytes += bytes;
+        shard
+            .replaced
+            .add(ReplacedHold::SnsBelow(generation.born), bytes);
+        shard.publish(generation);
+    }
+
+    /// Whether nothing was ever written to the shard, and readers have not come to `sn`.
+    pub(crate) fn is_empty_before(&self, sn: Sn) -> bool {
+        let (shard, state) = self.parts();
+        // SAFETY: this is the writer, which frees nothing meanwhile.
+        let first = unsafe { shard.at(u64::MAX) }.born == 0;
+        let untouched = first && state.statements == 0 && state.cells.is_empty();
+        untouched && shard.applied.load(Ordering::Relaxed) < sn.0 && self.snapshots.stable() < sn
+    }
+
+    /// The placement of statements.
+    pub(crate) fn placement(&self) -> Placement {
+        self.layout.placement
+    }
+
+    /// Predicates with fewer edges in a graph stay in cells.
+    pub(crate) fn smallest_predicate(&self) -> usize {
+        self.layout.images.smallest_predicate
+    }
+
+    /// Fills the shard, which is empty, with an image and further half edges, for readers from `sn`
+    /// on.
+    pub(crate) fn restore(&mut self, sn: Sn, image: Image, rest: &[Group]) {
+        let horizon = self.snapshots.horizon();
+        self.parts_mut().1.applying = true;
+        self.begin_generation(sn, image);
+        let (shard, state) = self.parts_mut();
+        // SAFETY: this is the writer, with its own state, and the newest generation; it frees
+        // nothing while the pass is at work.
+        let mut pass = unsafe {
+            let generation = shard.at(u64::MAX);
+            ApplyPass::new(generation, state, &horizon.retained, sn.0)
+        };
+        for group in rest {
+            pass.group(group, Operation::Insert);
+        }
+        let (applied, _) = pass.finish();
+        state.statements += applied.inserted;
+        state.in_cells += rest.iter().map(|group| group.edges.len()).sum::<usize>();
+        state.applying = false;
+        shard.applied.store(sn.0, Ordering::Release);
+        self.fold_some(&horizon, 0);
+    }
+
+    /// Sets the markers that were asked for, if the writer is between two SNs: `next` comes next,
+    /// or anything that is not stable.
+    fn set_markers(&mut self, next: Option<Sn>) {
+        let applied = self.applied();
+        if next.unwrap_or(self.snapshots.stable().next()) <= applied {
+            return;
+        }
+        let snapshots = Arc::clone(&self.snapshots);
+        let (shard, state) = self.parts_mut();
+        // SAFETY: this is the writer, which frees nothing meanwhile.
+        let number = unsafe { shard.at(u64::MAX) }.number;
+        let WriterState { cells, changes, .. } = state;
+        (shard.changes).attend(applied.0, &snapshots, number, cells, changes);
+    }
+
+    /// Does the writer's part of renewing the image: sets the markers that the builder has asked
+    /// for, and publishes what it has finished. Returns whether a new generation was published.
+    /// Call this in idle times; see [`Store::renew_portion`](crate::Store::renew_portion).
+    pub fn renew(&mut self) -> bool {
+        self.set_markers(None);
+        let Some(renewed) = self.parts().0.renewal.take() else {
+            return false;
+        };
+        let RenewedGeneration {
+            mut next,
+            at,
+            marker,
+        } = renewed;
+        let Some(lists) = marker.lists().filter(|_| at.is_newest()) else {
+            return false;
+        };
+        let horizon = self.snapshots.horizon();
+        self.free(&horizon, FREES_AT_ONCE);
+        let (shard, state) = self.parts_mut();
+        // SAFETY: this is the writer, which frees nothing meanwhile.
+        let old = unsafe { shard.at(u64::MAX) };
+        let span = CopySpan {
+            since: Some(at.sn()),
+            sn: u64::MAX,
+        };
+        let closed = lists.iter().filter_map(|list| list.cells(old.number));
+        for cell in closed.chain([state.changes.cells()]).flatten() {
+            // SAFETY: the cells are of the newest generation, and this is its writer.
+            unsafe { next.copy(old, cell.as_ref().key(), span) };
+        }
+        next.settle();
+        let applied = shard.applied.load(Ordering::Relaxed);
+        let next = next.into_parts(applied, old.loaded());
+        let bytes = next.bytes;
+        state.in_cells = next.in_cells;
+        self.replace_generation(next.generation, next.cells);
+        self.parts_mut().1.live_bytes += bytes;
+        drop(at);
+        self.fold_some(&horizon, 0);
+        true
     }
 
     /// Folds up to `lists` waiting lists as far as the retained SNs allow, and frees memory that no
     /// pin can see, some thousands of objects or `lists`. Returns the number of lists that still
     /// wait. Applying does its share of this work, so call this in idle times.
     pub fn fold(&mut self, lists: usize) -> usize {
+        self.set_markers(None);
         let horizon = self.snapshots.horizon();
-        self.parts_mut().1.free(&horizon, lists.max(FREES_AT_ONCE));
+        self.free(&horizon, lists.max(FREES_AT_ONCE));
         self.fold_some(&horizon, lists);
         self.parts().1.waiting.len()
+    }
+
+    /// As [`WriterState::free`].
+    fn free(&mut self, horizon: &Horizon, most: usize) {
+        let (shard, state) = self.parts_mut();
+        state.free(horizon, most, &shard.replaced);
     }
 
     fn fold_some(&mut self, horizon: &Horizon, lists: usize) {
@@ -310,7 +476,7 @@ impl ShardWriter {
         // The header says why this is read last.
         let next_pin = self.snapshots.horizon().next_pin;
         let (shard, state) = self.parts_mut();
-        state.stamp(next_pin);
+        state.stamp(next_pin, &shard.replaced);
         let bytes = usize::try_from(state.live_bytes).unwrap_or(0);
         shard.stored_bytes.store(bytes, Ordering::Relaxed);
         let retired = state.retired.len() * size_of::<(u64, Retired)>();
@@ -378,22 +544,8 @@ impl WriterState {
 
     /// A new cell with this key, which is not in the table yet.
     pub(crate) fn new_cell(&mut self, key: Key) -> NonNull<Cell> {
-        if self.cells_used == CELL_CHUNK || self.cells.0.is_empty() {
-            let chunk: Box<[Cell]> = std::iter::repeat_with(Cell::default)
-                .take(CELL_CHUNK)
-                .collect();
-            self.live_bytes += size_of_val(&*chunk) as isize;
-            let chunk = NonNull::new(Box::into_raw(chunk)).expect("boxes are not null");
-            self.cells.0.push(chunk);
-            self.cells_used = 0;
-        }
-        let chunk = self.cells.0[self.cells.0.len() - 1];
-        // SAFETY: the index is below the chunk's length.
-        let cell = unsafe { chunk.cast::<Cell>().add(self.cells_used) };
-        self.cells_used += 1;
-        // SAFETY: the chunks in `cells` are those of the newest generation and are freed with it,
-        // after they were taken out of here; cells are shared only (all atomics).
-        unsafe { cell.as_ref() }.set_key(key);
+        let (cell, allocated) = self.cells.new_cell(key);
+        self.live_bytes += allocated as isize;
         cell
     }
 
@@ -414,23 +566,27 @@ impl WriterState {
     /// Unlinks the generations that no pin may read any more: those that a newer one replaces from
     /// an SN on that the floor has reached. New pins are at or above the floor.
     fn unlink(&mut self, shard: &Shard, floor: u64) {
-        while let Some((from, ..)) = self.superseded.front()
-            && *from <= floor
-            && let Some((_, generation, cells)) = self.superseded.pop_front()
+        let may_go = |old: &OldGeneration| old.until <= floor;
+        while self.superseded.front().is_some_and(may_go)
+            && let Some(old) = self.superseded.pop_front()
         {
             let newer = match self.superseded.front() {
                 // SAFETY: it is freed after it was unlinked itself, which comes later.
-                Some((_, newer, _)) => unsafe { newer.as_ref() },
+                Some(newer) => unsafe { newer.generation.as_ref() },
                 // SAFETY: the newest one is not freed.
                 None => unsafe { shard.at(u64::MAX) },
             };
             newer.older.store(std::ptr::null_mut(), Ordering::Release);
-            self.fresh.push(Retired::Generation(generation, cells));
+            let hold = ReplacedHold::SnsBelow(old.until);
+            shard.replaced.subtract(hold, old.bytes);
+            self.fresh.push(Retired::Generation(old));
         }
     }
 
-    fn stamp(&mut self, next_pin: u64) {
+    fn stamp(&mut self, next_pin: u64, replaced: &ReplacedBytes) {
         self.stamped += self.fresh.len();
+        let bytes = self.fresh.iter().map(Retired::bytes).sum();
+        replaced.add(ReplacedHold::PinsBefore(next_pin), bytes);
         let fresh = self.fresh.drain(..);
         self.retired
             .extend(fresh.map(|retired| (next_pin, retired)));
@@ -439,21 +595,30 @@ impl WriterState {
     /// Frees memory that no live pin can see: at most `most` objects plus one and a half times the
     /// number added since, so that the backlog of a long query does not hold up the SN after it. No
     /// retired memory may be referenced by a caller of this state: it is called between SNs only.
-    fn free(&mut self, horizon: &Horizon, most: usize) {
+    fn free(&mut self, horizon: &Horizon, most: usize, replaced: &ReplacedBytes) {
         let mut left = most.saturating_add(self.stamped * 3 / 2);
         self.stamped = 0;
+        let mut gone = (0, 0);
         while left > 0
             && let Some((pin, _)) = self.retired.front()
             && *pin <= horizon.oldest_pin
-            && let Some((_, retired)) = self.retired.pop_front()
+            && let Some((pin, retired)) = self.retired.pop_front()
         {
             left -= 1;
+            if pin != gone.0 {
+                replaced.subtract(ReplacedHold::PinsBefore(gone.0), gone.1);
+                gone = (pin, 0);
+            }
+            gone.1 += retired.bytes();
             if let Some((_, Retired::Word(ahead, _))) = self.retired.get(FREE_AHEAD) {
                 ahead.prefetch();
             }
             match &retired {
                 Retired::Word(_, bytes) => self.waiting_bytes -= bytes,
-                Retired::Generation(..) => self.superseded_count -= 1,
+                Retired::Generation(old) => {
+                    self.superseded_count -= 1;
+                    self.superseded_bytes -= old.bytes;
+                }
                 Retired::Table(_) => {}
             }
             // SAFETY: it was replaced before `pin` could be taken, all lower pins have been
@@ -462,6 +627,7 @@ impl WriterState {
             self.live_bytes -= freed.bytes as isize;
             self.tail_bytes = self.tail_bytes.saturating_sub(freed.tails);
         }
+        replaced.subtract(ReplacedHold::PinsBefore(gone.0), gone.1);
     }
 
     /// Frees all memory of the shard; `newest` is its newest generation.
@@ -474,9 +640,9 @@ impl WriterState {
             // SAFETY: no reader is left.
             unsafe { retired.free() };
         }
-        for (_, generation, cells) in self.superseded.drain(..) {
+        for old in self.superseded.drain(..) {
             // SAFETY: made by Box::into_raw when it was published, and no reader is left.
-            unsafe { Generation::free(generation, cells) };
+            unsafe { Generation::free(old.generation, old.cells) };
         }
         if let Some(newest) = NonNull::new(newest) {
             // SAFETY: as above.
@@ -486,6 +652,16 @@ impl WriterState {
 }
 
 impl Retired {
+    /// About how many bytes only it holds.
+    fn bytes(&self) -> usize {
+        match self {
+            Retired::Word(_, bytes) => *bytes,
+            // SAFETY: it is freed by `free`, which takes this value.
+            Retired::Table(table) => unsafe { table.as_ref() }.bytes(),
+            Retired::Generation(old) => old.bytes,
+        }
+    }
+
     /// # Safety
     /// No reader can be looking at it any more.
     unsafe fn free(self) -> Freed {
@@ -500,9 +676,7 @@ impl Retired {
             }
             // SAFETY: made by Box::into_raw when it was published, unlinked once, and no reader is
             // in it, as the caller promises.
-            Retired::Generation(generation, cells) => unsafe {
-                Generation::free(generation, cells)
-            },
+            Retired::Generation(old) => unsafe { Generation::free(old.generation, old.cells) },
         }
     }
 }

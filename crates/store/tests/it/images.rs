@@ -57,11 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(mutations, halves)| Step::Apply(mutations, halves)),
         1 => (prop::collection::btree_set(0u64..3, 1..3), prop::collection::vec(cleared, 0..short))
             .prop_map(|(graphs, mutations)| Step::Clear(graphs, mutations)),
-        2 => Just(Step::Pin),
-        1 => Just(Step::PinWithDeadline),
-        2 => (0usize..4).prop_map(Step::Unpin),
-        1 => Just(Step::Expire),
-        1 => Just(Step::Fold),
+        12 => reference::quiet_step(),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 mod columns;
 mod images;
+mod lists;
 mod merged_ahead;
 mod reference;
 mod stress;

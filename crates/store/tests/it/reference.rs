@@ -1,6 +1,7 @@
 //! The persistent store against a set of quads per SN: any mutations, graphs and shards, with pins
 //! taken and dropped in between. The set is the dull twin; every read is compared with it.
 
+use crate::lists::{self, Mirror};
 use proptest::prelude::*;
 use somersault_dictionary::rdf_type;
 use somersault_model::{
@@ -48,6 +49,14 @@ pub(crate) enum Step {
     Unpin(usize),
     Expire,
     Fold,
+    /// Some steps of renewing images.
+    Renew(usize),
+    /// The writers' part of it.
+    Publish,
+    /// Asks for the next marker of the mirror.
+    Mark,
+    /// Brings the mirror up to date.
+    Copy,
 }
 
 fn quad(vertices: u64) -> impl Strategy<Value = QuadIds> {
@@ -76,11 +85,7 @@ fn step(vertices: u64) -> impl Strategy<Value = Step> {
             .prop_map(|(mutations, halves)| Step::Apply(mutations, halves)),
         1 => (prop::collection::btree_set(0u64..3, 1..3), prop::collection::vec(mutation(vertices), 0..20))
             .prop_map(|(graphs, mutations)| Step::Clear(graphs, mutations)),
-        2 => Just(Step::Pin),
-        1 => Just(Step::PinWithDeadline),
-        2 => (0usize..4).prop_map(Step::Unpin),
-        1 => Just(Step::Expire),
-        1 => Just(Step::Fold),
+        12 => quiet_step(),
     ]
 }
 
@@ -107,6 +112,21 @@ pub(crate) fn apply(
         sum.deleted += applied.deleted;
     }
     sum
+}
+
+/// The steps that change nothing that a reader sees.
+pub(crate) fn quiet_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => Just(Step::Pin),
+        1 => Just(Step::PinWithDeadline),
+        2 => (0usize..4).prop_map(Step::Unpin),
+        1 => Just(Step::Expire),
+        1 => Just(Step::Fold),
+        4 => (0usize..60).prop_map(Step::Renew),
+        2 => Just(Step::Publish),
+        1 => Just(Step::Mark),
+        1 => Just(Step::Copy),
+    ]
 }
 
 /// Compares everything that a snapshot shows with the set of its SN.
@@ -203,6 +223,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
     let mut model = Quads::new();
     let mut sn = Sn::ZERO;
     let mut pins: Vec<(Snapshot, Quads, u64)> = Vec::new();
+    let mut mirror = Mirror::new(&store, &mut writers);
     for step in steps {
         match step {
             Step::Apply(mutations, halves) => {
@@ -286,6 +307,18 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
                     writer.fold(usize::MAX);
                 }
             }
+            Step::Renew(portions) => {
+                for _ in 0..portions {
+                    store.renew_portion();
+                }
+            }
+            Step::Publish => {
+                for writer in &mut writers {
+                    writer.renew();
+                }
+            }
+            Step::Mark => mirror.mark(&store, &model),
+            Step::Copy => mirror.copy(&store, &mut writers),
         }
     }
     compare(&store.pin_stable(), &model, vertices);
@@ -294,8 +327,12 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
         assert_eq!(fingerprint(snapshot), *print, "SN-1");
     }
     store.check().expect("the invariants hold");
+    let shards = store.shard_count();
+    let others = [1, shards, 2 * shards][model.len() % 3];
+    mirror.restore(&store, others, &model, vertices);
     let kept: Vec<_> = pins.iter().map(|(_, model, _)| model.clone()).collect();
-    drop(pins);
+    drop((pins, mirror));
+    lists::renew_to_the_end(&store, &mut writers);
     for writer in &mut writers {
         assert_eq!(writer.fold(usize::MAX), 0, "without pins nothing waits");
     }
@@ -475,7 +512,15 @@ fn replaced_memory_is_freed_when_its_pins_are_dropped() {
     let (pinned, for_snapshots) = (memory.stored_bytes, memory.snapshots_bytes);
     assert_eq!(store.snapshots().retained(), 2, "the pinned and the stable");
     assert!(for_snapshots > 0 && for_snapshots <= pinned + memory.retired_bytes);
+    let held = store.held_bytes();
+    let by_pin = held.get(&pin.sn()).copied().unwrap_or(0);
+    assert_eq!(held.len(), 1, "one SN is pinned: {held:?}");
+    assert!(
+        by_pin > 0 && by_pin <= for_snapshots,
+        "{by_pin} of {for_snapshots} bytes"
+    );
     drop(pin);
+    assert!(store.held_bytes().is_empty());
     turn(&mut writers, 4);
     let memory = store.memory();
     let free = memory.stored_bytes;

@@ -4,7 +4,7 @@
 
 use crate::reference::{predicate, vertex};
 use somersault_model::{Direction, Mutation, Operation, Placement, QuadIds, ShardId, Sn, TermId};
-use somersault_store::{ShardBatch, Snapshot, Store};
+use somersault_store::{ListKey, ShardBatch, Snapshot, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -106,8 +106,33 @@ fn verify(snapshot: &Snapshot) {
     );
 }
 
-fn stress(shards: u16, last: u64, loads: bool) {
-    let store = if loads {
+/// As [`verify`], through readers of all lists of edges.
+fn verify_lists(store: &Arc<Store>) {
+    let pin = store.pin_stable();
+    let sn = pin.sn();
+    let mut subjects = 0;
+    for shard in store.placement().all() {
+        let mut reader = store.lists_at(shard, sn).expect("it is pinned");
+        let mut visit = |key: ListKey, ids: &[TermId]| {
+            if key.direction == Direction::In {
+                return;
+            }
+            let number = key.vertex.sequence();
+            if number < KEYS {
+                assert_eq!(ids, members(number, sn.0), "SN-1: list {number} at SN {sn}");
+            } else {
+                subjects += 1;
+            }
+        };
+        while reader.portion(40, &mut visit) {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(subjects, sn.0, "the lists at SN {sn}");
+}
+
+fn stress(shards: u16, last: u64, loads: bool, renewals: bool) {
+    let store = if loads || renewals {
         Store::with_images_from(shards, 1, 1)
     } else {
         Store::new(shards)
@@ -128,6 +153,9 @@ fn stress(shards: u16, last: u64, loads: bool) {
                         writer
                             .apply(Sn(sn), &batches[usize::from(shard)])
                             .expect("in order");
+                    }
+                    if renewals {
+                        writer.renew();
                     }
                     applied[usize::from(shard)].store(sn, Ordering::Release);
                 }
@@ -154,6 +182,19 @@ fn stress(shards: u16, last: u64, loads: bool) {
                 }
             });
         }
+        if renewals {
+            let (store, stop): (&Arc<Store>, _) = (&store, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Acquire) {
+                    store.renew_portion();
+                }
+            });
+            scope.spawn(move || {
+                while !stop.load(Ordering::Acquire) {
+                    verify_lists(store);
+                }
+            });
+        }
         while store.snapshots().stable().0 < last {
             let lowest = applied.iter().map(|a| a.load(Ordering::Acquire)).min();
             store.snapshots().publish_stable(Sn(lowest.unwrap_or(0)));
@@ -167,20 +208,30 @@ fn stress(shards: u16, last: u64, loads: bool) {
 
 #[test]
 fn readers_see_each_sn_whole_while_one_shard_is_written() {
-    stress(1, if cfg!(miri) { 6 } else { 800 }, false);
+    stress(1, if cfg!(miri) { 6 } else { 800 }, false, false);
 }
 
 #[test]
 fn readers_see_each_sn_whole_while_three_shards_are_written() {
-    stress(3, if cfg!(miri) { 4 } else { 400 }, false);
+    stress(3, if cfg!(miri) { 4 } else { 400 }, false, false);
 }
 
 #[test]
 fn readers_see_each_sn_whole_while_generations_of_one_shard_come_and_go() {
-    stress(1, if cfg!(miri) { 9 } else { 800 }, true);
+    stress(1, if cfg!(miri) { 9 } else { 800 }, true, false);
 }
 
 #[test]
 fn readers_see_each_sn_whole_while_generations_of_three_shards_come_and_go() {
-    stress(3, if cfg!(miri) { 4 } else { 400 }, true);
+    stress(3, if cfg!(miri) { 4 } else { 400 }, true, false);
+}
+
+#[test]
+fn readers_see_each_sn_whole_while_the_image_of_one_shard_is_renewed() {
+    stress(1, if cfg!(miri) { 6 } else { 800 }, false, true);
+}
+
+#[test]
+fn readers_see_each_sn_whole_while_images_are_renewed_and_loads_come() {
+    stress(3, if cfg!(miri) { 4 } else { 400 }, true, true);
 }

@@ -12,8 +12,9 @@ impl ApplyPass<'_> {
         let found = unsafe { self.generation.segments.find(key) };
         let (cell, fresh) = match found {
             Some(cell) => (NonNull::from(cell), false),
-            None => (self.state.new_cell(key), true),
+            None => (self.new_cell(key), true),
         };
+        self.note_change(cell);
         // SAFETY: the cell is one of the newest generation, which is not freed; content as above.
         let (reached, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
         let mut kept = Vec::new();

@@ -3,7 +3,7 @@
 
 use super::{ImagePolicy, ShardLayout, ShardWriter, WriterState};
 use crate::lists::Content;
-use crate::shard::{Shard, ShardBatch};
+use crate::shard::{Renewals, Shard, ShardBatch};
 use crate::snapshots::{Pin, Snapshots};
 use somersault_model::{Mutation, Placement, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard};
 use std::collections::HashSet;
@@ -26,9 +26,7 @@ fn walk(writer: &ShardWriter) -> WalkedBytes {
     unsafe {
         let generation = shard.at(u64::MAX);
         found.live += generation.own_bytes() + generation.segments.bytes();
-        for chunk in &state.cells.0 {
-            found.live += size_of_val(chunk.as_ref());
-        }
+        found.live += state.cells.bytes();
         generation.segments.for_each(|cell| match cell.content() {
             Content::Nothing | Content::One { .. } => {}
             Content::Block(_) => found.live += cell.block().bytes(),
@@ -68,6 +66,7 @@ fn alone(smallest_load: usize) -> (Arc<Snapshots>, ShardWriter) {
         images: ImagePolicy {
             smallest_load,
             smallest_predicate: 64,
+            portion: 300,
         },
     };
     let shard = Arc::new(Shard::new(ShardId(0)));
@@ -132,6 +131,8 @@ fn any_changes_are_counted_as_a_walk_finds_them() {
             (state >> 33) % below
         };
         let mut pins: Vec<Arc<Pin>> = Vec::new();
+        let mut renewals = Renewals::new(1);
+        let mut published = 0;
         for sn in 1..120u64 {
             let many = [3, 30, 1_500][random(3) as usize];
             let mut mutations = Vec::new();
@@ -166,12 +167,20 @@ fn any_changes_are_counted_as_a_walk_finds_them() {
                 2 => pins.clear(),
                 _ => {}
             }
-            if random(10) == 0 {
+            for _ in 0..random(30) {
+                renewals.step(&[Arc::clone(&writer.shard)], &snapshots, writer.layout);
+                published += usize::from(random(4) == 0 && writer.renew());
+            }
+            if random(20) == 0 {
                 pins.clear();
+                renewals = Renewals::new(1);
+                drop(writer.shard.renewal.take());
                 compare(&mut writer);
             }
         }
+        assert!(published > 0, "some renewals come to their end");
         pins.clear();
+        drop((renewals, writer.shard.renewal.take()));
         compare(&mut writer);
     }
 }

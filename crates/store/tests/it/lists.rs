@@ -1,0 +1,394 @@
+//! What readers take out of the store, list by list, against the plain set of statements: all lists
+//! and those that changed since a marker, and stores that are restored from both.
+
+use crate::reference::{Quads, apply, compare, graph, predicate, vertex, writers};
+use somersault_model::{Direction, Mutation, Operation, QuadIds, ShardId, Sn, TermId};
+use somersault_store::{
+    ListEntry, ListKey, Marker, MergedRuns, RenewalState, RestoreError, ShardBatch, ShardRestore,
+    ShardWriter, Snapshot, Store, fingerprint,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// The runs of one shard, oldest first.
+type Runs = Vec<Vec<ListEntry>>;
+
+/// A copy of a store outside it, which reads what changed since it last did.
+pub(crate) struct Mirror {
+    since: Marker,
+    runs: Vec<Runs>,
+    /// A marker that was asked for, and what was stable then.
+    asked: Option<(Marker, Snapshot, Quads)>,
+}
+
+impl Mirror {
+    /// A mirror of an empty store.
+    pub(crate) fn new(store: &Arc<Store>, writers: &mut [ShardWriter]) -> Mirror {
+        let since = store.mark();
+        assert_eq!(since.after(), None, "writers set markers");
+        for writer in writers {
+            writer.fold(0);
+        }
+        assert_eq!(since.after(), Some(Sn::ZERO));
+        Mirror {
+            since,
+            runs: vec![Vec::new(); store.shard_count().into()],
+            asked: None,
+        }
+    }
+
+    /// Asks for the next marker.
+    pub(crate) fn mark(&mut self, store: &Arc<Store>, model: &Quads) {
+        if self.asked.is_none() {
+            self.asked = Some((store.mark(), store.pin_stable(), model.clone()));
+        }
+    }
+
+    /// Takes over what changed up to the marker that was asked for.
+    pub(crate) fn copy(&mut self, store: &Arc<Store>, writers: &mut [ShardWriter]) {
+        let Some((until, snapshot, model)) = self.asked.take() else {
+            return;
+        };
+        if until.after().is_none() {
+            for writer in writers {
+                writer.fold(0);
+            }
+        }
+        assert!(until.after().is_some_and(|after| after <= snapshot.sn()));
+        for (shard, runs) in self.runs.iter_mut().enumerate() {
+            let shard = ShardId(shard as u16);
+            let reader = store.changes_at(&self.since, &until, shard, snapshot.sn());
+            let mut reader = reader.expect("it is pinned");
+            assert_eq!(reader.sn(), snapshot.sn());
+            let mut run = Vec::new();
+            while reader.portion(3, &mut |key, ids| run.push((key, ids.to_vec()))) {}
+            assert!(run.is_sorted_by(|a, b| a.0 < b.0), "keys ascend");
+            if reader.is_whole() {
+                runs.clear();
+            }
+            runs.push(run);
+        }
+        self.since = until;
+        let merged = merged(&self.runs).map(|entry| entry.expect("it cannot fail"));
+        let lists: BTreeMap<_, _> = merged.filter(|(_, ids)| !ids.is_empty()).collect();
+        assert_eq!(lists, lists_of(&model));
+    }
+
+    /// Compares stores restored from all lists, and from the runs of the mirror, with the set.
+    pub(crate) fn restore(
+        &self,
+        store: &Arc<Store>,
+        shards: u16,
+        model: &Quads,
+        vertices: &[TermId],
+    ) {
+        let sn = store.snapshots().stable();
+        let all: Vec<Runs> = (0..store.shard_count())
+            .map(|shard| {
+                let mut reader = store.lists_at(ShardId(shard), sn).expect("it is stable");
+                let mut run = Vec::new();
+                while reader.portion(5, &mut |key, ids| run.push((key, ids.to_vec()))) {}
+                vec![run]
+            })
+            .collect();
+        let mut restored = restored(&all, shards, sn.next());
+        if shards == store.shard_count() {
+            let prints = [store, &restored.0].map(|store| fingerprint(&store.pin_stable()));
+            assert_eq!(prints[0], prints[1]);
+        } else {
+            compare(&restored.0.pin_stable(), model, vertices);
+        }
+        restored.0.check().expect("the invariants hold");
+        // It goes on like any other.
+        let change: Vec<Mutation> = (model.iter().take(20).copied().map(Mutation::delete))
+            .chain([Mutation::insert(quad(1, 1, 3))])
+            .collect();
+        let sn = sn.next().next();
+        apply(&restored.0, &mut restored.1, sn, &change);
+        restored.0.snapshots().publish_stable(sn);
+        let mut model: Quads = model.iter().skip(20).copied().collect();
+        model.insert(quad(1, 1, 3));
+        if shards == store.shard_count() {
+            compare(&restored.0.pin_stable(), &model, vertices);
+        }
+        restored.0.check().expect("the invariants hold");
+    }
+}
+
+fn quad(subject: u64, of: u64, object: u64) -> QuadIds {
+    QuadIds {
+        graph: graph(0),
+        subject: vertex(subject),
+        predicate: predicate(of),
+        object: vertex(object),
+    }
+}
+
+fn merged(ranges: &[Runs]) -> impl Iterator<Item = Result<ListEntry, Infallible>> {
+    let run = |run: &Vec<ListEntry>| run.clone().into_iter().map(Ok::<_, Infallible>);
+    let runs = |runs: &Runs| runs.iter().map(run).collect();
+    MergedRuns::new(ranges.iter().map(runs).collect())
+}
+
+/// A store that shows these runs from `sn` on.
+fn restored(ranges: &[Runs], shards: u16, sn: Sn) -> (Arc<Store>, Vec<ShardWriter>) {
+    let store = Store::with_images_from(shards, 1, 3);
+    let writers = writers(&store).into_iter().map(|writer| {
+        let mut restore = ShardRestore::new(writer, sn).expect("the store is empty");
+        for entry in merged(ranges) {
+            let (key, ids) = entry.expect("it cannot fail");
+            restore.list(key, &ids).expect("runs ascend");
+        }
+        restore.finish(2)
+    });
+    let writers = writers.collect();
+    store.snapshots().publish_stable(sn);
+    (store, writers)
+}
+
+/// The lists that a set of statements makes.
+fn lists_of(model: &Quads) -> BTreeMap<ListKey, Vec<TermId>> {
+    let mut lists: BTreeMap<ListKey, BTreeSet<TermId>> = BTreeMap::new();
+    for quad in model {
+        for (direction, vertex, neighbour) in [
+            (Direction::Out, quad.subject, quad.object),
+            (Direction::In, quad.object, quad.subject),
+        ] {
+            let key = ListKey {
+                direction,
+                graph: quad.graph,
+                predicate: quad.predicate,
+                vertex,
+            };
+            lists.entry(key).or_default().insert(neighbour);
+        }
+    }
+    let lists = lists.into_iter();
+    lists
+        .map(|(key, ids)| (key, ids.into_iter().collect()))
+        .collect()
+}
+
+/// Renews all images that are worth it.
+pub(crate) fn renew_to_the_end(store: &Arc<Store>, writers: &mut [ShardWriter]) -> usize {
+    let mut published = 0;
+    loop {
+        match store.renew_portion() {
+            RenewalState::Idle => return published,
+            RenewalState::Working => {}
+            RenewalState::Waiting => {
+                let renewed = writers.iter_mut().map(|writer| usize::from(writer.renew()));
+                published += renewed.sum::<usize>();
+            }
+        }
+    }
+}
+
+/// Statements that arrive one by one take hardly more memory than loaded ones once the image is
+/// renewed, and are read as before, also by readers from before.
+#[test]
+fn what_arrived_in_small_batches_becomes_compact() {
+    let count = if cfg!(miri) { 60 } else { 20_000 };
+    let statements: Vec<QuadIds> = (0..count).map(|n| quad(n, n % 3, n * 7 % 1_000)).collect();
+    let loaded = Store::with_images_from(2, 1, 1);
+    let mut others = writers(&loaded);
+    let loads: [Arc<[QuadIds]>; 1] = [statements.clone().into()];
+    let batches = ShardBatch::split_with_loads(&loads, &[], loaded.placement());
+    for (writer, batch) in others.iter_mut().zip(batches) {
+        writer.apply(Sn(1), &batch).expect("in order");
+    }
+    let store = Store::with_images_from(2, 1_000, 1);
+    let mut writers = writers(&store);
+    let mut sn = Sn::ZERO;
+    for chunk in statements.chunks(50) {
+        sn = sn.next();
+        let mutations: Vec<Mutation> = chunk.iter().copied().map(Mutation::insert).collect();
+        apply(&store, &mut writers, sn, &mutations);
+        store.snapshots().publish_stable(sn);
+    }
+    let early = store.pin_stable();
+    let print = fingerprint(&early);
+    let before = store.memory().stored_bytes;
+    assert!(renew_to_the_end(&store, &mut writers) > 0 || cfg!(miri));
+    assert_eq!(fingerprint(&early), print, "SN-1");
+    drop(early);
+    for writer in &mut writers {
+        writer.fold(usize::MAX);
+        writer.fold(usize::MAX);
+    }
+    assert_eq!(fingerprint(&store.pin_stable()), print);
+    store.check().expect("the invariants hold");
+    let (after, compact) = (store.memory().stored_bytes, loaded.memory().stored_bytes);
+    assert!(
+        cfg!(miri) || after < before / 3 && after < 2 * compact,
+        "{after} bytes after, {before} before, {compact} if loaded"
+    );
+    assert_eq!(store.superseded(), 0);
+}
+
+/// A list of thousands changes between the steps of a renewal: it is not copied whole.
+#[test]
+#[cfg_attr(miri, ignore = "too many statements")]
+fn long_lists_change_while_an_image_is_renewed() {
+    let store = Store::with_images_from(1, 100, 1);
+    let mut writers = writers(&store);
+    let mut model = Quads::new();
+    let mut published = 0;
+    for round in 0..150u64 {
+        let gone = (0..20).map(|n| quad(round * 97 + n * 31, 0, 5));
+        let new = (0..100).map(|n| quad(round * 100 + n, 0, 5));
+        let mutations: Vec<Mutation> = gone
+            .map(Mutation::delete)
+            .chain(new.map(Mutation::insert))
+            .collect();
+        for mutation in &mutations {
+            match mutation.operation {
+                Operation::Insert => model.insert(mutation.quad),
+                Operation::Delete => model.remove(&mutation.quad),
+            };
+        }
+        apply(&store, &mut writers, Sn(round + 1), &mutations);
+        store.snapshots().publish_stable(Sn(round + 1));
+        for _ in 0..round % 40 {
+            store.renew_portion();
+        }
+        published += usize::from(writers[0].renew());
+        if round % 10 == 9 {
+            let snapshot = store.pin_stable();
+            let mut scratch = Vec::new();
+            let class = snapshot.neighbours(
+                graph(0),
+                vertex(5),
+                predicate(0),
+                Direction::In,
+                &mut scratch,
+            );
+            let mut expected: Vec<TermId> = model.iter().map(|quad| quad.subject).collect();
+            expected.sort_unstable();
+            assert_eq!(class, expected);
+        }
+    }
+    assert!(published > 3, "{published} renewals came to their end");
+    store.check().expect("the invariants hold");
+}
+
+#[test]
+fn damaged_lists_are_refused() {
+    let store = Store::new(2);
+    let writer = store.take_writer(ShardId(0)).expect("free");
+    let mut restore = ShardRestore::new(writer, Sn(3)).expect("empty");
+    let key = |predicate_number: u64| ListKey {
+        direction: Direction::Out,
+        graph: graph(0),
+        predicate: predicate(predicate_number),
+        vertex: vertex(2),
+    };
+    assert_eq!(restore.list(key(2), &[vertex(1)]), Ok(()));
+    for behind in [1, 2] {
+        let behind = restore.list(key(behind), &[vertex(1)]);
+        assert_eq!(behind, Err(RestoreError::OutOfOrder(ShardId(0))));
+    }
+    let twice = restore.list(key(4), &[vertex(1), vertex(1)]);
+    assert_eq!(twice, Err(RestoreError::NoList(ShardId(0))));
+    let no_term = restore.list(key(6), &[TermId::UNBOUND]);
+    assert_eq!(no_term, Err(RestoreError::NoList(ShardId(0))));
+    let writer = restore.finish(1);
+    assert_eq!(writer.applied(), Sn(3));
+    let full = ShardRestore::new(writer, Sn(4));
+    assert_eq!(
+        full.err(),
+        Some(RestoreError::NotEmpty { shard: ShardId(0) })
+    );
+}
+
+/// Without a marker nothing is recorded; a marker sees what changes after it, each list once.
+#[test]
+fn a_marker_lists_what_changes_after_it() {
+    let store = Store::new(1);
+    let mut writers = writers(&store);
+    let mut sn = Sn::ZERO;
+    let mut change = |writers: &mut [ShardWriter], quads: &[QuadIds]| {
+        sn = sn.next();
+        let mutations: Vec<Mutation> = quads.iter().copied().map(Mutation::insert).collect();
+        apply(&store, writers, sn, &mutations);
+        store.snapshots().publish_stable(sn);
+    };
+    change(&mut writers, &[quad(1, 1, 2)]);
+    let since = store.mark();
+    change(&mut writers, &[quad(3, 1, 4)]);
+    assert_eq!(since.after(), Some(Sn(1)), "set before the change");
+    change(&mut writers, &[quad(3, 1, 5), quad(1, 1, 2)]);
+    let until = store.mark();
+    writers[0].fold(0);
+    let changed = |since: &Marker, until: &Marker| -> Vec<ListEntry> {
+        let reader = store.changes_at(since, until, ShardId(0), until.stable());
+        let mut reader = reader.expect("stable");
+        assert!(!reader.is_whole());
+        let mut out = Vec::new();
+        while reader.portion(1, &mut |key, ids| out.push((key, ids.to_vec()))) {}
+        out
+    };
+    let found = changed(&since, &until);
+    let vertices: BTreeSet<TermId> = found.iter().map(|(key, _)| key.vertex).collect();
+    assert_eq!(
+        vertices,
+        BTreeSet::from([3, 4, 5].map(vertex)),
+        "1 to 2 was there"
+    );
+    assert_eq!(found.len(), 3);
+    // A thousand markers and more: marks of cells begin again.
+    let mut last = store.mark();
+    writers[0].fold(0);
+    for _ in 0..if cfg!(miri) { 3 } else { 2_100 } {
+        last = store.mark();
+        writers[0].fold(0);
+    }
+    change(&mut writers, &[quad(3, 1, 6)]);
+    let until = store.mark();
+    writers[0].fold(0);
+    let found = changed(&last, &until);
+    let vertices: BTreeSet<TermId> = found.iter().map(|(key, _)| key.vertex).collect();
+    assert_eq!(vertices, BTreeSet::from([3, 6].map(vertex)));
+    // And since the first marker.
+    assert_eq!(changed(&since, &until).len(), 4);
+}
+
+/// A renewal publishes a generation that shows the SN of a reader under way, and the old one goes.
+#[test]
+fn a_reader_goes_on_in_another_generation() {
+    let count = if cfg!(miri) { 12 } else { 300 };
+    for stop in [0, 1, 7, 20, 40, 90] {
+        let store = Store::with_images_from(1, 1, 3);
+        let mut writers = writers(&store);
+        let model: Quads = (0..count).map(|n| quad(n, n % 4, n * 3 % 50)).collect();
+        let mutations: Vec<Mutation> = model.iter().copied().map(Mutation::insert).collect();
+        apply(&store, &mut writers, Sn(1), &mutations);
+        store.snapshots().publish_stable(Sn(1));
+        let mut reader = store.lists_at(ShardId(0), Sn(1)).expect("stable");
+        let mut found = Vec::new();
+        for _ in 0..stop {
+            reader.portion(3, &mut |key, ids| found.push((key, ids.to_vec())));
+        }
+        let old = store.memory().stored_bytes;
+        assert!(renew_to_the_end(&store, &mut writers) > 0);
+        let both = store.held_bytes();
+        while reader.portion(3, &mut |key, ids| found.push((key, ids.to_vec()))) {
+            writers[0].fold(usize::MAX);
+        }
+        assert_eq!(
+            found,
+            Vec::from_iter(lists_of(&model)),
+            "stopped after {stop} portions"
+        );
+        assert!(
+            cfg!(miri) || both.get(&Sn(1)).is_some_and(|held| *held > 0),
+            "{both:?}"
+        );
+        assert!(
+            cfg!(miri) || store.superseded() == 0,
+            "the reader keeps the new one"
+        );
+        assert!(cfg!(miri) || store.memory().stored_bytes < old);
+    }
+}
