@@ -74,7 +74,7 @@ pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
 pub use statistics::PredicateStatistics;
 pub use store::{
-    Ends, ListEntry, ListReader, Marker, Memory, MergedRuns, Snapshot, Store, StoreHold, Violation,
+    Ends, ListReader, ListRun, Marker, Memory, MergedRuns, Snapshot, Store, StoreHold, Violation,
     fingerprint,
 };
 pub use windows::{PastWindow, Run, Slice, SliceStore, ViewKey, WindowVersion};

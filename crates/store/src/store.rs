@@ -11,7 +11,7 @@ mod walk;
 
 pub use check::{Violation, fingerprint};
 pub use list_reader::{ListReader, Marker};
-pub use merged_runs::{ListEntry, MergedRuns};
+pub use merged_runs::{ListRun, MergedRuns};
 pub use snapshot::{Ends, Snapshot, StoreHold};
 
 use crate::shard::{ImagePolicy, PinnedGeneration, Shard, ShardLayout, ShardWriter, WriterTaken};

@@ -162,8 +162,11 @@ impl Apply for Injectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use somersault_model::{EventTime, Millis, Placement, TermId, TimedTriple, TripleIds};
-    use somersault_store::{ShardBatch, ViewKey};
+    use somersault_model::{
+        EventTime, Millis, Mutation, Placement, QuadIds, Tag, TermId, TimedTriple, TripleIds,
+        VirtualShard,
+    };
+    use somersault_store::{RenewalState, ShardBatch, ViewKey};
 
     const STREAM: StreamUid = StreamUid(3);
     const SHARDS: u16 = 2;
@@ -222,5 +225,54 @@ mod tests {
         let (shard, work) = self::work(41);
         injectors.apply(shard, Sn(42), work);
         assert_eq!(window_at(42).run_count(), 1, "it was merged at its close");
+    }
+
+    /// What many small batches added goes into images, without work of the shards for it other than
+    /// what they do between batches.
+    #[test]
+    fn images_are_renewed_between_batches() {
+        let store = Store::with_images_from(SHARDS, 64, 1);
+        let injectors = Injectors::new(&store).unwrap();
+        let placement = Placement::new(SHARDS);
+        let mut renewed = 0;
+        for sn in 1..200u64 {
+            let node = |number: u64| {
+                let home = VirtualShard::truncated((number * 37 % 4096) as u16);
+                TermId::in_dictionary(Tag::NamedNode, home, number / 4096)
+            };
+            let mutation = |number: u64| {
+                Mutation::insert(QuadIds {
+                    graph: TermId::DEFAULT_GRAPH,
+                    subject: node(sn * 20 + number),
+                    predicate: node(9_999),
+                    object: node(7),
+                })
+            };
+            let mutations: Vec<Mutation> = (0..20).map(mutation).collect();
+            for batch in ShardBatch::split(&mutations, placement) {
+                let shard = batch.shard();
+                let work = ShardWork {
+                    batch,
+                    slices: Vec::new(),
+                    windows: None,
+                };
+                injectors.apply(shard, Sn(sn), work);
+            }
+            store.snapshots().publish_stable(Sn(sn));
+            for shard in placement.all() {
+                injectors.settle(shard, Sn(sn));
+            }
+            for _ in 0..20 {
+                renewed += usize::from(store.renew_portion() == RenewalState::Working);
+            }
+        }
+        assert!(renewed > 100, "{renewed} steps");
+        let sets = store.pin_stable().predicate_sets(TermId::DEFAULT_GRAPH, 10);
+        let in_images: u64 = sets.iter().flatten().map(|(_, count)| count).sum();
+        assert!(
+            in_images > 199 * 10,
+            "{in_images} of 3980 subjects are in images"
+        );
+        store.check().unwrap();
     }
 }

@@ -4,12 +4,14 @@
 use crate::reference::{Quads, apply, compare, graph, predicate, vertex, writers};
 use somersault_model::{Direction, Mutation, Operation, QuadIds, ShardId, Sn, TermId};
 use somersault_store::{
-    ListEntry, ListKey, Marker, MergedRuns, RenewalState, RestoreError, ShardBatch, ShardRestore,
+    ListKey, ListRun, Marker, MergedRuns, RenewalState, RestoreError, ShardBatch, ShardRestore,
     ShardWriter, Snapshot, Store, fingerprint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
+
+type ListEntry = (ListKey, Vec<TermId>);
 
 /// The runs of one shard, oldest first.
 type Runs = Vec<Vec<ListEntry>>;
@@ -70,8 +72,13 @@ impl Mirror {
             runs.push(run);
         }
         self.since = until;
-        let merged = merged(&self.runs).map(|entry| entry.expect("it cannot fail"));
-        let lists: BTreeMap<_, _> = merged.filter(|(_, ids)| !ids.is_empty()).collect();
+        let (mut runs, mut ids) = (merged(&self.runs), Vec::new());
+        let mut lists = BTreeMap::new();
+        while let Some(key) = runs.next_list(&mut ids).expect("it cannot fail") {
+            if !ids.is_empty() {
+                lists.insert(key, ids.clone());
+            }
+        }
         assert_eq!(lists, lists_of(&model));
     }
 
@@ -125,10 +132,27 @@ fn quad(subject: u64, of: u64, object: u64) -> QuadIds {
     }
 }
 
-fn merged(ranges: &[Runs]) -> impl Iterator<Item = Result<ListEntry, Infallible>> {
-    let run = |run: &Vec<ListEntry>| run.clone().into_iter().map(Ok::<_, Infallible>);
-    let runs = |runs: &Runs| runs.iter().map(run).collect();
-    MergedRuns::new(ranges.iter().map(runs).collect())
+/// A run in memory.
+struct MemoryRun<'a>(std::slice::Iter<'a, ListEntry>);
+
+impl ListRun for MemoryRun<'_> {
+    type Error = Infallible;
+
+    fn next_list(&mut self, members: &mut Vec<TermId>) -> Result<Option<ListKey>, Infallible> {
+        members.clear();
+        let Some((key, ids)) = self.0.next() else {
+            return Ok(None);
+        };
+        members.extend_from_slice(ids);
+        Ok(Some(*key))
+    }
+}
+
+fn merged(ranges: &[Runs]) -> MergedRuns<MemoryRun<'_>> {
+    fn of_range(runs: &Runs) -> Vec<MemoryRun<'_>> {
+        runs.iter().map(|run| MemoryRun(run.iter())).collect()
+    }
+    MergedRuns::new(ranges.iter().map(of_range).collect())
 }
 
 /// A store that shows these runs from `sn` on.
@@ -136,8 +160,8 @@ fn restored(ranges: &[Runs], shards: u16, sn: Sn) -> (Arc<Store>, Vec<ShardWrite
     let store = Store::with_images_from(shards, 1, 3);
     let writers = writers(&store).into_iter().map(|writer| {
         let mut restore = ShardRestore::new(writer, sn).expect("the store is empty");
-        for entry in merged(ranges) {
-            let (key, ids) = entry.expect("it cannot fail");
+        let (mut runs, mut ids) = (merged(ranges), Vec::new());
+        while let Some(key) = runs.next_list(&mut ids).expect("it cannot fail") {
             restore.list(key, &ids).expect("runs ascend");
         }
         restore.finish(2)
