@@ -20,7 +20,7 @@ pub use export::{
     DictionaryExport, DictionaryMark, ExportedRows, SavedEpochs, SavedForm, SavedRow, SavedTerm,
     SavedText, SavedTransient,
 };
-pub use restore::{DictionaryRestore, RestoreError, StripeRestore};
+pub use restore::{DictionaryRestore, RestoreError, RestoredLeases, StripeRestore};
 
 pub(crate) use parts::{Parts, take_apart};
 use parts::{short_hash, take_apart_known};

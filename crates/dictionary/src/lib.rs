@@ -17,8 +17,8 @@ mod transient;
 
 pub use dictionary::{
     Dictionary, DictionaryCounts, DictionaryExport, DictionaryMark, DictionaryRestore,
-    ExportedRows, Mentions, RestoreError, SavedEpochs, SavedForm, SavedRow, SavedTerm, SavedText,
-    SavedTransient, StripeRestore, TermPin, rdf_type,
+    ExportedRows, Mentions, RestoreError, RestoredLeases, SavedEpochs, SavedForm, SavedRow,
+    SavedTerm, SavedText, SavedTransient, StripeRestore, TermPin, rdf_type,
 };
 pub use interner::{Interner, Recent};
 pub use located::Located;

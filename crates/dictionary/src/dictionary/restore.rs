@@ -17,7 +17,7 @@ use crate::arena::{Kind, Place, Stored};
 use crate::transient::{MOST_EPOCHS, Mentioned, TransientTerm, TripleParts};
 use oxrdf::vocab::rdf;
 use parking_lot::{Mutex, RwLockWriteGuard};
-use somersault_model::{Lease, Tag, TermId, VirtualShard};
+use somersault_model::{Lease, StreamUid, Tag, TermId, VirtualShard};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,6 +57,33 @@ pub struct StripeRestore<'r> {
     number: usize,
     stripe: &'r Stripe,
     writer: RwLockWriteGuard<'r, Writer>,
+}
+
+/// The leases of all epochs that had any, in the order of their numbers. A term that no lease
+/// covers is reclaimed, so keep this until slices and open batches are restored with clones.
+#[derive(Debug)]
+pub struct RestoredLeases(Vec<Lease>);
+
+impl RestoredLeases {
+    /// The lease of an epoch, for statements that had it.
+    #[must_use]
+    pub fn of_epoch(&self, stream: StreamUid, number: u64) -> Option<&Lease> {
+        self.of_stream(stream)
+            .find(|lease| lease.epoch().number() == number)
+    }
+
+    /// The oldest lease of a stream. It covers all statements of the stream, so that it serves where
+    /// their own epoch is not known.
+    #[must_use]
+    pub fn oldest(&self, stream: StreamUid) -> Option<&Lease> {
+        self.of_stream(stream).next()
+    }
+
+    fn of_stream(&self, stream: StreamUid) -> impl Iterator<Item = &Lease> {
+        self.0
+            .iter()
+            .filter(move |lease| lease.epoch().stream() == stream)
+    }
 }
 
 impl Default for DictionaryRestore {
@@ -171,13 +198,14 @@ impl DictionaryRestore {
         }
     }
 
-    /// The dictionary, and the leases of its epochs in the order of their numbers. A term that no
-    /// lease covers is reclaimed from now on, so drop a lease once the statements that it came with
-    /// are restored with a clone of it.
+    /// The dictionary, and the leases of its epochs.
     ///
     /// # Errors
     /// Terms lack what they refer to.
-    pub fn finish(self, epochs: &SavedEpochs) -> Result<(Dictionary, Vec<Lease>), RestoreError> {
+    pub fn finish(
+        self,
+        epochs: &SavedEpochs,
+    ) -> Result<(Dictionary, RestoredLeases), RestoreError> {
         self.check_texts()?;
         for id in self.triples.lock().iter() {
             if !self.is_sound_triple(*id, DEEPEST) {
@@ -208,7 +236,7 @@ impl DictionaryRestore {
                 dictionary.epochs.list_restored(term.id, mentioned, slot);
             }
         }
-        Ok((dictionary, leases))
+        Ok((dictionary, RestoredLeases(leases)))
     }
 
     /// The kind with this number, of a term with this shared text.

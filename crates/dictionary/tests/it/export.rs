@@ -4,8 +4,8 @@
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
 use somersault_dictionary::{
-    Dictionary, DictionaryMark, DictionaryRestore, SavedEpochs, SavedRow, SavedTerm, SavedText,
-    SavedTransient,
+    Dictionary, DictionaryMark, DictionaryRestore, RestoredLeases, SavedEpochs, SavedRow,
+    SavedTerm, SavedText, SavedTransient,
 };
 use somersault_model::{Lease, StreamUid, Tag, TermId, VirtualShard};
 use std::collections::BTreeSet;
@@ -229,7 +229,7 @@ fn next_part(dictionary: &Dictionary, mark: &mut DictionaryMark) -> Part {
     part
 }
 
-fn restore(parts: &[Part]) -> Result<(Dictionary, Vec<Lease>), String> {
+fn restore(parts: &[Part]) -> Result<(Dictionary, RestoredLeases), String> {
     let said = |error: somersault_dictionary::RestoreError| error.to_string();
     let mut restore = DictionaryRestore::new();
     for part in parts {
@@ -277,8 +277,11 @@ fn restore(parts: &[Part]) -> Result<(Dictionary, Vec<Lease>), String> {
 fn restored(held: &Held, parts: &[Part]) -> Held {
     let (dictionary, leases) = restore(parts).unwrap();
     let slices = held.slices.iter().map(|(stream, ids, lease)| {
-        let mut leases = leases.iter();
-        let own = leases.find(|own| own.epoch() == lease.epoch()).unwrap();
+        let uid = StreamUid(*stream);
+        let own = leases.of_epoch(uid, lease.epoch().number()).unwrap();
+        assert_eq!(own.epoch(), lease.epoch());
+        let oldest = leases.oldest(uid).unwrap().epoch().number();
+        assert!(oldest <= lease.epoch().number());
         (*stream, ids.clone(), own.clone())
     });
     Held {

@@ -161,6 +161,11 @@ impl Slice {
         self.revision
     }
 
+    /// The lease that keeps the transient terms of its statements, if there are any.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
     /// The distinct triples, indexed.
     pub fn run(&self) -> &Arc<Run> {
         &self.run

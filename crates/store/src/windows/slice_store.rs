@@ -151,6 +151,16 @@ impl SliceStore {
         Arc::new(WindowVersion::unshared(slices, lo, hi))
     }
 
+    /// The slices of a stream before a batch as a reader at this SN sees them, in order.
+    pub fn slices_at(&self, stream: StreamUid, hi: BatchNumber, sn: Sn) -> Vec<Arc<Slice>> {
+        let Some(slices) = self.stream(stream) else {
+            return Vec::new();
+        };
+        let (state, lo) = (slices.state.read(), BatchNumber(i64::MIN));
+        let earlier = state.before(lo, hi, sn);
+        earlier.unwrap_or_else(|| state.range(lo, hi).1)
+    }
+
     /// The window over the batches `lo..hi`, without `hi`; batches without a slice are empty. All
     /// callers with the same arguments get the same version while it is held.
     pub fn window(

@@ -339,6 +339,13 @@ proptest! {
             let (lo, hi) = (BatchNumber(hi - range), BatchNumber(hi));
             let window = slices.window_at(STREAM, (lo, hi), key(range, 1), Sn(sn as u64));
             compare(&window, &twin(&at_sn[sn - 1], lo, hi));
+            // The slices hold the statements in order of arrival, batch by batch.
+            let of_sn = slices.slices_at(STREAM, hi, Sn(sn as u64));
+            let mut arrived = at_sn[sn - 1].clone();
+            arrived.retain(|statement| statement.at < hi.start(INTERVAL));
+            arrived.sort_by_key(|statement| BatchNumber::of(statement.at, INTERVAL));
+            let held: Vec<_> = of_sn.iter().flat_map(|it| it.in_order_of_arrival()).collect();
+            assert_eq!(held, arrived);
         };
         for hi in -6..40 {
             (1..=at_sn.len()).rev().for_each(|sn| seen(sn, hi));
