@@ -14,10 +14,10 @@ use crate::manifest::{Coverage, ListedFile, Manifest, NewCheckpoint};
 use crate::name::FileKind;
 use crate::terms::{TermFileReader, read_transient_terms, write_terms, write_transient_terms};
 use somersault_dictionary::{
-    Dictionary, DictionaryExport, DictionaryMark, DictionaryRestore, SavedEpochs,
+    Dictionary, DictionaryExport, DictionaryMark, DictionaryRestore, RestoredLeases, SavedEpochs,
 };
 use somersault_disk::Disk;
-use somersault_model::{Lease, STRIPE, Sn};
+use somersault_model::{STRIPE, Sn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
@@ -154,8 +154,7 @@ fn write_run(
 }
 
 /// Reads the dictionary of a checkpoint on this number of threads. Also returns the leases of its
-/// transient terms, in the order of their epochs: see
-/// [`DictionaryRestore::finish`](somersault_dictionary::DictionaryRestore::finish).
+/// transient terms, to be kept until slices and open batches have clones of them.
 ///
 /// # Errors
 /// Damage, or IO.
@@ -163,7 +162,7 @@ pub fn restore_dictionary(
     disk: &dyn Disk,
     manifest: &Manifest,
     threads: usize,
-) -> Result<(Dictionary, Vec<Lease>), CheckpointError> {
+) -> Result<(Dictionary, RestoredLeases), CheckpointError> {
     let mut restore = DictionaryRestore::new();
     let mut files: Vec<_> = manifest.files_of(FileKind::Terms).collect();
     files.sort_unstable_by_key(|file| file.name);

@@ -5,13 +5,14 @@
 //! its name. Everything that the manifest names is durable before, and nothing that a kept manifest
 //! names is ever removed. docs/format.md has the bytes of every file.
 //!
-//! Rooms, lowest first: error, name, container, records, terms, slices, manifest, folder,
+//! Rooms, lowest first: error, name, container, records, terms, lists, slices, manifest, folder,
 //! dictionary.
 
 mod container;
 mod dictionary;
 mod error;
 mod folder;
+mod lists;
 mod manifest;
 mod name;
 mod records;
@@ -22,6 +23,7 @@ pub use container::{FileHeader, FileReader, FileSummary, FileWriter, LogOrigin};
 pub use dictionary::{TermRuns, restore_dictionary};
 pub use error::CheckpointError;
 pub use folder::{WholeCheckpoints, next_number, remove_unneeded, whole_checkpoints};
+pub use lists::{ListFileReader, ListFileWriter};
 pub use manifest::{Coverage, ListedFile, Manifest, NewCheckpoint, VerifyDepth};
 pub use name::{FileKind, FileName};
 pub use records::{RecordReader, RecordWriter};

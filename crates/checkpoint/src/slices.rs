@@ -5,7 +5,7 @@
 //! content   := slice*
 //! slice     := stream | batch zigzag | interval | revision | epoch of the lease + 1, or 0
 //!              number of statements | statement*                         (all numbers)
-//! statement := parts u8 | time zigzag? | subject u64? | predicate u64? | object u64?
+//! statement := parts u8 | time zigzag? | subject id? | predicate id? | object id?
 //! ```
 //! A statement has the parts that differ from the statement before: bits 0 to 3 of `parts` stand
 //! for the time (less the time before, modulo 2^64), the subject, the predicate and the object. The
@@ -51,17 +51,13 @@ impl SavedSlice {
 /// Writes slices.
 pub struct SliceWriter {
     file: FileWriter,
-    row: Vec<u8>,
 }
 
 impl SliceWriter {
     /// Slices are the content of this file.
     #[must_use]
     pub fn new(file: FileWriter) -> SliceWriter {
-        SliceWriter {
-            file,
-            row: Vec::new(),
-        }
+        SliceWriter { file }
     }
 
     /// Adds a slice.
@@ -99,30 +95,24 @@ impl SliceWriter {
         before: &TimedTriple,
         statement: &TimedTriple,
     ) -> Result<(), CheckpointError> {
-        let mut parts = 0;
-        self.row.clear();
-        for (part, id, same) in [
-            (SUBJECT, statement.triple.subject, before.triple.subject),
-            (
-                PREDICATE,
-                statement.triple.predicate,
-                before.triple.predicate,
-            ),
-            (OBJECT, statement.triple.object, before.triple.object),
-        ] {
-            if id != same {
-                parts |= part;
-                self.row.extend_from_slice(&id.raw().to_le_bytes());
-            }
-        }
+        let (triple, last) = (&statement.triple, &before.triple);
         let later = statement.at.0.wrapping_sub(before.at.0);
-        if later == 0 {
-            self.file.write(&[parts])?;
-        } else {
-            self.file.write(&[parts | TIME])?;
+        let ids = [
+            (SUBJECT, triple.subject, last.subject),
+            (PREDICATE, triple.predicate, last.predicate),
+            (OBJECT, triple.object, last.object),
+        ];
+        let differ = ids.map(|(part, id, same)| if id == same { 0 } else { part });
+        let time = if later == 0 { 0 } else { TIME };
+        let parts = differ.into_iter().fold(time, |parts, part| parts | part);
+        self.file.write(&[parts])?;
+        if later != 0 {
             self.file.write_number(zigzag(later))?;
         }
-        self.file.write(&self.row)
+        for (_, id, _) in ids.into_iter().filter(|(_, id, same)| id != same) {
+            self.file.write_id(id)?;
+        }
+        Ok(())
     }
 }
 
@@ -188,7 +178,7 @@ impl SliceReader {
             (OBJECT, &mut statement.triple.object),
         ] {
             if parts & part != 0 {
-                *id = TermId::from_raw(u64::from_le_bytes(self.file.take_array()?));
+                *id = self.file.take_id()?;
             }
         }
         Ok(statement)

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! terms     := first text | number of texts | text* | stripe* | 0
-//! text      := text | datatype u64 (0 if it is none)
+//! text      := text | datatype id (0 if it is none)
 //! stripe    := number of the stripe + 1 | number of rows | row*
 //!              number of promoted terms | transient*
 //! row       := kind + 16 * virtual shard in the stripe u8 | short hash u32 | term
-//! transient := id u64 | hash u64 | mention u64 | kind u8 | term
-//! term      := number of a shared text? | text, or the ids of a triple term 3 * u64
+//! transient := id | hash u64 | mention u64 | kind u8 | term
+//! term      := number of a shared text? | text, or three ids of a triple term
 //!
 //! transient terms := next epoch | number of epochs | (stream | epoch)* | next number, 256 times
 //!                    (1 | transient)* | 0
@@ -46,7 +46,7 @@ pub fn write_terms(
     file.write_number(texts.len() as u64)?;
     for text in texts {
         file.write_text(text.text)?;
-        file.write(&text.datatype.raw().to_le_bytes())?;
+        file.write_id(text.datatype)?;
     }
     for stripe in stripes {
         let rows = export.rows(stripe);
@@ -100,9 +100,9 @@ fn write_transient(
     file: &mut FileWriter,
     transient: &SavedTransient<'_>,
 ) -> Result<(), CheckpointError> {
-    for word in [transient.id.raw(), transient.hash, transient.mention] {
-        file.write(&word.to_le_bytes())?;
-    }
+    file.write_id(transient.id)?;
+    file.write(&transient.hash.to_le_bytes())?;
+    file.write(&transient.mention.to_le_bytes())?;
     file.write(&[transient.term.kind])?;
     write_term(file, &transient.term)
 }
@@ -110,8 +110,10 @@ fn write_transient(
 fn write_term(file: &mut FileWriter, term: &SavedTerm<'_>) -> Result<(), CheckpointError> {
     match SavedForm::of_kind(term.kind) {
         Some(SavedForm::Parts) => {
-            let parts = term.parts.map(|part| part.raw().to_le_bytes());
-            return file.write(parts.as_flattened());
+            return term
+                .parts
+                .into_iter()
+                .try_for_each(|part| file.write_id(part));
         }
         Some(SavedForm::NumberedText) => file.write_number(term.number.into())?,
         Some(SavedForm::Text) | None => {}
@@ -141,7 +143,7 @@ impl TermFileReader {
         for at in 0..count {
             reader.text.clear();
             reader.text.push_str(reader.file.take_text()?);
-            let datatype = TermId::from_raw(u64::from_le_bytes(reader.file.take_array()?));
+            let datatype = reader.file.take_id()?;
             let text = SavedText {
                 text: &reader.text,
                 datatype,
@@ -234,14 +236,12 @@ fn read_transient(
     text: &mut String,
     restore: &DictionaryRestore,
 ) -> Result<(), CheckpointError> {
-    let mut words = [0; 3];
-    for word in &mut words {
-        *word = u64::from_le_bytes(file.take_array()?);
-    }
-    let [id, hash, mention] = words;
+    let id = file.take_id()?;
+    let hash = u64::from_le_bytes(file.take_array()?);
+    let mention = u64::from_le_bytes(file.take_array()?);
     let [kind] = file.take_array()?;
     let term = SavedTransient {
-        id: TermId::from_raw(id),
+        id,
         hash,
         mention,
         term: take_term(file, text, kind)?,
@@ -265,7 +265,7 @@ fn take_term<'t>(
     }
     if form == SavedForm::Parts {
         for part in &mut parts {
-            *part = TermId::from_raw(u64::from_le_bytes(file.take_array()?));
+            *part = file.take_id()?;
         }
     } else {
         text.push_str(file.take_text()?);

@@ -25,6 +25,7 @@ pub use writer::FileWriter;
 pub(crate) use header::HEADER_BYTES;
 
 use somersault_disk::Disk;
+use somersault_model::TermId;
 
 /// The longest block.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -32,6 +33,19 @@ const BLOCK_BYTES: usize = 1 << 20;
 const FRAME_BYTES: usize = 8;
 /// What a trailer has behind its frame.
 const TRAILER_BYTES: usize = 16;
+
+/// Ids are written with their upper bits last: tag, virtual shard and the mark of transient terms.
+const ID_ROTATION: u32 = 17;
+
+/// The number that stands for an id.
+pub(crate) fn id_number(id: TermId) -> u64 {
+    id.raw().rotate_left(ID_ROTATION)
+}
+
+/// The number of bytes that a number takes.
+pub(crate) fn number_bytes(number: u64) -> u32 {
+    (u64::BITS - (number | 1).leading_zeros()).div_ceil(7)
+}
 
 /// The length and the checksum of a whole file, its header and trailer included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

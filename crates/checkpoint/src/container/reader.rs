@@ -2,12 +2,13 @@
 
 use super::header::{u32_at, u64_at};
 use super::{
-    BLOCK_BYTES, FRAME_BYTES, FileHeader, FileSummary, HEADER_BYTES, TRAILER_BYTES, block_checksum,
-    place,
+    BLOCK_BYTES, FRAME_BYTES, FileHeader, FileSummary, HEADER_BYTES, ID_ROTATION, TRAILER_BYTES,
+    block_checksum, place,
 };
 use crate::error::CheckpointError;
 use crate::name::FileName;
 use somersault_disk::Disk;
+use somersault_model::TermId;
 use std::io::{self, Read};
 
 /// A checkpoint file that is being read. It holds one block in memory, and a longer item that
@@ -150,6 +151,16 @@ impl FileReader {
     pub fn take_small<T: TryFrom<u64>>(&mut self) -> Result<T, CheckpointError> {
         let number = self.take_number()?;
         T::try_from(number).map_err(|_| self.damaged(format!("{number} is too large here")))
+    }
+
+    /// Takes an id that [`FileWriter::write_id`](super::FileWriter::write_id) wrote.
+    ///
+    /// # Errors
+    /// As [`FileReader::take`].
+    #[inline]
+    pub fn take_id(&mut self) -> Result<TermId, CheckpointError> {
+        let number = self.take_number()?;
+        Ok(TermId::from_raw(number.rotate_right(ID_ROTATION)))
     }
 
     /// Takes a text that [`FileWriter::write_text`](super::FileWriter::write_text) wrote.

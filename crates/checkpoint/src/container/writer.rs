@@ -1,10 +1,12 @@
 //! Writing a file in one pass, block by block.
 
 use super::{
-    BLOCK_BYTES, FRAME_BYTES, FileHeader, FileSummary, TRAILER_BYTES, block_checksum, place,
+    BLOCK_BYTES, FRAME_BYTES, FileHeader, FileSummary, TRAILER_BYTES, block_checksum, id_number,
+    place,
 };
 use crate::error::CheckpointError;
 use somersault_disk::{Disk, DiskFile};
+use somersault_model::TermId;
 
 /// A checkpoint file that is being written. It holds one block in memory.
 ///
@@ -98,6 +100,14 @@ impl FileWriter {
         }
         bytes[length] = number as u8;
         self.write(&bytes[..=length])
+    }
+
+    /// Adds an id, as a number: few bytes if its sequence or inline value is small.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn write_id(&mut self, id: TermId) -> Result<(), CheckpointError> {
+        self.write_number(id_number(id))
     }
 
     /// Adds a text: its length as a number, then its bytes.

@@ -6,14 +6,15 @@
 use crate::samples::ORIGIN;
 use oxrdf::{Literal, NamedNode, Triple};
 use somersault_checkpoint::{
-    Coverage, FileHeader, FileKind, FileName, FileReader, FileWriter, NewCheckpoint, RecordWriter,
-    SavedSlice, SliceWriter, write_terms, write_transient_terms,
+    Coverage, FileHeader, FileKind, FileName, FileReader, FileWriter, ListFileWriter,
+    NewCheckpoint, RecordWriter, SavedSlice, SliceWriter, write_terms, write_transient_terms,
 };
 use somersault_dictionary::{Dictionary, DictionaryMark, SavedForm};
 use somersault_disk::SimDisk;
 use somersault_model::{
-    BatchNumber, EventTime, Millis, Sn, StreamUid, TermId, TimedTriple, TripleIds,
+    BatchNumber, Direction, EventTime, Millis, Sn, StreamUid, TermId, TimedTriple, TripleIds,
 };
+use somersault_store::ListKey;
 use std::collections::BTreeMap;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md");
@@ -134,6 +135,28 @@ fn slice() -> Vec<u8> {
     content(&disk, name(FileKind::Slices))
 }
 
+/// Two lists of a group, and one of the other direction that has gone.
+fn lists() -> Vec<u8> {
+    let disk = SimDisk::new();
+    let id = |number: u64| TermId::from_raw(1 << 60 | number);
+    let key = |direction, vertex| ListKey {
+        direction,
+        graph: TermId::DEFAULT_GRAPH,
+        predicate: id(2),
+        vertex,
+    };
+    let far = TermId::from_raw(3 << 60 | 5 << 48 | 9);
+    let mut lists = ListFileWriter::new(file(&disk, FileKind::Delta));
+    let first = key(Direction::Out, id(1));
+    lists.push(&first, &[id(5), id(7), id(8)]).unwrap();
+    lists
+        .push(&key(Direction::Out, id(3)), &[id(5), far])
+        .unwrap();
+    lists.push(&key(Direction::In, id(8)), &[]).unwrap();
+    lists.into_file().finish().unwrap();
+    content(&disk, name(FileKind::Delta))
+}
+
 #[test]
 fn the_page_shows_the_bytes_of_every_kind_of_file() {
     let (epochs, transient) = transient();
@@ -144,6 +167,7 @@ fn the_page_shows_the_bytes_of_every_kind_of_file() {
         ("epochs", epochs),
         ("transient", transient),
         ("slice", slice()),
+        ("lists", lists()),
     ];
     let made = made.map(|(name, bytes)| (name.to_owned(), hex(&bytes)));
     assert_eq!(documented(), BTreeMap::from(made));

@@ -6,5 +6,7 @@ mod crash;
 mod damage;
 mod dictionary;
 mod documented;
+mod format;
+mod lists;
 mod samples;
 mod slices;

@@ -2,14 +2,16 @@
 
 use oxrdf::{Literal, NamedNode};
 use somersault_checkpoint::{
-    CheckpointError, Coverage, FileKind, LogOrigin, Manifest, NewCheckpoint, RecordReader,
-    RecordWriter, SavedSlice, SliceReader, SliceWriter, TermRuns, restore_dictionary,
+    CheckpointError, Coverage, FileKind, ListFileReader, ListFileWriter, LogOrigin, Manifest,
+    NewCheckpoint, RecordReader, RecordWriter, SavedSlice, SliceReader, SliceWriter, TermRuns,
+    restore_dictionary,
 };
-use somersault_dictionary::Dictionary;
+use somersault_dictionary::{Dictionary, rdf_type};
 use somersault_disk::Disk;
 use somersault_model::{
-    BatchNumber, EventTime, Lease, Millis, Sn, StreamUid, TermId, TimedTriple, TripleIds,
+    BatchNumber, Direction, EventTime, Lease, Millis, Sn, StreamUid, TermId, TimedTriple, TripleIds,
 };
+use somersault_store::{ListEntry, ListKey};
 
 pub const ORIGIN: LogOrigin = LogOrigin {
     log: *b"sixteen bytes ok",
@@ -29,6 +31,7 @@ pub struct Writer {
 pub struct Content {
     terms: Vec<(TermId, String)>,
     slice: SavedSlice,
+    lists: Vec<ListEntry>,
     records: Vec<String>,
 }
 
@@ -82,11 +85,29 @@ impl Writer {
         }
     }
 
+    fn lists(&self) -> Vec<ListEntry> {
+        let key = |direction, at: usize| ListKey {
+            direction,
+            graph: TermId::DEFAULT_GRAPH,
+            predicate: rdf_type(),
+            vertex: TermId::from_raw(1 << 60 | at as u64),
+        };
+        let mut members = self.ids.clone();
+        members.sort_unstable();
+        let directions = [Direction::Out, Direction::In].into_iter();
+        let lists = directions.flat_map(|direction| {
+            let members = &members;
+            (0..3).map(move |at| (key(direction, at), members[at..].to_vec()))
+        });
+        lists.collect()
+    }
+
     /// What checkpoint `number` holds, once its terms are known.
     pub fn content(&self, number: u64) -> Content {
         Content {
             terms: terms(&self.dictionary, &self.ids),
             slice: self.slice(number),
+            lists: self.lists(),
             records: (0..number).map(|at| format!("record {at}")).collect(),
         }
     }
@@ -104,12 +125,14 @@ impl Writer {
         let mut slices = SliceWriter::new(new.create(FileKind::Slices)?);
         slices.push(&self.slice(number))?;
         new.add(slices.into_file(), Coverage::whole(sn))?;
-        for kind in [
-            FileKind::Core,
-            FileKind::Answers,
-            FileKind::Image,
-            FileKind::Delta,
-        ] {
+        for kind in [FileKind::Image, FileKind::Delta] {
+            let mut lists = ListFileWriter::new(new.create(kind)?);
+            for (key, members) in self.lists() {
+                lists.push(&key, &members)?;
+            }
+            new.add(lists.into_file(), Coverage::whole(sn))?;
+        }
+        for kind in [FileKind::Core, FileKind::Answers] {
             let mut records = RecordWriter::new(new.create(kind)?);
             for at in 0..number {
                 records.push(&format!("record {at}"))?;
@@ -142,13 +165,14 @@ pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointE
             slices.push(slice);
         }
     }
+    let mut lists: Vec<Vec<ListEntry>> = Vec::new();
+    for kind in [FileKind::Image, FileKind::Delta] {
+        for file in manifest.files_of(kind) {
+            lists.push(ListFileReader::new(manifest.open(disk, file)?).collect::<Result<_, _>>()?);
+        }
+    }
     let mut records: Vec<Vec<String>> = Vec::new();
-    for kind in [
-        FileKind::Core,
-        FileKind::Answers,
-        FileKind::Image,
-        FileKind::Delta,
-    ] {
+    for kind in [FileKind::Core, FileKind::Answers] {
         for file in manifest.files_of(kind) {
             let mut reader = RecordReader::new(manifest.open(disk, file)?);
             let mut of_file = Vec::new();
@@ -159,7 +183,8 @@ pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointE
         }
     }
     records.dedup();
-    assert_eq!((slices.len(), records.len()), (1, 1));
+    lists.dedup();
+    assert_eq!((slices.len(), records.len(), lists.len()), (1, 1, 1));
     let slice = slices.remove(0);
     let first = slice.statements[0].triple;
     let rest = slice.statements[1..]
@@ -172,6 +197,7 @@ pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointE
     Ok(Content {
         terms: terms(&dictionary, &ids),
         slice,
+        lists: lists.remove(0),
         records: records.remove(0),
     })
 }
