@@ -29,18 +29,24 @@ static WRITTEN: LazyLock<SimDisk> = LazyLock::new(|| {
     disk
 });
 
-fuzz_target!(|claims: (u32, u32, u64, u64, u64)| {
-    let (version, closed, segment, length, durable) = claims;
+fuzz_target!(|claims: (u32, u32, u64, u64, u64, u64, u64)| {
+    let (version, closed, segment, length, durable, oldest, incarnation) = claims;
     let mut proof = b"SOMERPRF".to_vec();
     proof.extend(version.to_le_bytes());
     proof.extend(closed.to_le_bytes());
     proof.extend([segment, length, durable].map(u64::to_le_bytes).concat());
+    if version >= 2 {
+        proof.extend(oldest.to_le_bytes());
+        let written = WRITTEN.bytes(PROOF).expect("a closed log has a proof");
+        proof.extend(&written[48..64]);
+        proof.extend(incarnation.to_le_bytes());
+    }
     proof.extend(crc32c::crc32c(&proof).to_le_bytes());
     let disk = WRITTEN.copy();
     disk.plant(PROOF, proof);
     let opened = Log::open(Arc::new(disk), LogOptions::default());
     if let Ok((log, recovered)) = opened {
-        assert!(version <= 1 && recovered.end().0 >= durable);
+        assert!(version <= 2 && recovered.end().0 >= durable);
         recovered.for_each(|record| drop(record.expect("the records are whole")));
         log.close().expect("the log closes");
     }

@@ -1,5 +1,5 @@
 //! A simulated disk with a fault planted in one of its operations: a sync that lies or waits, a
-//! replacement that does not replace.
+//! replacement that does not replace, space that cannot be set aside.
 //!
 //! The one thing to know before changing it: whatever no test alters is the simulated disk's own,
 //! so a fault that a test sees is the planted one.
@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 type SyncFile = dyn Fn(&mut dyn DiskFile) -> io::Result<()> + Send + Sync;
+type ReserveSpace = dyn Fn(&mut dyn DiskFile, u64) -> io::Result<bool> + Send + Sync;
 type ReplaceFile = dyn Fn(&SimDisk, &str, &str) -> io::Result<()> + Send + Sync;
 
 /// A [`SimDisk`] of which a test alters single operations.
@@ -25,12 +26,14 @@ type ReplaceFile = dyn Fn(&SimDisk, &str, &str) -> io::Result<()> + Send + Sync;
 pub struct AlteredDisk {
     disk: SimDisk,
     sync: Arc<SyncFile>,
+    reserve: Arc<ReserveSpace>,
     replace: Box<ReplaceFile>,
 }
 
 struct AlteredFile {
     file: Box<dyn DiskFile>,
     sync: Arc<SyncFile>,
+    reserve: Arc<ReserveSpace>,
 }
 
 impl AlteredDisk {
@@ -40,6 +43,7 @@ impl AlteredDisk {
         AlteredDisk {
             disk: disk.clone(),
             sync: Arc::new(|file| file.sync()),
+            reserve: Arc::new(|file, length| file.reserve(length)),
             replace: Box::new(|disk, from, to| disk.replace(from, to)),
         }
     }
@@ -52,6 +56,18 @@ impl AlteredDisk {
     ) -> AlteredDisk {
         AlteredDisk {
             sync: Arc::new(sync),
+            ..self
+        }
+    }
+
+    /// Sets space aside by `reserve`, which gets the file and the length.
+    #[must_use]
+    pub fn with_reserve(
+        self,
+        reserve: impl Fn(&mut dyn DiskFile, u64) -> io::Result<bool> + Send + Sync + 'static,
+    ) -> AlteredDisk {
+        AlteredDisk {
+            reserve: Arc::new(reserve),
             ..self
         }
     }
@@ -69,8 +85,11 @@ impl AlteredDisk {
     }
 
     fn altered(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
-        let sync = Arc::clone(&self.sync);
-        Box::new(AlteredFile { file, sync })
+        Box::new(AlteredFile {
+            file,
+            sync: Arc::clone(&self.sync),
+            reserve: Arc::clone(&self.reserve),
+        })
     }
 }
 
@@ -119,6 +138,10 @@ impl Disk for AlteredDisk {
         self.disk.lock(access)
     }
 
+    fn draw_identity(&self) -> io::Result<[u8; 16]> {
+        self.disk.draw_identity()
+    }
+
     fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
         self.disk.lock_file(name, access)
     }
@@ -131,6 +154,10 @@ impl DiskFile for AlteredFile {
 
     fn sync(&mut self) -> io::Result<()> {
         (self.sync)(&mut *self.file)
+    }
+
+    fn reserve(&mut self, length: u64) -> io::Result<bool> {
+        (self.reserve)(&mut *self.file, length)
     }
 
     fn is_in_place(&self) -> io::Result<bool> {

@@ -43,6 +43,9 @@ pub trait Disk: Send + Sync + 'static {
     /// Takes the folder for this process until the guard is dropped; `None` if another process has
     /// it.
     fn lock(&self, access: Access) -> io::Result<Option<DiskLock>>;
+    /// 16 bytes that this disk has never given before, to tell what is made on it from all else. A
+    /// simulated disk counts, so that what is written to it repeats.
+    fn draw_identity(&self) -> io::Result<[u8; 16]>;
     /// Locks one file for this process in the same way. This lock holds even if the folder's own
     /// lock file is deleted.
     fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>>;
@@ -52,6 +55,10 @@ pub trait Disk: Send + Sync + 'static {
 pub trait DiskFile: Send {
     /// Writes all bytes at the end; durable only after [`DiskFile::sync`].
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Sets space aside, so that the file can grow to this length on a full disk. Its length and
+    /// contents stay. Returns `false` if the file system cannot do that. Space beyond the end is
+    /// free again after [`DiskFile::truncate`].
+    fn reserve(&mut self, length: u64) -> io::Result<bool>;
     /// Makes everything written to this file durable.
     fn sync(&mut self) -> io::Result<()>;
     /// Whether the file still has its name in the folder, so that the next process to open the

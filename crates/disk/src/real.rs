@@ -4,7 +4,9 @@
 //! names are as durable as its file system makes them.
 
 use crate::disk::{Access, Disk, DiskFile, DiskLock};
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -132,6 +134,14 @@ impl Disk for RealDisk {
         }
     }
 
+    fn draw_identity(&self) -> io::Result<[u8; 16]> {
+        // The keys of the standard library's hash maps are from the system's random source.
+        let halves = [0_u64, 1].map(|half| RandomState::new().hash_one(half).to_le_bytes());
+        let mut identity = [0; 16];
+        identity.copy_from_slice(halves.as_flattened());
+        Ok(identity)
+    }
+
     fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
         // Elsewhere a lock keeps this process's own readers out too.
         if cfg!(unix) {
@@ -192,6 +202,24 @@ fn identity(_metadata: &fs::Metadata) -> Option<(u64, u64)> {
     None
 }
 
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, length: u64) -> io::Result<bool> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length).map_err(io::Error::from) {
+        Ok(()) => Ok(true),
+        Err(error) => match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Err(error),
+            // Not all file systems have it.
+            _ => Ok(false),
+        },
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &File, _length: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
 impl DiskFile for RealFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
@@ -199,6 +227,10 @@ impl DiskFile for RealFile {
 
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn reserve(&mut self, length: u64) -> io::Result<bool> {
+        reserve(&self.file, length)
     }
 
     fn is_in_place(&self) -> io::Result<bool> {

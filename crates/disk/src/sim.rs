@@ -50,6 +50,8 @@ struct Machine {
     synced_names: BTreeMap<String, u64>,
     files: BTreeMap<u64, Content>,
     next_file: u64,
+    /// The number of identities that were drawn.
+    identities: u64,
     /// Handles of before a crash write nowhere.
     generation: u64,
     locked: bool,
@@ -71,6 +73,8 @@ struct Content {
     /// The bytes that a failed sync should have made durable: the process reads them back, but no
     /// later sync writes them. They become durable only if they are written again.
     lost: Range<usize>,
+    /// The length for which space was set aside.
+    reserved: usize,
 }
 
 impl Content {
@@ -102,7 +106,13 @@ impl Content {
         }
     }
 
+    /// The space that it takes on the disk.
+    fn space(&self) -> u64 {
+        self.bytes.len().max(self.reserved) as u64
+    }
+
     fn truncate(&mut self, length: usize) {
+        self.reserved = length.min(self.bytes.len());
         self.bytes.truncate(length);
         self.lost = self.lost.start.min(length)..self.lost.end.min(length);
     }
@@ -115,10 +125,16 @@ impl SimDisk {
         SimDisk::default()
     }
 
-    /// Writes fail with "disk full" once all files together would exceed this; `None` takes the
-    /// limit away.
+    /// Writes fail with "disk full" once all files together, with the space set aside for them,
+    /// would exceed this; `None` takes the limit away.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity_bytes = bytes;
+    }
+
+    /// The bytes of all files together, with the space set aside for them.
+    #[must_use]
+    pub fn space(&self) -> u64 {
+        self.state.lock().space()
     }
 
     /// The sync after `syncs` more fails, once: the bytes that it should have made durable are
@@ -195,7 +211,7 @@ impl SimDisk {
             Content {
                 synced: bytes.clone(),
                 bytes,
-                lost: 0..0,
+                ..Content::default()
             },
         );
         state.names.insert(name.to_owned(), file);
@@ -220,6 +236,22 @@ impl Machine {
         self.next_file += 1;
         self.files.insert(self.next_file, Content::default());
         self.next_file
+    }
+
+    /// The bytes that all files take.
+    fn space(&self) -> u64 {
+        self.names.values().map(|f| self.files[f].space()).sum()
+    }
+
+    /// The bytes that a file can still grow by without finding the disk full.
+    fn room(&self, file: u64) -> u64 {
+        let Some(capacity) = self.capacity_bytes else {
+            return u64::MAX;
+        };
+        let used = self.space();
+        let content = &self.files[&file];
+        let own = content.space() - content.bytes.len() as u64;
+        own + capacity.saturating_sub(used)
     }
 
     fn lookup(&self, name: &str) -> io::Result<u64> {
@@ -331,6 +363,10 @@ fn draw(random: &mut SeededRandom, bound: usize) -> usize {
     random.below(bound as u64) as usize
 }
 
+fn full() -> io::Error {
+    io::Error::new(io::ErrorKind::StorageFull, "no room left")
+}
+
 fn gone() -> io::Error {
     io::Error::other("the simulated machine has crashed")
 }
@@ -438,6 +474,12 @@ impl Disk for SimDisk {
         })))
     }
 
+    fn draw_identity(&self) -> io::Result<[u8; 16]> {
+        let mut state = self.running()?;
+        state.identities += 1;
+        Ok(u128::from(state.identities).to_le_bytes())
+    }
+
     fn lock_file(&self, name: &str, _access: Access) -> io::Result<Option<DiskLock>> {
         // The folder's lock cannot be taken away here.
         self.running()?.lookup(name)?;
@@ -484,14 +526,7 @@ impl SimFile {
 impl DiskFile for SimFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.with(|state, file| {
-            let used: u64 = state
-                .names
-                .values()
-                .map(|f| state.files[f].bytes.len() as u64)
-                .sum();
-            let room = state
-                .capacity_bytes
-                .map_or(u64::MAX, |all| all.saturating_sub(used));
+            let room = state.room(file);
             let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
             if let Some(observer) = &state.observer {
                 observer(&bytes[..fits]);
@@ -500,9 +535,22 @@ impl DiskFile for SimFile {
             // A full disk takes what still fits, as a real one does.
             content.bytes.extend_from_slice(&bytes[..fits]);
             if fits < bytes.len() {
-                return Err(io::Error::new(io::ErrorKind::StorageFull, "no room left"));
+                return Err(full());
             }
             Ok(())
+        })
+    }
+
+    fn reserve(&mut self, length: u64) -> io::Result<bool> {
+        self.with(|state, file| {
+            let room = state.room(file);
+            let content = state.files.entry(file).or_default();
+            if length.saturating_sub(content.bytes.len() as u64) > room {
+                return Err(full());
+            }
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            content.reserved = content.reserved.max(length);
+            Ok(true)
         })
     }
 

@@ -4,22 +4,25 @@
 //!
 //! Before changing anything here: `durable` moves only after a sync has returned, under the state's
 //! lock, and never after a failure. A failed write or sync is never tried again, because the
-//! contents of the disk are then unknown.
+//! contents of the disk are then unknown. A group for which the disk has no room is not written: it
+//! waits (`room.rs`).
 
+use crate::chain::Chain;
 use crate::error::LogError;
 use crate::file::place;
+use crate::identity::Origin;
 use crate::options::LogOptions;
-use crate::proof::Proof;
 use crate::record::{CommandRecord, Position, Record};
+use crate::room::Room;
 use crate::segment::{
-    HEADER_BYTES, Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, create_segment, finish_record,
-    segment_name, witness_frame,
+    Header, Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, create_segment, finish_record,
+    lock_segment, segment_name, witness_frame,
 };
 use crate::wire::{EncodeError, Encoder, PushBody};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use somersault_disk::{Disk, DiskFile, DiskLock};
+use somersault_disk::{Access, Disk, DiskFile, DiskLock};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 type Observer = Box<dyn Fn(Position) + Send + Sync>;
@@ -27,6 +30,10 @@ type Observer = Box<dyn Fn(Position) + Send + Sync>;
 /// The state that the callers of a log share with its committer.
 pub(crate) struct Shared {
     options: LogOptions,
+    /// The data folder, as messages name it.
+    folder: String,
+    /// The value that the checksums of this opening's frames begin with.
+    seed: u32,
     state: Mutex<State>,
     /// The log's thread waits here for records.
     work: Condvar,
@@ -36,6 +43,8 @@ pub(crate) struct Shared {
     durable: AtomicU64,
     /// The bytes of all segments.
     bytes: AtomicU64,
+    /// Whether the disk has no room for inputs.
+    is_full: Arc<AtomicBool>,
     observers: Mutex<Vec<Observer>>,
     /// The committer of a log whose callers commit, until it has ended.
     by_callers: Option<Mutex<Option<Committer>>>,
@@ -57,6 +66,8 @@ struct State {
 enum Task {
     /// A group through this position has been swapped out.
     Write(Position),
+    /// The group that waits for room is tried again.
+    Retry,
     /// The log is idle: a mark says how much of it is durable.
     Mark,
     Close,
@@ -67,12 +78,17 @@ impl Shared {
     /// callers.
     pub(crate) fn new(
         options: LogOptions,
+        folder: String,
+        seed: u32,
         end: Position,
         bytes: u64,
+        is_full: Arc<AtomicBool>,
         by_callers: Option<Committer>,
     ) -> Arc<Shared> {
         Arc::new(Shared {
             options,
+            folder,
+            seed,
             state: Mutex::new(State {
                 pending: Vec::new(),
                 encoder: Encoder::default(),
@@ -85,21 +101,39 @@ impl Shared {
             progress: Condvar::new(),
             durable: AtomicU64::new(end.0),
             bytes: AtomicU64::new(bytes),
+            is_full,
             observers: Mutex::new(Vec::new()),
             by_callers: by_callers.map(|committer| Mutex::new(Some(committer))),
         })
+    }
+
+    /// The shared state of a log of which nothing is written.
+    pub(crate) fn unwritten(end: Position) -> Arc<Shared> {
+        let has_room = Arc::default();
+        Shared::new(
+            LogOptions::default(),
+            String::new(),
+            0,
+            end,
+            0,
+            has_room,
+            None,
+        )
     }
 
     pub(crate) fn append<P: PushBody, C: AsRef<CommandRecord>>(
         &self,
         record: &Record<P, C>,
     ) -> Result<Position, LogError> {
+        if record.needs_room() && !self.has_room() && !self.regain() {
+            return Err(self.full());
+        }
         let mut state = self.state.lock();
         while state.pending.len() > self.options.pending_bytes
             && state.failed.is_none()
             && !state.closing
         {
-            self.await_progress(&mut state);
+            self.await_progress(&mut state)?;
         }
         let position = state.admit()?;
         if state.pending.is_empty() {
@@ -111,7 +145,7 @@ impl Shared {
         } = &mut *state;
         let at = begin_frame(pending);
         let encoded = encoder.encode(record, pending).and_then(|()| {
-            if finish_record(pending, at, position) {
+            if finish_record(pending, at, position, self.seed) {
                 Ok(())
             } else {
                 Err(EncodeError::Size)
@@ -175,16 +209,48 @@ impl Shared {
                 self.by_callers.is_none() || position <= state.end,
                 "record {position} was not appended, and no other thread appends it"
             );
-            self.await_progress(&mut state);
+            self.await_progress(&mut state)?;
         }
     }
 
     /// Waits until the committer has moved. Where callers commit, this caller does.
-    fn await_progress(&self, state: &mut MutexGuard<'_, State>) {
-        if self.by_callers.is_some() {
-            MutexGuard::unlocked(state, || self.commit());
-        } else {
+    ///
+    /// # Errors
+    /// This caller commits, and the disk has no room for the group.
+    fn await_progress(&self, state: &mut MutexGuard<'_, State>) -> Result<(), LogError> {
+        if self.by_callers.is_none() {
             self.progress.wait(state);
+            return Ok(());
+        }
+        let has_moved = MutexGuard::unlocked(state, || self.commit());
+        let is_stuck = !has_moved && state.failed.is_none() && !self.has_room();
+        if is_stuck { Err(self.full()) } else { Ok(()) }
+    }
+
+    /// Whether the disk has room for inputs.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.is_full.load(Ordering::Acquire)
+    }
+
+    /// Where callers commit: tries whether there is room again.
+    fn regain(&self) -> bool {
+        if let Some(by_callers) = &self.by_callers
+            && let Some(committer) = &mut *by_callers.lock()
+            && let Err(error) = committer.regain()
+        {
+            self.fail(error);
+        }
+        self.has_room()
+    }
+
+    /// The refusal of inputs, if the disk is full.
+    pub(crate) fn no_room(&self) -> Option<LogError> {
+        (!self.has_room() && !self.regain()).then(|| self.full())
+    }
+
+    fn full(&self) -> LogError {
+        LogError::Full {
+            folder: self.folder.clone(),
         }
     }
 
@@ -212,8 +278,12 @@ impl Shared {
         let task = {
             let mut state = self.state.lock();
             let is_marked = driven.is_marked();
-            let group = state.take_group(&mut driven.group);
-            group.or_else(|| (!is_marked).then_some(Task::Mark))
+            if driven.waiting.is_some() {
+                Some(Task::Retry)
+            } else {
+                let group = state.take_group(&mut driven.group);
+                group.or_else(|| (!is_marked).then_some(Task::Mark))
+            }
         };
         let Some(task) = task else {
             return false;
@@ -222,8 +292,9 @@ impl Shared {
             // The files are closed and the folder is free before anyone learns of the end.
             *committer = None;
             self.end_commits();
+            return true;
         }
-        true
+        driven.waiting.is_none()
     }
 
     pub(crate) fn observe(&self, observer: Observer) {
@@ -281,6 +352,18 @@ impl Shared {
         }
     }
 
+    /// Waits until the group that has no room may be tried again.
+    fn await_room(&self) {
+        let mut state = self.state.lock();
+        if !state.closing {
+            self.work.wait_for(&mut state, self.options.room_patience);
+        }
+    }
+
+    fn is_closing(&self) -> bool {
+        self.state.lock().closing
+    }
+
     /// Nothing more becomes durable; wakes all callers that wait.
     fn end_commits(&self) {
         self.state.lock().ended = true;
@@ -324,6 +407,9 @@ pub(crate) struct Committer {
     /// The newest segment, open at its end.
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) segment: u64,
+    /// The origin of the segments of this opening.
+    pub(crate) origin: Origin,
+    pub(crate) chain: Arc<Chain>,
     pub(crate) length: u64,
     /// The length of that segment when it was synced last.
     pub(crate) synced: u64,
@@ -335,11 +421,16 @@ pub(crate) struct Committer {
     pub(crate) groups_since_proof: u32,
     /// Whether a witness stands behind the last group.
     pub(crate) witnessed: bool,
-    /// The group that is being written; kept for its room.
+    /// The group that is being written; kept for its memory.
     pub(crate) group: Vec<u8>,
+    /// The end of that group, if it waits for room on the disk.
+    pub(crate) waiting: Option<Position>,
+    pub(crate) room: Room,
     /// The folder is this process's as long as the log writes, whichever thread still holds the
     /// log.
-    pub(crate) _locks: [DiskLock; 2],
+    pub(crate) _folder_lock: DiskLock,
+    /// The newest segment is locked too.
+    pub(crate) _segment_lock: DiskLock,
 }
 
 impl Committer {
@@ -347,8 +438,13 @@ impl Committer {
     pub(crate) fn run(mut self, shared: &Shared) {
         let _end = EndOfThread(shared);
         loop {
-            let patience = self.patience(&shared.options);
-            let task = shared.next_task(&mut self.group, patience);
+            let task = if self.waiting.is_some() {
+                shared.await_room();
+                Task::Retry
+            } else {
+                let patience = self.patience(&shared.options);
+                shared.next_task(&mut self.group, patience)
+            };
             if !self.step(shared, task) {
                 return;
             }
@@ -358,11 +454,12 @@ impl Committer {
     /// Does a task. Returns whether the log goes on.
     fn step(&mut self, shared: &Shared, task: Task) -> bool {
         let done = match task {
-            Task::Write(through) => self.commit(shared, through),
-            Task::Mark if self.witnessed => self.prove(false),
-            Task::Mark => self.write_witness(Kind::Group).map(|()| {
-                self.witnessed = true;
-            }),
+            Task::Write(through) => {
+                self.waiting = Some(through);
+                self.commit(shared)
+            }
+            Task::Retry => self.commit(shared),
+            Task::Mark => self.mark(),
             Task::Close => self.close(),
         };
         shared.bytes.store(self.bytes, Ordering::Relaxed);
@@ -373,14 +470,18 @@ impl Committer {
         task != Task::Close
     }
 
-    /// The time to wait for records before writing a witness or the proof.
+    /// The time to wait for records before writing a witness or the proof, or looking for room.
     fn patience(&self, options: &LogOptions) -> Option<Duration> {
-        if !self.witnessed {
+        let idle = if !self.witnessed {
             Some(options.idle_witness)
         } else if self.proven < self.durable {
             Some(options.idle_proof)
         } else {
             None
+        };
+        match self.room.is_full() {
+            true => Some(idle.map_or(options.room_patience, |it| it.min(options.room_patience))),
+            false => idle,
         }
     }
 
@@ -389,13 +490,49 @@ impl Committer {
         self.witnessed && self.proven == self.durable
     }
 
-    fn commit(&mut self, shared: &Shared, through: Position) -> Result<(), LogError> {
+    /// Does what an idle log does.
+    fn mark(&mut self) -> Result<(), LogError> {
+        if self.room.is_full() {
+            self.regain()?;
+        }
+        if !self.witnessed {
+            self.write_witness(Kind::Group)?;
+            self.witnessed = true;
+            return Ok(());
+        }
+        if self.proven < self.durable {
+            self.prove(false)?;
+        }
+        Ok(())
+    }
+
+    /// Tries whether the disk has room again.
+    fn regain(&mut self) -> Result<(), LogError> {
+        self.room.regain(&mut *self.file, self.length)
+    }
+
+    /// Writes and syncs the group. If the disk has no room for it, it waits.
+    fn commit(&mut self, shared: &Shared) -> Result<(), LogError> {
         let options = &shared.options;
-        if self.length >= options.segment_bytes {
+        let Some(through) = self.waiting else {
+            return Ok(());
+        };
+        if self.length >= options.segment_bytes && !self.room.is_full() {
             self.roll()?;
         }
+        let bytes = self.group.len() as u64;
+        if !self.room.ensure(&mut *self.file, self.length, bytes)? {
+            // Records that were appended must not be lost silently.
+            return match shared.is_closing() {
+                true => Err(LogError::DiskFull {
+                    file: place(&*self.disk, &segment_name(self.segment)),
+                }),
+                false => Ok(()),
+            };
+        }
+        self.waiting = None;
         let mut group = std::mem::take(&mut self.group);
-        let witness = witness_frame(Kind::Group, self.witness());
+        let witness = witness_frame(Kind::Group, self.witness(), self.origin.seed());
         group[..WITNESS_FRAME_BYTES].copy_from_slice(&witness);
         self.write(&group)?;
         self.sync()?;
@@ -419,34 +556,57 @@ impl Committer {
         self.write_witness(Kind::Closed)?;
         self.sync()?;
         self.check_place()?;
+        self.free_rest()?;
         self.prove(true)
     }
 
-    /// Writes down in the proof file how much is durable.
+    /// Gives back the space that was set aside behind the end of the segment.
+    fn free_rest(&mut self) -> Result<(), LogError> {
+        let freed = self.file.truncate(self.length);
+        freed.map_err(|error| self.io("truncate", &error))
+    }
+
+    /// Writes down in the proof file how much is durable. On a full disk the proof stays behind: it
+    /// is a lower bound.
     fn prove(&mut self, closed: bool) -> Result<(), LogError> {
-        let proof = Proof {
-            segment: self.segment,
-            length: self.synced,
-            durable: self.durable,
-            closed,
-        };
-        proof.write(&*self.disk)?;
+        let proof = self.chain.proof();
+        match proof.prove(self.segment, self.synced, self.durable, closed) {
+            Err(LogError::DiskFull { .. }) => self.room.note_full(),
+            done => done?,
+        }
         self.proven = self.durable;
         self.groups_since_proof = 0;
         Ok(())
     }
 
-    /// Begins the next segment. It is there for good before the old one says so.
+    /// Begins the next segment, if the disk has room for it. It is there for good before the old
+    /// one says so.
     fn roll(&mut self) -> Result<(), LogError> {
-        let next = self.segment + 1;
-        let file = create_segment(&*self.disk, next, self.durable.next())?;
+        let header = Header {
+            number: self.segment + 1,
+            first: self.durable.next(),
+            origin: Some(self.origin),
+        };
+        let made = create_segment(&*self.disk, header.number, header.first, self.origin);
+        let file = match made {
+            Err(LogError::DiskFull { .. }) => {
+                self.room.note_full();
+                return Ok(());
+            }
+            made => made?,
+        };
+        let lock = lock_segment(&*self.disk, header.number, Access::Write)?;
         self.write_witness(Kind::Continued)?;
         self.sync()?;
+        self.free_rest()?;
+        self.chain.push(header);
         self.file = file;
-        self.segment = next;
-        self.length = HEADER_BYTES as u64;
+        self._segment_lock = lock;
+        self.segment = header.number;
+        self.length = header.length() as u64;
         self.synced = self.length;
         self.bytes += self.length;
+        self.room.move_on(&mut *self.file, self.length)?;
         self.prove(false)
     }
 
@@ -460,7 +620,7 @@ impl Committer {
     }
 
     fn write_witness(&mut self, kind: Kind) -> Result<(), LogError> {
-        self.write(&witness_frame(kind, self.witness()))
+        self.write(&witness_frame(kind, self.witness(), self.origin.seed()))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), LogError> {

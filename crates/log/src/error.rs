@@ -19,14 +19,14 @@ pub enum LogError {
     },
     /// A segment of a format that this build does not read.
     #[error(
-        "{file} has log format version {found}, this build reads version {expected}: open it with the release that wrote it, or start with an empty data folder"
+        "{file} has log format version {found}, this build reads versions up to {expected}: open it with the release that wrote it, or start with an empty data folder"
     )]
     Version {
         /// The segment file.
         file: String,
         /// The version in the file.
         found: u32,
-        /// The version that this build reads and writes.
+        /// The newest version that this build reads.
         expected: u32,
     },
     /// A record of a kind that came with a newer version.
@@ -63,6 +63,28 @@ pub enum LogError {
         /// Why it must be there.
         what: String,
     },
+    /// A segment of another log, of another time, or one that is there twice.
+    #[error(
+        "{file} does not belong to this log: {what}; nothing was changed. Move that file out of the data folder; if the log then misses a segment, restore it from a copy of the same folder"
+    )]
+    Foreign {
+        /// The segment file.
+        file: String,
+        /// The finding.
+        what: String,
+    },
+    /// The log ends before the position after which its records are wanted.
+    #[error(
+        "the log in {folder} ends with record {end}, but its records after {after} are needed: the records between are lost; nothing was changed. Restore the folder from a copy"
+    )]
+    Ended {
+        /// The data folder.
+        folder: String,
+        /// The last record that reads back.
+        end: Position,
+        /// The position after which records are wanted.
+        after: Position,
+    },
     /// The log reads back fewer records than it once held.
     #[error(
         "{file} holds less than it did: the log reads back through record {found}, but {proof} says that it was {} record {durable}; nothing was changed. Restore the file from a copy. To go on without the {} missing records, move {proof} away",
@@ -81,7 +103,15 @@ pub enum LogError {
         /// Whether the log was closed in order then.
         closed: bool,
     },
-    /// The disk has no room left. The log acknowledges nothing more until it is opened again.
+    /// The disk has no room for inputs. They are taken again once it has, without a restart.
+    #[error(
+        "the disk of {folder} is full: this was not applied. Free some space: inputs are taken again once there is room, without a restart; queries go on meanwhile"
+    )]
+    Full {
+        /// The data folder.
+        folder: String,
+    },
+    /// A write found the disk full. The log acknowledges nothing more until it is opened again.
     #[error(
         "the disk is full, writing {file}: free some space and restart; queries go on, nothing more is accepted meanwhile"
     )]

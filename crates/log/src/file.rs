@@ -20,3 +20,12 @@ pub(crate) fn read_file(disk: &dyn Disk, name: &str, length: u64) -> Result<Vec<
         .map_err(|error| LogError::io("read", &place(disk, name), &error))?;
     Ok(bytes)
 }
+
+/// `name` with `ending`; with a number behind it if that name is taken.
+pub(crate) fn free_name(names: &[String], name: &str, ending: &str) -> String {
+    let first = format!("{name}{ending}");
+    let numbered = (2..).map(|number| format!("{name}{ending}{number}"));
+    let is_free = |candidate: &String| !names.contains(candidate);
+    let mut candidates = std::iter::once(first.clone()).chain(numbered);
+    candidates.find(is_free).unwrap_or(first)
+}

@@ -6,12 +6,14 @@
 //! and never loses an acknowledged one. The log knows terms, never ids, and no clock: times come in
 //! with the records.
 //!
-//! Rooms, lowest first: record, error, progress, file, options, wire, segment, proof, load, open,
-//! commit, log.
+//! Rooms, lowest first: record, error, progress, file, identity, options, wire, segment, proof,
+//! load, chain, room, open, commit, log.
 
+mod chain;
 mod commit;
 mod error;
 mod file;
+mod identity;
 mod load;
 mod log;
 mod open;
@@ -19,10 +21,13 @@ mod options;
 mod progress;
 mod proof;
 mod record;
+mod room;
 mod segment;
 mod wire;
 
+pub use chain::Trimmed;
 pub use error::LogError;
+pub use identity::LogIdentity;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
 pub use log::Log;
 pub use open::{Recovered, TornTail};

@@ -6,7 +6,7 @@
 //! no record can name. The SHA-256 is verified before the first statement is handed out.
 
 use crate::error::LogError;
-use crate::file::place;
+use crate::file::{free_name, place};
 use crate::progress::{Counted, OpenProgress};
 use crate::record::LoadSegment;
 use oxrdf::{Quad, QuadRef};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const UNFINISHED: &str = ".tmp";
 /// The ending that opening gives to a finished load segment that no record names.
-pub(crate) const ORPHAN: &str = ".orphan";
+const ORPHAN: &str = ".orphan";
 /// zstd's fastest useful level: a load is bound by parsing, not by the disk.
 const COMPRESSION_LEVEL: i32 = 1;
 const BUFFER_BYTES: usize = 1 << 18;
@@ -51,6 +51,19 @@ pub(crate) fn is_load_file(name: &str) -> bool {
 /// Whether this is a load segment whose writing was not finished.
 pub(crate) fn is_unfinished(name: &str) -> bool {
     is_load_file(name) && name.ends_with(UNFINISHED)
+}
+
+/// Gives another name to a finished load segment that no record names.
+///
+/// # Errors
+/// Those of the disk.
+pub(crate) fn set_orphan_aside(
+    disk: &dyn Disk,
+    names: &[String],
+    name: &str,
+) -> Result<(), LogError> {
+    disk.rename(name, &free_name(names, name, ORPHAN))
+        .map_err(|error| LogError::io("set aside", &place(disk, name), &error))
 }
 
 /// Writes a load segment. Dropping it unfinished removes the file.

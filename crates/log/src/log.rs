@@ -1,14 +1,17 @@
 //! The public interface of the log: open, append, wait, close. The order of `append` calls is the
 //! order of the records.
 
+use crate::chain::{Chain, Trimmed};
 use crate::commit::{Committer, Shared};
 use crate::error::LogError;
+use crate::identity::LogIdentity;
 use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
 use crate::open::{self, Recovered};
 use crate::options::{CommitMode, LogOptions};
 use crate::progress::OpenProgress;
 use crate::record::{CommandRecord, LoadSegment, Position, Record};
-use crate::segment::{segment_name, segment_number};
+use crate::room::Room;
+use crate::segment::{lock_segment, segment_number};
 use crate::wire::PushBody;
 use parking_lot::Mutex;
 use somersault_disk::{Access, Disk, DiskLock};
@@ -22,6 +25,11 @@ pub struct Log {
     /// Where load segments are read; none if there is no data folder.
     disk: Option<Arc<dyn Disk>>,
     progress: Arc<OpenProgress>,
+    identity: Option<LogIdentity>,
+    /// 0 for a log that is not written.
+    incarnation: u64,
+    /// The segments; none if nothing is written.
+    chain: Option<Arc<Chain>>,
     /// Whether records are counted only, and nothing is written.
     is_volatile: bool,
     /// For a log that is only read: keeps writing processes out of the folder.
@@ -37,32 +45,79 @@ impl Log {
     ///
     /// # Errors
     /// See [`LogError`]: another process has the folder, another version, damage, a missing file,
-    /// IO. Nothing in the folder has been changed then, unless the disk itself failed.
+    /// a file of another log, IO. Nothing in the folder has been changed then, unless the disk
+    /// itself failed.
     pub fn open(disk: Arc<dyn Disk>, options: LogOptions) -> Result<(Log, Recovered), LogError> {
+        Log::open_after(disk, options, Position::START)
+    }
+
+    /// Opens the log in a folder as [`Log::open`] does; only the records behind `after` are
+    /// recovered. Segments without such records are not read.
+    ///
+    /// ```
+    /// use somersault_disk::SimDisk;
+    /// use somersault_log::{AdvanceRecord, Log, LogOptions, Position, Record};
+    /// # fn main() -> Result<(), somersault_log::LogError> {
+    /// let disk = std::sync::Arc::new(SimDisk::new());
+    /// let (log, _) = Log::open(disk.clone(), LogOptions::default())?;
+    /// let record: Record = Record::Advance(AdvanceRecord { received_ms: 0, to: Vec::new() });
+    /// log.append(&record)?;
+    /// log.append(&record)?;
+    /// log.close()?;
+    /// let (_log, recovered) = Log::open_after(disk, LogOptions::default(), Position(1))?;
+    /// assert_eq!(recovered.map(|item| item.unwrap().0).collect::<Vec<_>>(), [Position(2)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Log::open`]; also if the log begins behind, or ends before, that position.
+    pub fn open_after(
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+        after: Position,
+    ) -> Result<(Log, Recovered), LogError> {
         let folder = disk.describe();
         let lock = lock_folder(&*disk, Access::Write)?;
         let progress = Arc::clone(&options.progress);
-        let opened = open::open(&disk, &progress)?;
+        let opened = open::open(&disk, after, &progress)?;
         let segment_lock = lock_segment(&*disk, opened.segment, Access::Write)?;
+        let mut file = opened.file;
+        let room = Room::new(&disk, &options, &mut *file, opened.length)?;
+        let is_full = room.flag();
         let committer = Committer {
             disk: Arc::clone(&disk),
-            file: opened.file,
+            file,
             segment: opened.segment,
+            origin: opened.origin,
+            chain: Arc::clone(&opened.chain),
             length: opened.length,
             synced: opened.length,
             bytes: opened.bytes,
             durable: opened.end,
-            proven: opened.proven,
+            proven: opened.end,
             groups_since_proof: 0,
             witnessed: true,
             group: Vec::new(),
-            _locks: [lock, segment_lock],
+            waiting: None,
+            room,
+            _folder_lock: lock,
+            _segment_lock: segment_lock,
         };
         let (of_callers, of_thread) = match options.commits {
             CommitMode::Thread => (None, Some(committer)),
             CommitMode::Callers => (Some(committer), None),
         };
-        let shared = Shared::new(options, opened.end, opened.bytes, of_callers);
+        let seed = opened.origin.seed();
+        let shared = Shared::new(
+            options,
+            folder.clone(),
+            seed,
+            opened.end,
+            opened.bytes,
+            is_full,
+            of_callers,
+        );
         let start = |committer: Committer| {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new()
@@ -77,6 +132,9 @@ impl Log {
             shared,
             disk: Some(disk),
             progress,
+            identity: Some(opened.origin.identity),
+            incarnation: opened.origin.incarnation,
+            chain: Some(opened.chain),
             is_volatile: false,
             _read_lock: None,
             next_load: AtomicU64::new(opened.next_load),
@@ -94,12 +152,28 @@ impl Log {
         disk: Arc<dyn Disk>,
         progress: Arc<OpenProgress>,
     ) -> Result<(Log, Recovered), LogError> {
+        Log::read_after(disk, progress, Position::START)
+    }
+
+    /// Opens the log in a folder as [`Log::read`] does; only the records behind `after` are
+    /// recovered.
+    ///
+    /// # Errors
+    /// As [`Log::open_after`].
+    pub fn read_after(
+        disk: Arc<dyn Disk>,
+        progress: Arc<OpenProgress>,
+        after: Position,
+    ) -> Result<(Log, Recovered), LogError> {
         let lock = lock_folder(&*disk, Access::Read)?;
-        let recovered = open::read(&disk, &progress)?;
+        let (recovered, identity) = open::read(&disk, after, &progress)?;
         let log = Log {
-            shared: Shared::new(LogOptions::default(), recovered.end(), 0, None),
+            shared: Shared::unwritten(recovered.end()),
             disk: Some(disk),
             progress,
+            identity,
+            incarnation: 0,
+            chain: None,
             is_volatile: true,
             _read_lock: Some(lock),
             next_load: AtomicU64::new(1),
@@ -112,9 +186,12 @@ impl Log {
     #[must_use]
     pub fn volatile() -> Log {
         Log {
-            shared: Shared::new(LogOptions::default(), Position::START, 0, None),
+            shared: Shared::unwritten(Position::START),
             disk: None,
             progress: Arc::default(),
+            identity: None,
+            incarnation: 0,
+            chain: None,
             is_volatile: true,
             _read_lock: None,
             next_load: AtomicU64::new(1),
@@ -131,16 +208,53 @@ impl Log {
     /// [`LogOptions::pending_bytes`] have not been written.
     ///
     /// # Errors
-    /// The record is then not in the log: it cannot be written (the log goes on), or the log has
-    /// failed or was closed.
+    /// The record is then not in the log: it cannot be written, or the disk is full (in both cases
+    /// the log goes on; see [`LogError::Full`]), or the log has failed or was closed.
     pub fn append<P: PushBody, C: AsRef<CommandRecord>>(
         &self,
         record: &Record<P, C>,
     ) -> Result<Position, LogError> {
-        if self.is_volatile() {
-            self.shared.append_volatile()
-        } else {
-            self.shared.append(record)
+        let Some(chain) = &self.chain else {
+            return self.shared.append_volatile();
+        };
+        let position = self.shared.append(record)?;
+        if let Record::Load(load) = record {
+            chain.name_load(position, load.segment.name.clone());
+        }
+        Ok(position)
+    }
+
+    /// The identity of the log; none if it has no disk, or is only read and has version 1.
+    pub fn identity(&self) -> Option<LogIdentity> {
+        self.identity
+    }
+
+    /// Counts the openings to write of this log, from 1; 0 if nothing is written.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The position of the oldest record that the log still has, or will have.
+    pub fn first(&self) -> Position {
+        self.chain
+            .as_ref()
+            .map_or(Position(1), |chain| chain.first())
+    }
+
+    /// Takes away the segments whose records are all at or before `through`, and the load segments
+    /// that only they name. The newest segment stays. The caller keeps a checkpoint of the state at
+    /// `through`, durably. A crash at any instant leaves a log that opens after `through`.
+    ///
+    /// # Errors
+    /// The failure that stopped the log; those of the disk. What could not be removed is removed by
+    /// the next opening.
+    pub fn trim(&self, through: Position) -> Result<Trimmed, LogError> {
+        if let Some(failure) = self.failed() {
+            return Err(failure);
+        }
+        match (&self.chain, &self.disk) {
+            (Some(chain), Some(disk)) => chain.trim(&**disk, through.min(self.durable())),
+            _ => Ok(Trimmed::default()),
         }
     }
 
@@ -183,7 +297,14 @@ impl Log {
 
     /// The length of all segments in bytes, without load segments; 0 for a volatile log.
     pub fn bytes(&self) -> u64 {
-        self.shared.bytes()
+        let trimmed = self.chain.as_ref().map_or(0, |chain| chain.trimmed_bytes());
+        self.shared.bytes().saturating_sub(trimmed)
+    }
+
+    /// The reason why inputs are refused although the log has not failed: the disk is full. They
+    /// are taken again once there is room; this tries it, if callers commit.
+    pub fn no_room(&self) -> Option<LogError> {
+        self.shared.no_room()
     }
 
     /// The failure after which nothing more is acknowledged, if there was one. It stays until the
@@ -252,8 +373,7 @@ impl Log {
 }
 
 /// Locks the folder. A process that has locked a segment owns the folder, even if the folder's lock
-/// file was deleted: it keeps the lock on the segment that was the newest when it opened the
-/// folder.
+/// file was deleted: it keeps a lock on the newest segment.
 fn lock_folder(disk: &dyn Disk, access: Access) -> Result<DiskLock, LogError> {
     let folder = disk.describe();
     let locked = || LogError::Locked {
@@ -273,17 +393,9 @@ fn lock_folder(disk: &dyn Disk, access: Access) -> Result<DiskLock, LogError> {
             newest = Some((number, file));
         }
     }
-    // For writing, the newest segment is locked once opening has put it in order, which may replace
-    // the file.
+    // For writing, the segment that opening begins is locked.
     let kept = newest.filter(|_| access == Access::Read);
     Ok(Box::new((lock, kept)))
-}
-
-fn lock_segment(disk: &dyn Disk, number: u64, access: Access) -> Result<DiskLock, LogError> {
-    let folder = disk.describe();
-    disk.lock_file(&segment_name(number), access)
-        .map_err(|error| LogError::io("lock", &folder, &error))?
-        .ok_or(LogError::Locked { folder })
 }
 
 impl Drop for Log {

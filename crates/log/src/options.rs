@@ -25,6 +25,13 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// `append` waits while more bytes than these have not been written yet.
     pub pending_bytes: usize,
+    /// The space that is set aside beyond the end of the newest segment, so that a full disk is met
+    /// before a write fails.
+    pub ahead_bytes: u64,
+    /// The space of the file `log.reserve`, which is given up when the disk is full.
+    pub reserve_bytes: u64,
+    /// On a full disk, the time after which it is tried whether there is room again.
+    pub room_patience: Duration,
     /// After this time without records, a witness is written behind the last group, by which damage
     /// to that group can later be told from an incomplete write.
     pub idle_witness: Duration,
@@ -42,6 +49,9 @@ impl Default for LogOptions {
             commits: CommitMode::Thread,
             segment_bytes: 64 << 20,
             pending_bytes: 64 << 20,
+            ahead_bytes: 8 << 20,
+            reserve_bytes: 8 << 20,
+            room_patience: Duration::from_millis(500),
             idle_witness: Duration::from_millis(5),
             proof_groups: 256,
             idle_proof: Duration::from_secs(1),

@@ -59,6 +59,28 @@ pub enum Record<P = Vec<StreamStatement>, C = CommandRecord> {
     Derived(DerivedRecord),
 }
 
+impl<P, C: AsRef<CommandRecord>> Record<P, C> {
+    /// Whether a full disk refuses it: an input that takes space. What inputs before it have caused
+    /// passes, and so does what frees space.
+    pub(crate) fn needs_room(&self) -> bool {
+        match self {
+            Record::Push(_) | Record::Advance(_) | Record::Load(_) => true,
+            Record::Update(update) => {
+                let is_clearing = !update.clears.is_empty() && update.inserts.is_empty();
+                !is_clearing
+            }
+            Record::Command(command) => !matches!(
+                command.as_ref().command,
+                Command::DropStream { .. }
+                    | Command::DropQuery { .. }
+                    | Command::PauseQuery { .. }
+                    | Command::ResetStream { .. }
+            ),
+            Record::Plan(_) | Record::Delivered(_) | Record::Derived(_) => false,
+        }
+    }
+}
+
 impl<P, C> Record<P, C> {
     /// The record with the statements of a push, and a command, in other forms.
     ///

@@ -115,7 +115,7 @@ impl From<LogError> for EngineError {
     fn from(error: LogError) -> Self {
         let message = error.to_string();
         match error {
-            LogError::DiskFull { .. } => EngineError::DiskFull(message),
+            LogError::DiskFull { .. } | LogError::Full { .. } => EngineError::DiskFull(message),
             LogError::Damaged { file, offset, .. } | LogError::Newer { file, offset, .. } => {
                 EngineError::Damaged {
                     file: file.into(),
@@ -125,9 +125,15 @@ impl From<LogError> for EngineError {
             }
             LogError::Version { file, .. }
             | LogError::Missing { file, .. }
+            | LogError::Foreign { file, .. }
             | LogError::Short { file, .. }
             | LogError::Segment { file, .. } => EngineError::Damaged {
                 file: file.into(),
+                offset: 0,
+                message,
+            },
+            LogError::Ended { folder, .. } => EngineError::Damaged {
+                file: folder.into(),
                 offset: 0,
                 message,
             },
@@ -142,7 +148,7 @@ impl From<LogError> for EngineError {
 /// Returns the error for a failure of the log, with this message for the request.
 fn of_log(error: &LogError, message: String) -> EngineError {
     match error {
-        LogError::DiskFull { .. } => EngineError::DiskFull(message),
+        LogError::DiskFull { .. } | LogError::Full { .. } => EngineError::DiskFull(message),
         _ => EngineError::DiskFailed(message),
     }
 }

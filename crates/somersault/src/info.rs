@@ -159,7 +159,8 @@ pub struct Health {
 pub enum HealthStatus {
     /// Everything works.
     Ok,
-    /// The log cannot be written (disk full): queries are answered, nothing is acknowledged.
+    /// The log cannot be written: queries are answered, inputs are refused. After a full disk they
+    /// are taken again as soon as there is room; the message says so.
     ReadOnly,
     /// The fabric or the sequencer has failed: one-shot queries at the last stable snapshot still
     /// work.

@@ -8,8 +8,10 @@ use std::path::Path;
 use std::process::Command;
 
 const FIRST: &str = "log-0000000001.seg";
+const NEWEST: &str = "log-0000000002.seg";
 
-/// A folder with a load of some statements and one update, made by commands.
+/// A folder with a load of some statements and one update, made by commands. Each command opens the
+/// folder, so each has a segment of its own.
 fn loaded(folder: &Path) -> String {
     let file = folder.join("data.nt");
     let lines: Vec<String> = (0..3_000)
@@ -57,35 +59,40 @@ fn contents(folder: &str) -> Vec<(String, u64)> {
 fn a_segment_that_was_cut_is_refused_and_nothing_is_changed() {
     let folder = tempfile::tempdir().unwrap();
     let data = loaded(folder.path());
-    let first = Path::new(&data).join(FIRST);
-    let whole = fs::read(&first).unwrap();
     let count = [
         "query",
         "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }",
         "--data",
         &data,
     ];
-    for length in [0, 10, 32, whole.len() - 110] {
-        fs::write(&first, &whole[..length]).unwrap();
-        let before = contents(&data);
-        for asked in [count, ["update", "CLEAR ALL", "--data", &data]] {
-            let said = fails(&asked, 1);
-            assert!(
-                said.contains(FIRST) && said.contains("nothing was changed"),
-                "{said}"
-            );
+    for name in [FIRST, NEWEST] {
+        let file = Path::new(&data).join(name);
+        let whole = fs::read(&file).unwrap();
+        for length in [0, 10, 32, whole.len() - 110] {
+            fs::write(&file, &whole[..length]).unwrap();
+            let before = contents(&data);
+            for asked in [count, ["update", "CLEAR ALL", "--data", &data]] {
+                let said = fails(&asked, 1);
+                assert!(
+                    said.contains(name) && said.contains("nothing was changed"),
+                    "{said}"
+                );
+            }
+            assert_eq!(contents(&data), before, "{name} cut to {length}");
         }
-        assert_eq!(contents(&data), before, "cut to {length}");
+        fs::write(&file, &whole).unwrap();
     }
+    let newest = Path::new(&data).join(NEWEST);
+    let whole = fs::read(&newest).unwrap();
     let mut zeroed = whole[..whole.len() - 110].to_vec();
     zeroed.resize(whole.len(), 0);
-    fs::write(&first, &zeroed).unwrap();
+    fs::write(&newest, &zeroed).unwrap();
     let said = fails(&count, 1);
     assert!(
         said.contains("log.proof") && said.contains("Restore"),
         "{said}"
     );
-    fs::write(&first, &whole).unwrap();
+    fs::write(&newest, &whole).unwrap();
     let said = succeeds(&count);
     assert!(said.contains("3001"), "{said}");
 }
@@ -101,10 +108,10 @@ fn commands_that_read_change_nothing_in_the_folder() {
     assert_eq!(contents(&data), before);
     // They neither create missing files nor remove the torn end that a crash left.
     fs::remove_file(Path::new(&data).join("LOCK")).unwrap();
-    let first = Path::new(&data).join(FIRST);
-    let mut torn = fs::read(&first).unwrap();
+    let newest = Path::new(&data).join(NEWEST);
+    let mut torn = fs::read(&newest).unwrap();
     torn.extend([7; 11]);
-    fs::write(&first, torn).unwrap();
+    fs::write(&newest, torn).unwrap();
     let before = contents(&data);
     succeeds(&["query", "ASK {}", "--data", &data]);
     assert_eq!(contents(&data), before);

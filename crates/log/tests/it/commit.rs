@@ -65,39 +65,6 @@ fn positions_are_in_call_order_from_many_threads() {
 }
 
 #[test]
-fn a_full_disk_acknowledges_nothing_more() {
-    let disk = SimDisk::new();
-    let (log, _) = open(&disk).unwrap();
-    disk.set_capacity(Some(1_000));
-    let mut acknowledged = 0;
-    let error = loop {
-        let outcome = log
-            .append(&push(acknowledged))
-            .and_then(|at| log.wait_durable(at));
-        match outcome {
-            Ok(()) => acknowledged += 1,
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
-    disk.set_capacity(None);
-    // The failure stays: how much of the failed group the disk holds is unknown.
-    assert!(matches!(
-        log.append(&push(99)),
-        Err(LogError::DiskFull { .. })
-    ));
-    assert!(matches!(log.failed(), Some(LogError::DiskFull { .. })));
-    assert!(matches!(log.close(), Err(LogError::DiskFull { .. })));
-    let records = records_of(&disk).unwrap();
-    assert!(records.len() as u64 >= acknowledged);
-    assert!(
-        (0..)
-            .zip(&records)
-            .all(|(number, record)| *record == push(number))
-    );
-}
-
-#[test]
 fn a_failed_sync_acknowledges_nothing_more() {
     for commits in [CommitMode::Thread, CommitMode::Callers] {
         a_failed_sync_stops(LogOptions { commits, ..small() });

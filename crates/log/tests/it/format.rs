@@ -1,16 +1,17 @@
 //! The format stays readable. tests/fixtures holds a log of each released version, logs with the
 //! kinds of records that were added since (`v1-added`, `v1-replace`, `v1-reset`, `v1-clear`,
-//! `v1-clear-load`), and one with a proof file (`v1-proof`); each is opened here.
+//! `v1-clear-load`), one with a proof file (`v1-proof`), one that was killed (`v1-killed`), and one
+//! of version 2 whose beginning was trimmed (`v2`); each is opened here.
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest fixture if it does
 //! not exist. A new kind gets a new fixture; existing fixtures never change.
 
 use crate::samples::{
     every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, load_that_clears,
-    number_of, push_of_all_terms, reset_command, small,
+    number_of, push, push_of_all_terms, reset_command, small,
 };
-use somersault_disk::{RealDisk, SimDisk};
-use somersault_log::{Command, CommandRecord, LoadSegment, Log, LogError, Record};
+use somersault_disk::{CrashKeep, RealDisk, SimDisk};
+use somersault_log::{Command, CommandRecord, LoadSegment, Log, LogError, Position, Record};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -123,6 +124,119 @@ fn a_log_with_a_proof_reads_back() {
     );
 }
 
+/// All fixtures of version 1.
+const VERSION_1: [&str; 8] = [
+    "v1",
+    "v1-added",
+    "v1-replace",
+    "v1-reset",
+    "v1-clear",
+    "v1-clear-load",
+    "v1-proof",
+    "v1-killed",
+];
+
+/// The version in a segment's header.
+fn version(segment: &[u8]) -> u8 {
+    segment[8]
+}
+
+#[test]
+fn a_log_of_version_1_is_carried_over() {
+    for name in VERSION_1 {
+        let disk = planted(name);
+        let (_, recovered) = Log::read(Arc::new(disk.clone()), Arc::default()).unwrap();
+        let old: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+        let before = disk.names();
+        let mut expected = old.clone();
+        for opening in 1..4 {
+            let (log, recovered) = Log::open(Arc::new(disk.clone()), small()).unwrap();
+            let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+            assert_eq!(read, expected, "{name}, opening {opening}");
+            assert_eq!(log.incarnation(), opening);
+            log.append(&push(opening)).unwrap();
+            log.close().unwrap();
+            expected.push(push(opening));
+        }
+        // The old segments are as they were, except for an end that was not proven.
+        for file in before.iter().filter(|file| file.ends_with(".seg")) {
+            let (now, then) = (
+                disk.bytes(file).unwrap(),
+                planted(name).bytes(file).unwrap(),
+            );
+            assert!(
+                version(&now) == 1 && then.starts_with(&now),
+                "{name}/{file}"
+            );
+            assert!(now == then || name == "v1-killed", "{name}/{file}");
+        }
+        let names = disk.names().into_iter();
+        let new = names.filter(|file| file.ends_with(".seg") && !before.contains(file));
+        let new: Vec<u8> = new
+            .map(|file| version(&disk.bytes(&file).unwrap()))
+            .collect();
+        assert_eq!(new, [2; 3], "{name}");
+    }
+}
+
+/// A crash at any sync of the opening that carries a log over loses nothing.
+#[test]
+fn carrying_over_may_crash_at_any_sync() {
+    let keeps = [CrashKeep::Synced, CrashKeep::Written];
+    for keep in keeps.into_iter().chain((0..10).map(CrashKeep::Seeded)) {
+        for name in VERSION_1 {
+            let (_, recovered) = Log::read(Arc::new(planted(name)), Arc::default()).unwrap();
+            let old: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+            for at in 0..8 {
+                let disk = planted(name);
+                disk.crash_at_sync(at, keep);
+                drop(Log::open(Arc::new(disk.clone()), small()));
+                let disk = disk.crash(keep);
+                let (_log, recovered) = Log::open(Arc::new(disk), small()).unwrap();
+                let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+                assert_eq!(read, old, "{name}, sync {at}, {keep:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_segment_of_version_1_behind_one_of_version_2_is_refused() {
+    let disk = planted("v1");
+    let (log, _) = Log::open(Arc::new(disk.clone()), small()).unwrap();
+    log.append(&push(1)).unwrap();
+    log.close().unwrap();
+    let mut old = planted("v1").bytes("log-0000000004.seg").unwrap();
+    old[12] = 6;
+    let crc = crc32c::crc32c(&old[..28]).to_le_bytes();
+    old[28..32].copy_from_slice(&crc);
+    disk.plant("log-0000000006.seg", old);
+    let refused = Log::open(Arc::new(disk), small()).map(drop).unwrap_err();
+    assert!(matches!(refused, LogError::Foreign { .. }), "{refused}");
+    assert!(refused.to_string().contains("version 1"), "{refused}");
+}
+
+/// The records of the fixture `v2`, of three openings.
+fn records_of_version_2() -> Vec<Record> {
+    (0..30).map(push).chain(kinds_added_last()).collect()
+}
+
+/// The position through which the fixture `v2` was trimmed.
+const TRIMMED: Position = Position(10);
+
+#[test]
+fn version_2_reads_back() {
+    let disk = planted("v2");
+    let (log, recovered) = Log::open_after(Arc::new(disk.clone()), small(), TRIMMED).unwrap();
+    assert!(recovered.was_closed());
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    assert_eq!(read, records_of_version_2()[TRIMMED.0 as usize..]);
+    assert_eq!(log.incarnation(), 4);
+    assert!(log.first() > Position(1) && log.first() <= TRIMMED.next());
+    let whole = Log::open(Arc::new(planted("v2")), small()).map(drop);
+    assert!(matches!(whole, Err(LogError::Missing { .. })));
+}
+
 #[test]
 fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
     // 7 is kept free for streaming transactions; 12 and command 9 are the next to come.
@@ -169,19 +283,23 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
 #[test]
 #[ignore = "writes the newest fixture"]
 fn write_fixture() {
-    let folder = fixture("v1-clear-load");
+    let folder = fixture("v2");
     std::fs::create_dir_all(&folder).unwrap();
     let disk = Arc::new(RealDisk::new(&folder).unwrap());
-    let (log, recovered) = Log::open(disk, small()).unwrap();
-    assert!(recovered.is_empty(), "a fixture is written once");
-    let mut segment = log.load_segment().unwrap();
-    for number in [1, 2] {
-        segment.write(&number_of("loaded", number)).unwrap();
+    let records = records_of_version_2();
+    for opening in records.chunks(15) {
+        let (log, recovered) = Log::open(disk.clone(), small()).unwrap();
+        assert_eq!(recovered.was_closed(), !recovered.is_empty());
+        for record in opening {
+            let position = log.append(record).unwrap();
+            log.wait_durable(position).unwrap();
+        }
+        if opening.len() < 15 {
+            log.trim(TRIMMED).unwrap();
+        }
+        log.close().unwrap();
     }
-    for record in load_that_clears(segment.finish().unwrap()) {
-        let position = log.append(&record).unwrap();
-        log.wait_durable(position).unwrap();
+    for name in ["LOCK", "log.reserve"] {
+        std::fs::remove_file(folder.join(name)).unwrap();
     }
-    log.close().unwrap();
-    std::fs::remove_file(folder.join("LOCK")).unwrap();
 }

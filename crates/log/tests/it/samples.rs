@@ -5,7 +5,7 @@ use oxrdf::vocab::xsd;
 use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
 };
-use somersault_disk::Disk;
+use somersault_disk::{CrashKeep, Disk, SimDisk};
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, EncodedStatements,
     LoadRecord, LoadSegment, Log, LogError, LogOptions, PlanRecord, Position, PushRecord, Record,
@@ -289,8 +289,12 @@ pub fn records_of(disk: &(impl Disk + Clone)) -> Result<Vec<Record>, LogError> {
 }
 
 /// A disk with a log of `groups` groups of `each` pushes, closed in order or killed.
-pub fn written(groups: u64, each: u64, closed: bool) -> somersault_disk::SimDisk {
-    let disk = somersault_disk::SimDisk::new();
+pub fn written(groups: u64, each: u64, closed: bool) -> SimDisk {
+    written_on(SimDisk::new(), groups, each, closed)
+}
+
+/// This empty disk with such a log.
+pub fn written_on(disk: SimDisk, groups: u64, each: u64, closed: bool) -> SimDisk {
     let (log, _) = open(&disk).unwrap();
     for group in 0..groups {
         let first = group * each;
@@ -302,8 +306,19 @@ pub fn written(groups: u64, each: u64, closed: bool) -> somersault_disk::SimDisk
         log.close().unwrap();
         disk
     } else {
-        disk.crash(somersault_disk::CrashKeep::Written)
+        disk.crash(CrashKeep::Written)
     }
+}
+
+/// Every file with its bytes.
+pub fn contents(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
+    let names = disk.names().into_iter();
+    names
+        .map(|name| {
+            let bytes = disk.bytes(&name).unwrap();
+            (name, bytes)
+        })
+        .collect()
 }
 
 /// An update that empties graphs, and one like it that changes statements only.

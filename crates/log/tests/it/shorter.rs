@@ -1,7 +1,7 @@
 //! A log that lost its end is refused with the number of missing records; opening keeps what it
 //! sets aside under another name; a log that is only read is not changed.
 
-use crate::samples::{number_of, open, push, records_of, small, written};
+use crate::samples::{contents, number_of, open, push, records_of, small, written};
 use somersault_disk::{CrashKeep, SimDisk};
 use somersault_log::{LoadRecord, Log, LogError, LogOptions, Record};
 use std::sync::Arc;
@@ -9,17 +9,6 @@ use std::time::Duration;
 
 const FIRST: &str = "log-0000000001.seg";
 const PROOF: &str = "log.proof";
-
-/// Every file with its bytes.
-fn contents(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
-    let names = disk.names().into_iter();
-    names
-        .map(|name| {
-            let bytes = disk.bytes(&name).unwrap();
-            (name, bytes)
-        })
-        .collect()
-}
 
 /// The same files without one of them.
 fn without(disk: &SimDisk, name: &str) -> SimDisk {
@@ -103,11 +92,11 @@ fn a_first_segment_cut_within_its_header_loses_no_load_file() {
     let disk = loaded();
     let load = "load-0000000001.nq.zst";
     for copy in [disk.copy(), without(&disk, PROOF)] {
-        for length in 0..=32 {
+        for length in 0..=64 {
             copy.plant(FIRST, disk.bytes(FIRST).unwrap()[..length].to_vec());
             let before = contents(&copy);
-            assert!(read(&copy).is_err() || length == 32);
-            if length == 32 && copy.bytes(PROOF).is_none() {
+            assert!(read(&copy).is_err() || length == 64);
+            if length == 64 && copy.bytes(PROOF).is_none() {
                 // A whole header and nothing behind it: what the folder held is not known without
                 // the proof.
                 assert!(records_of(&copy).unwrap().is_empty());
@@ -163,12 +152,13 @@ fn a_killed_log_is_bounded_by_its_proof() {
             log.wait_durable(log.end()).unwrap();
         }
         // No time is asserted: it waits as long as the machine needs.
-        while disk.bytes(PROOF).is_none() {
+        let proven = || disk.bytes(PROOF).unwrap()[32..40] != [0; 8];
+        while !proven() {
             std::thread::yield_now();
         }
         let disk = disk.crash(CrashKeep::Written);
         assert_eq!(records_of(&disk.copy()).unwrap().len(), 6);
-        disk.plant(FIRST, disk.bytes(FIRST).unwrap()[..32].to_vec());
+        disk.plant(FIRST, disk.bytes(FIRST).unwrap()[..64].to_vec());
         records_of(&disk).unwrap_err()
     };
     let groups = LogOptions {

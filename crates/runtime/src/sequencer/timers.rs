@@ -18,7 +18,8 @@ impl Sequencer {
             self.next_tick = now + TICK;
             // Time waits for shards as inputs do: the number of SNs that are cut and not stable
             // must stay bounded.
-            if !self.are_shards_behind() && self.refuse_if_failed().is_ok() {
+            let has_room = self.shared.log.no_room().is_none();
+            if has_room && !self.are_shards_behind() && self.refuse_if_failed().is_ok() {
                 self.advance_by_clock();
             }
         }

@@ -42,7 +42,10 @@ impl Engine {
             (HealthStatus::Stopping, "the engine is stopping".to_owned())
         } else {
             match self.inner.driver.failure() {
-                None => (HealthStatus::Ok, self.all_well()),
+                None => match self.inner.log.no_room() {
+                    None => (HealthStatus::Ok, self.all_well()),
+                    Some(full) => (HealthStatus::ReadOnly, full.to_string()),
+                },
                 Some(RuntimeError::Log(error)) => (HealthStatus::ReadOnly, error.to_string()),
                 Some(error) => (
                     HealthStatus::Failed,

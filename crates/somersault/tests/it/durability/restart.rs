@@ -8,7 +8,7 @@ use somersault::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
 
@@ -138,17 +138,32 @@ fn a_full_disk_stops_acknowledgements_and_nothing_else() {
     let engine = Engine::open_on(config(), Arc::new(disk.clone())).unwrap();
     let text = format!("PREFIX : <{NS}> INSERT DATA {{ :a :p :b }}");
     engine.update(&text).run().unwrap();
-    disk.set_capacity(Some(1));
+    disk.set_capacity(Some(disk.space()));
     let insert = format!("PREFIX : <{NS}> INSERT DATA {{ :a :p :c }}");
-    let refused = engine.update(&insert).run().unwrap_err();
+    let delete = format!("PREFIX : <{NS}> DELETE DATA {{ :a :p :c }}");
+    // Space that was set aside is used up first.
+    let big = "x".repeat(1 << 19);
+    let fill = |number: u64| {
+        let text = format!("PREFIX : <{NS}> INSERT DATA {{ :a :q '{number}{big}' }}");
+        engine.update(&text).run().err()
+    };
+    let refused = (0..100).find_map(fill).unwrap();
     assert!(matches!(refused, EngineError::DiskFull(_)), "{refused}");
     let refused = engine.update(&insert).run().unwrap_err();
     assert!(matches!(refused, EngineError::DiskFull(_)), "{refused}");
     assert_eq!(engine.health().status, HealthStatus::ReadOnly);
     assert!(engine.health().message.contains("full"));
     assert_eq!(ask(&engine, "SELECT ?o { :a :p ?o }"), ["b"]);
-    drop(engine);
+    // Inputs are taken again once there is room.
     disk.set_capacity(None);
+    let begun = Instant::now();
+    while engine.update(&insert).run().is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+    assert_eq!(engine.health().status, HealthStatus::Ok);
+    assert_eq!(ask(&engine, "SELECT ?o { :a :p ?o }"), ["b", "c"]);
+    engine.update(&delete).run().unwrap();
+    drop(engine);
     let engine = Engine::open_on(config(), Arc::new(disk.restarted())).unwrap();
     engine.update(&insert).run().unwrap();
     assert_eq!(ask(&engine, "SELECT ?o { :a :p ?o }"), ["b", "c"]);
