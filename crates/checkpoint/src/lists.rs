@@ -17,7 +17,7 @@
 use crate::container::{FileReader, FileWriter, id_number, number_bytes};
 use crate::error::CheckpointError;
 use somersault_model::{Direction, TermId};
-use somersault_store::{ListEntry, ListKey};
+use somersault_store::{ListKey, ListRun};
 
 /// The forms that a list may have, as bits.
 const FORMS: u64 = 8;
@@ -117,33 +117,6 @@ impl ListFileReader {
         ListFileReader { file, before: None }
     }
 
-    /// Takes the next list: its key, and its members in place of those in `members`. `None` at the
-    /// end of the file, which is then checked as a whole.
-    ///
-    /// # Errors
-    /// Damage, which includes keys or members that do not ascend, or IO.
-    pub fn take_list(
-        &mut self,
-        members: &mut Vec<TermId>,
-    ) -> Result<Option<ListKey>, CheckpointError> {
-        members.clear();
-        if self.file.is_at_end()? {
-            return Ok(None);
-        }
-        let head = self.file.take_number()?;
-        let form = head % FORMS;
-        let key = self.take_key(form)?;
-        for _ in 0..head / FORMS {
-            let id = match members.last() {
-                None => self.file.take_id()?,
-                Some(before) => self.take_later(*before, form & MEMBER_IDS != 0)?,
-            };
-            members.push(id);
-        }
-        self.before = Some(key);
-        Ok(Some(key))
-    }
-
     fn take_key(&mut self, form: u64) -> Result<ListKey, CheckpointError> {
         let is_id = form & VERTEX_ID != 0;
         if form & GROUP == 0 {
@@ -184,16 +157,28 @@ impl ListFileReader {
     }
 }
 
-/// The lists that are left, for merging with those of other files.
-impl Iterator for ListFileReader {
-    type Item = Result<ListEntry, CheckpointError>;
+/// Errors are damage, which includes keys or members that do not ascend, and IO. The end of the file
+/// is checked as a whole.
+impl ListRun for ListFileReader {
+    type Error = CheckpointError;
 
-    fn next(&mut self) -> Option<Result<ListEntry, CheckpointError>> {
-        let mut members = Vec::new();
-        match self.take_list(&mut members) {
-            Ok(key) => Some(Ok((key?, members))),
-            Err(error) => Some(Err(error)),
+    fn next_list(&mut self, members: &mut Vec<TermId>) -> Result<Option<ListKey>, CheckpointError> {
+        members.clear();
+        if self.file.is_at_end()? {
+            return Ok(None);
         }
+        let head = self.file.take_number()?;
+        let form = head % FORMS;
+        let key = self.take_key(form)?;
+        for _ in 0..head / FORMS {
+            let id = match members.last() {
+                None => self.file.take_id()?,
+                Some(before) => self.take_later(*before, form & MEMBER_IDS != 0)?,
+            };
+            members.push(id);
+        }
+        self.before = Some(key);
+        Ok(Some(key))
     }
 }
 

@@ -1,15 +1,14 @@
 //! Lists come back in order, into a store with any number of shards; and any bytes are read or
 //! refused.
 
-use crate::samples::ORIGIN;
+use crate::samples::{List, ORIGIN, lists};
 use proptest::prelude::*;
 use somersault_checkpoint::{
-    CheckpointError, FileHeader, FileKind, FileName, FileReader, FileWriter, ListFileReader,
-    ListFileWriter,
+    FileHeader, FileKind, FileName, FileReader, FileWriter, ListFileReader, ListFileWriter,
 };
 use somersault_disk::SimDisk;
 use somersault_model::{Direction, Placement, Sn, TermId};
-use somersault_store::{ListEntry, ListKey, MergedRuns, ShardRestore, Store};
+use somersault_store::{ListKey, ListRun, MergedRuns, ShardRestore, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn name(part: u32) -> FileName {
@@ -57,9 +56,9 @@ proptest! {
     fn lists_come_back(lists in prop::collection::btree_map(key(), members(), 0..40)) {
         let disk = SimDisk::new();
         write(&disk, 0, &lists);
-        let read: Result<Vec<ListEntry>, CheckpointError> = reader(&disk, 0).collect();
+        let read = crate::samples::lists(reader(&disk, 0));
         let lists = lists.into_iter();
-        let lists: Vec<ListEntry> = lists.map(|(key, ids)| (key, Vec::from_iter(ids))).collect();
+        let lists: Vec<List> = lists.map(|(key, ids)| (key, Vec::from_iter(ids))).collect();
         prop_assert_eq!(read.unwrap(), lists);
     }
 
@@ -71,7 +70,10 @@ proptest! {
         let mut written = file(&disk, 0);
         written.write(&bytes).unwrap();
         written.finish().unwrap();
-        let lists: Vec<ListEntry> = reader(&disk, 0).map_while(Result::ok).collect();
+        let (mut lists, mut members, mut reader) = (Vec::new(), Vec::new(), reader(&disk, 0));
+        while let Ok(Some(key)) = reader.next_list(&mut members) {
+            lists.push((key, members.clone()));
+        }
         prop_assert!(lists.windows(2).all(|pair| pair[0].0 < pair[1].0));
         for (_, members) in lists {
             prop_assert!(members.windows(2).all(|pair| pair[0] < pair[1]));
@@ -132,20 +134,19 @@ fn files_restore_a_store_of_any_number_of_shards() {
         for shard in Placement::new(shards).all() {
             let mut restore = ShardRestore::new(store.take_writer(shard).unwrap(), Sn(5)).unwrap();
             let runs = vec![vec![reader(&disk, 0), reader(&disk, 1)]];
-            for list in MergedRuns::new(runs) {
-                let (key, members) = list.unwrap();
+            for (key, members) in lists(MergedRuns::new(runs)).unwrap() {
                 restore.list(key, &members).unwrap();
             }
             drop(restore.finish(1));
         }
         store.snapshots().publish_stable(Sn(5));
         for shard in Placement::new(shards).all() {
-            let mut lists = store.lists_at(shard, Sn(5)).unwrap();
+            let mut reader = store.lists_at(shard, Sn(5)).unwrap();
             let mut visit = |key: ListKey, members: &[TermId]| {
                 let all: &mut BTreeSet<TermId> = read.entry(key).or_default();
                 all.extend(members);
             };
-            while lists.portion(100, &mut visit) {}
+            while reader.portion(100, &mut visit) {}
         }
         assert_eq!(read, now, "{shards} shards");
     }

@@ -11,12 +11,24 @@ use somersault_disk::Disk;
 use somersault_model::{
     BatchNumber, Direction, EventTime, Lease, Millis, Sn, StreamUid, TermId, TimedTriple, TripleIds,
 };
-use somersault_store::{ListEntry, ListKey};
+use somersault_store::{ListKey, ListRun};
 
 pub const ORIGIN: LogOrigin = LogOrigin {
     log: *b"sixteen bytes ok",
     incarnation: 3,
 };
+
+/// A list: its key and its members.
+pub type List = (ListKey, Vec<TermId>);
+
+/// The lists that a run has left.
+pub fn lists<R: ListRun>(mut run: R) -> Result<Vec<List>, R::Error> {
+    let (mut lists, mut members) = (Vec::new(), Vec::new());
+    while let Some(key) = run.next_list(&mut members)? {
+        lists.push((key, members.clone()));
+    }
+    Ok(lists)
+}
 
 /// A process that writes one checkpoint after another.
 pub struct Writer {
@@ -31,7 +43,7 @@ pub struct Writer {
 pub struct Content {
     terms: Vec<(TermId, String)>,
     slice: SavedSlice,
-    lists: Vec<ListEntry>,
+    lists: Vec<List>,
     records: Vec<String>,
 }
 
@@ -85,7 +97,7 @@ impl Writer {
         }
     }
 
-    fn lists(&self) -> Vec<ListEntry> {
+    fn lists(&self) -> Vec<List> {
         let key = |direction, at: usize| ListKey {
             direction,
             graph: TermId::DEFAULT_GRAPH,
@@ -165,10 +177,10 @@ pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointE
             slices.push(slice);
         }
     }
-    let mut lists: Vec<Vec<ListEntry>> = Vec::new();
+    let mut of_files: Vec<Vec<List>> = Vec::new();
     for kind in [FileKind::Image, FileKind::Delta] {
         for file in manifest.files_of(kind) {
-            lists.push(ListFileReader::new(manifest.open(disk, file)?).collect::<Result<_, _>>()?);
+            of_files.push(lists(ListFileReader::new(manifest.open(disk, file)?))?);
         }
     }
     let mut records: Vec<Vec<String>> = Vec::new();
@@ -183,8 +195,8 @@ pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointE
         }
     }
     records.dedup();
-    lists.dedup();
-    assert_eq!((slices.len(), records.len(), lists.len()), (1, 1, 1));
+    of_files.dedup();
+    assert_eq!((slices.len(), records.len(), of_files.len()), (1, 1, 1));
     let slice = slices.remove(0);
     let first = slice.statements[0].triple;
     let rest = slice.statements[1..]
@@ -197,7 +209,7 @@ pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointE
     Ok(Content {
         terms: terms(&dictionary, &ids),
         slice,
-        lists: lists.remove(0),
+        lists: of_files.remove(0),
         records: records.remove(0),
     })
 }

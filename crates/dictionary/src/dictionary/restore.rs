@@ -72,8 +72,8 @@ impl RestoredLeases {
             .find(|lease| lease.epoch().number() == number)
     }
 
-    /// The oldest lease of a stream. It covers all statements of the stream, for statements whose own
-    /// epoch is not known.
+    /// The oldest lease of a stream, which covers all its statements. It serves where the epoch of
+    /// statements is not known.
     #[must_use]
     pub fn oldest(&self, stream: StreamUid) -> Option<&Lease> {
         self.of_stream(stream).next()
