@@ -66,6 +66,10 @@ pub struct MemoryUse {
     /// The approximate part of it, in bytes, that serves snapshots only: changes since the
     /// retained snapshots that are kept apart, and replaced data that may still be seen.
     pub snapshots_bytes: u64,
+    /// The approximate bytes of replaced data, older images among it, that readers keep.
+    pub held_bytes: u64,
+    /// The part of them that is kept for the readers of one snapshot: the largest of these parts.
+    pub held_by_one_bytes: u64,
     /// Slices and window versions, in bytes.
     pub slices_bytes: u64,
     /// Rows that continuous queries retain between closes, in bytes.

@@ -67,6 +67,10 @@ const ENGINE_LATENCIES: &[Histogram<MetricsSnapshot>] = &[(
 const MEMORY: &[Family<MetricsSnapshot>] = &[
     ("somersault_snapshots_bytes", "gauge", |s| count(s.memory.snapshots_bytes),
         "Approximate memory of the store that only old snapshots need."),
+    ("somersault_held_bytes", "gauge", |s| count(s.memory.held_bytes),
+        "Approximate memory of replaced data that readers keep, older images among it."),
+    ("somersault_held_by_one_bytes", "gauge", |s| count(s.memory.held_by_one_bytes),
+        "The largest part of it that is kept for the readers of one snapshot."),
     ("somersault_log_bytes", "gauge", |s| count(s.memory.log_bytes),
         "Bytes in the log on disk."),
 ];

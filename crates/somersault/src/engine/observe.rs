@@ -101,6 +101,7 @@ impl Engine {
         let (one_shot, one_shot_failed, one_shot_execution) = counters.one_shot.sum();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let memory = inner.store.memory();
+        let held = inner.store.held_bytes();
         let terms = inner.store.dictionary().counts();
         let driver = inner.driver.status();
         let pins = inner.store.snapshots().pinned() as u64;
@@ -127,6 +128,8 @@ impl Engine {
                 dictionary_bytes: memory.dictionary_bytes as u64,
                 store_bytes: (memory.stored_bytes + memory.retired_bytes) as u64,
                 snapshots_bytes: memory.snapshots_bytes as u64,
+                held_bytes: held.values().sum::<usize>() as u64,
+                held_by_one_bytes: held.values().max().copied().unwrap_or(0) as u64,
                 slices_bytes: (memory.slices_bytes + memory.windows_bytes) as u64,
                 kept_rows_bytes: inner.continuous.kept_rows_bytes(),
                 log_bytes: inner.log.bytes(),
