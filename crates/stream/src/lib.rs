@@ -6,7 +6,8 @@
 //! [`Coordinator::next_due_cut`] → log → apply → … → [`Coordinator::on_stable`] →
 //! [`Coordinator::on_fired`].
 //!
-//! Rooms, lowest first: protocol, streams, output, closes, queries, admission, coordinator, texts.
+//! Rooms, lowest first: protocol, saved, streams, output, closes, queries, admission, coordinator,
+//! texts.
 //!
 //! A room is a folder or a file; it imports from rooms before it in that list, never from one after
 //! it. `streams` is the home of data: sources, gates, sequence numbers, batches, BUDGET. `closes`
@@ -21,13 +22,14 @@ mod coordinator;
 mod output;
 mod protocol;
 mod queries;
+mod saved;
 mod streams;
 mod texts;
 
-pub use coordinator::Coordinator;
+pub use coordinator::{Coordinator, FrozenCore};
 pub use output::{JoiningMember, Output, Pause, QueryChange, QueryEvent};
 pub use protocol::cohort_view::CohortView;
-pub use protocol::command::{ParsedCommand, ParsedQuery};
+pub use protocol::command::{ParsedCommand, ParsedQuery, ReadTexts};
 pub use protocol::declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
 pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject};
@@ -39,6 +41,14 @@ pub use protocol::statements::{
     Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad, Record,
 };
 pub use protocol::status::{MemberId, NamePosition, QueryStatus, StreamProgress, StreamStatus};
+pub use saved::queries::{
+    QueryRecord, SavedCohort, SavedCounts, SavedDerivation, SavedGroup, SavedHistory, SavedMark,
+    SavedMember, SavedWave, SavedWindow,
+};
+pub use saved::streams::{
+    BatchKind, SavedBatch, SavedDerived, SavedSource, SavedStream, SavedTotals, StreamRecord,
+};
+pub use saved::{CoreRecord, RestoreError, SavedCounters};
 pub use streams::adaptor::{StreamTerms, Timing};
 pub use streams::ahead::StreamLimits;
 pub use streams::clock::StreamClock;

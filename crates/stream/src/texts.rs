@@ -6,7 +6,7 @@
 //! it. What it reads must follow from the text alone, or recovery ends in a state other than that
 //! of the live run (S6).
 
-use crate::protocol::command::{ParsedCommand, ParsedQueries, ParsedQuery};
+use crate::protocol::command::{ParsedCommand, ParsedQueries, ParsedQuery, ReadTexts};
 use crate::protocol::declaration::{QueryDeclaration, ResolveError};
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::{Shape, join_pieces};
@@ -76,12 +76,6 @@ impl LoggedTexts {
         }
     }
 
-    fn query(&mut self, text: &str, namespace: Option<&str>) -> Result<ParsedQuery, ResolveError> {
-        let (shape, words) = shape_of(text);
-        let declaration = self.declaration(&shape, text, namespace)?;
-        Ok(ParsedQuery::new(Arc::new(shape), words, declaration))
-    }
-
     fn queries(
         &mut self,
         pieces: &[String],
@@ -119,6 +113,22 @@ impl LoggedTexts {
         }
         self.known.insert(key, Arc::clone(&declaration));
         Ok(declaration)
+    }
+}
+
+impl ReadTexts for LoggedTexts {
+    fn stream(
+        &mut self,
+        text: &str,
+        namespace: Option<&str>,
+    ) -> Result<CreateStream, ResolveError> {
+        stream_declaration(text, namespace)
+    }
+
+    fn query(&mut self, text: &str, namespace: Option<&str>) -> Result<ParsedQuery, ResolveError> {
+        let (shape, words) = shape_of(text);
+        let declaration = self.declaration(&shape, text, namespace)?;
+        Ok(ParsedQuery::new(Arc::new(shape), words, declaration))
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::schedule::{Schedule, WindowShape};
 use crate::protocol::firing::BatchSpan;
+use crate::saved::queries::SavedGroup;
 use crate::streams::Streams;
 use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,6 +80,40 @@ impl CloseGroup {
             kept_from: BTreeMap::new(),
             first: None,
             revisions: BTreeMap::new(),
+        }
+    }
+
+    /// A saved group without members.
+    pub(super) fn restore(key: GroupKey, saved: &SavedGroup, queue: QueueState) -> CloseGroup {
+        CloseGroup {
+            next: saved.next,
+            queue,
+            kept_from: saved.kept_from.iter().copied().collect(),
+            first: saved.first,
+            revisions: saved.revisions.iter().copied().collect(),
+            ..CloseGroup::new(key)
+        }
+    }
+
+    /// The group as a checkpoint holds it; its members are those of its cohorts.
+    pub(super) fn save(&self, id: u64, needs: &[(StreamUid, EventTime)]) -> SavedGroup {
+        SavedGroup {
+            id,
+            next: self.next,
+            first: self.first,
+            waits_for: match self.queue {
+                QueueState::Waiting(stream, until) => Some((stream, until)),
+                QueueState::None | QueueState::Due(_) => None,
+            },
+            kept_from: self
+                .kept_from
+                .iter()
+                .map(|(uid, from)| (*uid, *from))
+                .collect(),
+            revisions: (self.revisions.iter())
+                .map(|(close, count)| (*close, *count))
+                .collect(),
+            needs: needs.to_vec(),
         }
     }
 

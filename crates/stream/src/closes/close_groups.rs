@@ -14,6 +14,10 @@
 //! graph alone might have had rows at the closes that are skipped; that is the profile's choice
 //! (language.md), and `QueryDeclaration::explain` says it.
 
+mod saved;
+
+pub(crate) use saved::RestoredMember;
+
 use super::close_group::{CloseGroup, GroupKey, QueueState, just_before};
 use super::schedule::WindowShape;
 use crate::streams::Streams;
@@ -24,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The longest run of empty closes, due at once, that all fire.
 pub(crate) const LONGEST_EMPTY_RUN: u64 = 64;
 
-/// The identity of a group; never reused.
+/// The identity of a group; never reused. Groups that are due at one close fire in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupId(u64);
 

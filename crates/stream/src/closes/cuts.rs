@@ -47,6 +47,15 @@ impl Default for Cuts {
 }
 
 impl Cuts {
+    /// The cuts up to this SN, which is stable.
+    pub(crate) fn restore(sn: Sn) -> Cuts {
+        Cuts {
+            last: sn,
+            stable: sn,
+            ..Cuts::default()
+        }
+    }
+
     /// The newest SN that was cut.
     pub(crate) fn last(&self) -> Sn {
         self.last

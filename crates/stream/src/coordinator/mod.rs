@@ -8,7 +8,10 @@
 
 mod cutter;
 mod releaser;
+mod saved;
 mod status;
+
+pub use saved::FrozenCore;
 
 use crate::admission::Admitter;
 use crate::closes::close_groups::CloseGroups;

@@ -5,7 +5,7 @@
 //! Before changing anything here: the log keeps the text alone, and the parsed form follows from it
 //! (S6).
 
-use super::declaration::QueryDeclaration;
+use super::declaration::{QueryDeclaration, ResolveError};
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
 use somersault_log::CommandRecord;
@@ -17,6 +17,22 @@ pub struct ParsedQuery {
     shape: Arc<Shape>,
     words: Vec<String>,
     declaration: Arc<QueryDeclaration>,
+}
+
+/// The reader of the texts that a checkpoint holds.
+pub trait ReadTexts {
+    /// The declaration of a CREATE STREAM text.
+    ///
+    /// # Errors
+    /// If this version does not understand the text.
+    fn stream(&mut self, text: &str, namespace: Option<&str>)
+    -> Result<CreateStream, ResolveError>;
+
+    /// The query of a registered text.
+    ///
+    /// # Errors
+    /// If this version does not understand the text.
+    fn query(&mut self, text: &str, namespace: Option<&str>) -> Result<ParsedQuery, ResolveError>;
 }
 
 /// A command, and what its text says.

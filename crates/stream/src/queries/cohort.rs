@@ -6,6 +6,10 @@
 //! streams *logically* retain then. A firing never reads below it, even where slices happen to be
 //! there still, so that its content follows from the log alone.
 
+mod saved;
+
+pub(crate) use saved::FrozenCohort;
+
 use super::derive::Derivation;
 use super::members::{Counts, Members};
 use crate::closes::close_group::{CloseGroup, GroupKey};

@@ -11,10 +11,10 @@ use super::{Queries, Registrar};
 use crate::output::Output;
 use crate::protocol::declaration::{QueryDeclaration, Resolve};
 use crate::protocol::firing::FiringKey;
+use crate::saved::queries::SavedDerivation;
 use crate::streams::Streams;
 use crate::streams::home::DerivedAt;
-use crate::streams::stream::{NewDerived, NewStream};
-use somersault_lang::{AheadLimit, CreateStream, LatePolicy, TimeDomain};
+use crate::streams::stream::{NewDerived, NewStream, derived_declaration};
 use somersault_log::{DerivedRecord, Resolved};
 use somersault_model::{EventTime, Millis, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,27 @@ pub(crate) struct Derivation {
 }
 
 impl Derivation {
+    /// The derivation as a checkpoint holds it.
+    pub(super) fn save(&self) -> SavedDerivation {
+        let revisions = self.revisions.iter();
+        SavedDerivation {
+            stream: self.stream,
+            through: self.through,
+            revisions: revisions.map(|(close, newest)| (*close, *newest)).collect(),
+            settled_before: self.settled_before,
+        }
+    }
+
+    /// The derivation that a checkpoint holds.
+    pub(super) fn restore(saved: SavedDerivation) -> Derivation {
+        Derivation {
+            stream: saved.stream,
+            through: saved.through,
+            revisions: saved.revisions.into_iter().collect(),
+            settled_before: saved.settled_before,
+        }
+    }
+
     fn has_taken(&self, close: EventTime, ordinal: u32, revision: u32) -> bool {
         match revision {
             0 => self.through >= Some((close, ordinal)),
@@ -71,20 +92,7 @@ impl Registrar<'_> {
             .filter_map(|window| self.home.streams().uid_of(window.stream.as_str()))
             .collect();
         let schedule = schedule_on(declaration, self.home.streams());
-        let created = Arc::new(CreateStream {
-            iri: derived.iri.clone(),
-            classification: derived.classification.clone(),
-            into: derived.into.clone(),
-            batch: schedule.divisor(),
-            time: TimeDomain::Event,
-            lateness: Millis(0),
-            late_policy: LatePolicy::Reject,
-            ahead: AheadLimit::Any,
-            idle: None,
-            keep: derived.keep,
-            budget_bytes: derived.budget_bytes,
-            text: text.to_owned(),
-        });
+        let created = Arc::new(derived_declaration(derived, schedule.divisor(), text));
         let streams = self.home.streams();
         let amendable = sources.iter().filter_map(|uid| streams[uid].within());
         // The derived stream is ahead of its sources by a step at most.

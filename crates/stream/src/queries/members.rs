@@ -6,6 +6,9 @@
 //! So the members that fire for a close are those in the first *n* slots: a firing carries *n*, and
 //! no code walks over the members at a close.
 
+mod saved;
+
+use super::shared_list::SharedList;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid};
 use std::collections::BTreeMap;
@@ -105,7 +108,7 @@ pub(crate) struct Members {
     /// Texts of this shape that differ in spaces or comments.
     forms: Vec<Arc<Shape>>,
     /// Ascending by slot.
-    list: Vec<Member>,
+    list: SharedList<Member>,
     gaps: usize,
     next: u32,
     running: usize,
@@ -119,7 +122,7 @@ impl Members {
     pub(super) fn new() -> Members {
         Members {
             forms: Vec::new(),
-            list: Vec::new(),
+            list: SharedList::new(),
             gaps: 0,
             next: 0,
             running: 0,
@@ -151,10 +154,7 @@ impl Members {
 
     /// Makes room for this many more members.
     pub(super) fn reserve(&mut self, more: usize) {
-        if self.list.capacity() - self.list.len() < more {
-            // Doubling would leave up to half of the list unused.
-            self.list.reserve_exact(more.max(self.list.len() / 8));
-        }
+        self.list.reserve(more);
     }
 
     /// Adds a member that fires after this time.
@@ -205,15 +205,14 @@ impl Members {
             self.eldest = slot;
         }
         self.running += 1;
-        self.reserve(1);
         self.list.push(member);
         slot
     }
 
     fn at(&self, slot: u32) -> Option<usize> {
-        self.list
-            .binary_search_by_key(&slot, |member| member.slot)
-            .ok()
+        let at = self.list.partition_point(|member| member.slot < slot);
+        let found = self.list.iter_from(at).next();
+        found.filter(|member| member.slot == slot).map(|_| at)
     }
 
     fn wave_of(&self, slot: u32) -> &JoinWave {
@@ -267,14 +266,14 @@ impl Members {
 
     /// The names of all members, in the order of their slots.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let there = self.list.iter().filter(|member| !member.has_left());
+        let there = self.list.iter_from(0).filter(|member| !member.has_left());
         there.map(Member::name)
     }
 
     /// The names from a slot on, with their slots.
     pub(crate) fn names_from(&self, slot: u32) -> impl Iterator<Item = (u32, &str)> {
         let from = self.list.partition_point(|member| member.slot < slot);
-        let there = self.list[from..].iter().filter(|member| !member.has_left());
+        let there = (self.list.iter_from(from)).filter(|member| !member.has_left());
         there.map(|member| (member.slot, member.name()))
     }
 
@@ -308,7 +307,7 @@ impl Members {
             ..self.list[at]
         };
         self.gaps += 1;
-        std::mem::replace(&mut self.list[at], gap)
+        self.list.replace(at, gap)
     }
 
     /// Gives memory back where most slots are gaps.
@@ -317,7 +316,6 @@ impl Members {
             return;
         }
         self.list.retain(|member| !member.has_left());
-        self.list.shrink_to_fit();
         self.gaps = 0;
         let list = &self.list;
         let last = self.waves.len().saturating_sub(1);
@@ -327,7 +325,8 @@ impl Members {
         let mut at = 0;
         self.waves.retain(|wave| {
             let from = list.partition_point(|member| member.slot < wave.first);
-            let stays = at == last || list.get(from).is_some_and(|m| m.slot < ends[at]);
+            let mut later = list.iter_from(from);
+            let stays = at == last || later.next().is_some_and(|m| m.slot < ends[at]);
             at += 1;
             stays
         });
@@ -344,9 +343,8 @@ impl Members {
             let from = self
                 .list
                 .partition_point(|member| member.slot <= self.eldest);
-            let next = self.list[from..]
-                .iter()
-                .find(|member| !member.has_left() && !is_paused(&member.slot));
+            let mut younger = self.list.iter_from(from);
+            let next = younger.find(|member| !member.has_left() && !is_paused(&member.slot));
             self.eldest = next.map_or(self.next, |member| member.slot);
         }
     }

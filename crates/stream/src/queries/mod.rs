@@ -14,11 +14,14 @@ mod lifecycle;
 mod members;
 mod needs;
 mod replace;
+mod saved;
+mod shared_list;
 
 pub(crate) use cohort::{Cohort, Delivery, schedule_on};
 pub(crate) use lifecycle::Registrar;
 pub(crate) use needs::PlannedNeeds;
 pub(crate) use replace::Replacements;
+pub(crate) use saved::FrozenQueries;
 
 use crate::closes::close_group::CloseGroup;
 use crate::closes::close_groups::{CloseGroups, SkippedCloses};
@@ -36,12 +39,14 @@ use somersault_log::DeliveredRecord;
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 /// All cohorts, by uid and by shape, and their members, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queries {
-    /// Looked up only, never walked over: the order of a hash map is no order.
-    cohorts: FxHashMap<QueryUid, Box<Cohort>>,
+    /// Looked up only, never walked over: the order of a hash map is no order. A checkpoint shares
+    /// cohorts until they change.
+    cohorts: FxHashMap<QueryUid, Arc<Cohort>>,
     /// For each namespace and shape, its newest cohort, which further queries may join. Looked up
     /// only.
     by_shape: HashTable<QueryUid>,
@@ -104,11 +109,11 @@ impl QueryView<'_> {
 
 impl Queries {
     pub(crate) fn get(&self, cohort: QueryUid) -> Option<&Cohort> {
-        self.cohorts.get(&cohort).map(Box::as_ref)
+        self.cohorts.get(&cohort).map(Arc::as_ref)
     }
 
     pub(crate) fn get_mut(&mut self, cohort: QueryUid) -> Option<&mut Cohort> {
-        self.cohorts.get_mut(&cohort).map(Box::as_mut)
+        self.cohorts.get_mut(&cohort).map(Arc::make_mut)
     }
 
     /// The uids of all cohorts, ascending.
@@ -196,14 +201,18 @@ impl Queries {
     }
 
     fn add(&mut self, cohort: Cohort) {
-        for stream in cohort.streams() {
-            self.windowed.entry(stream).or_default().insert(cohort.uid);
-        }
         let (uid, is_shared) = (cohort.uid, cohort.is_shared());
-        self.cohorts.insert(uid, Box::new(cohort));
+        self.insert(cohort);
         if is_shared {
             self.enter_shape(uid);
         }
+    }
+
+    fn insert(&mut self, cohort: Cohort) {
+        for stream in cohort.streams() {
+            self.windowed.entry(stream).or_default().insert(cohort.uid);
+        }
+        self.cohorts.insert(cohort.uid, Arc::new(cohort));
     }
 
     /// Lets further queries of its shape join this cohort, and no earlier one.
@@ -221,7 +230,7 @@ impl Queries {
     }
 
     fn remove(&mut self, uid: QueryUid) -> Option<Cohort> {
-        let cohort = *self.cohorts.remove(&uid)?;
+        let cohort = Arc::unwrap_or_clone(self.cohorts.remove(&uid)?);
         let hash = hash(Some(cohort.shape_key()));
         if let Ok(newest) = self.by_shape.find_entry(hash, |other| *other == uid) {
             newest.remove();

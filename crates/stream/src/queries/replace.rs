@@ -102,6 +102,18 @@ impl Registrar<'_> {
 }
 
 impl Replacements {
+    /// For each name whose query replaced another: the last close that a predecessor fired for.
+    /// Retiring queries are waited for.
+    pub(crate) fn answered_before(&self) -> impl Iterator<Item = (String, EventTime)> + '_ {
+        let answered = self.answered_before.iter();
+        answered.map(|(name, close)| (name.clone(), *close))
+    }
+
+    /// Adds what [`Replacements::answered_before`] gave.
+    pub(crate) fn add_answered(&mut self, answered: Vec<(String, EventTime)>) {
+        self.answered_before.extend(answered);
+    }
+
     /// Whether a cohort that is gone has firings that still run.
     pub(crate) fn is_retiring(&self, query: QueryUid) -> bool {
         self.retiring.contains_key(&query)

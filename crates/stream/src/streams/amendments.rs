@@ -5,7 +5,9 @@
 
 use super::batches::{Batch, LateStatement};
 use crate::protocol::inject::{AmendedBatch, BatchChange};
-use somersault_model::{BatchNumber, Lease, Mutation, StreamUid};
+use crate::saved::streams::{BatchKind, SavedBatch, StreamRecord};
+use crate::saved::{CoreRecord, portions};
+use somersault_model::{BatchNumber, Lease, Mutation, QuadIds, StreamUid};
 use std::collections::BTreeMap;
 
 /// Changes of batches of earlier cuts.
@@ -65,6 +67,52 @@ impl Amendments {
         let of_stream = |(stream, _): &mut (StreamUid, Mutation)| *stream == uid;
         let absorbed = self.absorbed.extract_if(.., of_stream);
         absorbed.map(|(_, mutation)| mutation).collect()
+    }
+
+    /// The changes of batches and the facts as a checkpoint holds them.
+    pub(super) fn save(&self, out: &mut Vec<CoreRecord>) {
+        for ((stream, number), Change { change, lease }) in &self.batches {
+            let (kind, statements) = match change {
+                BatchChange::Late(statements) => (BatchKind::Late, statements),
+                BatchChange::Replaced(statements) => (BatchKind::Replaced, statements),
+            };
+            let batch = Batch {
+                statements: statements.clone(),
+                absorbed: Vec::new(),
+                lease: lease.clone(),
+            };
+            batch.save((*stream, *number, kind), out);
+        }
+        let facts = self.absorbed.iter().map(|(uid, fact)| (*uid, fact.quad));
+        let records = portions(facts).map(StreamRecord::Facts);
+        out.extend(records.map(CoreRecord::Stream));
+    }
+
+    /// Adds a portion of a saved change; `lease` gives a lease on the terms of its stream.
+    pub(super) fn add_saved(&mut self, saved: SavedBatch, lease: impl FnOnce() -> Option<Lease>) {
+        let change = self.batches.entry((saved.stream, saved.number));
+        let change = change.or_insert_with(|| Change {
+            change: match saved.kind {
+                BatchKind::Replaced => BatchChange::Replaced(Vec::new()),
+                _ => BatchChange::Late(Vec::new()),
+            },
+            lease: None,
+        });
+        if saved.is_leased && change.lease.is_none() {
+            change.lease = lease();
+        }
+        match &mut change.change {
+            BatchChange::Late(statements) | BatchChange::Replaced(statements) => {
+                statements.extend(saved.statements);
+            }
+        }
+    }
+
+    /// Adds saved facts, in their order.
+    pub(super) fn add_facts(&mut self, facts: Vec<(StreamUid, QuadIds)>) {
+        let facts = facts.into_iter();
+        self.absorbed
+            .extend(facts.map(|(uid, fact)| (uid, Mutation::insert(fact))));
     }
 
     /// Removes and returns the facts and the changes of batches, ascending by stream and number.

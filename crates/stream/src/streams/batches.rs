@@ -4,7 +4,9 @@
 //! Before changing anything here: one batch is taken out of the map at a time, and goes back with
 //! what was added. A push seldom spans more than one or two.
 
-use somersault_model::{BatchNumber, EventTime, Lease, Mutation, QuadIds, TimedTriple};
+use crate::saved::streams::{BatchKind, SavedBatch, StreamRecord};
+use crate::saved::{CoreRecord, PORTION, portions};
+use somersault_model::{BatchNumber, EventTime, Lease, Mutation, QuadIds, StreamUid, TimedTriple};
 use std::collections::BTreeMap;
 
 /// A batch that still takes statements, or that is closed and waits for its cut.
@@ -24,6 +26,44 @@ impl Batch {
         let triple = quad.triple();
         self.statements.push(TimedTriple { at, triple });
         self.absorbed.extend(absorbed.map(Mutation::insert));
+    }
+
+    /// The batch as a checkpoint holds it, in portions.
+    pub(super) fn save(
+        &self,
+        (stream, number, kind): (StreamUid, BatchNumber, BatchKind),
+        out: &mut Vec<CoreRecord>,
+    ) {
+        let facts: Vec<QuadIds> = self.absorbed.iter().map(|fact| fact.quad).collect();
+        let mut facts = portions(facts);
+        let mut statements = self.statements.chunks(PORTION);
+        let mut portion = (statements.next(), facts.next());
+        loop {
+            let (statements_part, facts_part) = portion;
+            let batch = SavedBatch {
+                stream,
+                number,
+                kind,
+                is_leased: self.lease.is_some(),
+                statements: statements_part.unwrap_or_default().to_vec(),
+                facts: facts_part.unwrap_or_default(),
+            };
+            out.push(CoreRecord::Stream(StreamRecord::Batch(batch)));
+            portion = (statements.next(), facts.next());
+            if portion == (None, None) {
+                break;
+            }
+        }
+    }
+
+    /// Adds a portion of a saved batch; `lease` gives a lease on the terms of its stream.
+    pub(super) fn add_saved(&mut self, saved: SavedBatch, lease: impl FnOnce() -> Option<Lease>) {
+        if saved.is_leased && self.lease.is_none() {
+            self.lease = lease();
+        }
+        self.statements.extend(saved.statements);
+        let facts = saved.facts.into_iter();
+        self.absorbed.extend(facts.map(Mutation::insert));
     }
 
     /// Adds the lease of further statements.
@@ -73,6 +113,16 @@ impl OpenBatches {
 
     pub(super) fn reinsert(&mut self, grown: GrowingBatch) {
         self.0.insert(grown.number, grown.batch);
+    }
+
+    /// Each batch with its number, ascending.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (BatchNumber, &Batch)> {
+        self.0.iter().map(|(number, batch)| (*number, batch))
+    }
+
+    /// The batch of this number, which is added if it is new.
+    pub(super) fn entry(&mut self, number: BatchNumber) -> &mut Batch {
+        self.0.entry(number).or_default()
     }
 
     pub(super) fn first(&self) -> Option<BatchNumber> {

@@ -189,6 +189,13 @@ impl StreamClock {
         self.sources.iter()
     }
 
+    /// The sources in the order of their numbers.
+    pub(super) fn sources_by_number(&self) -> Vec<&SourceClock> {
+        let mut sources: Vec<&SourceClock> = self.sources().collect();
+        sources.sort_unstable_by_key(|source| source.number());
+        sources
+    }
+
     /// Whether `source` is the only one that has pushed, or would be.
     pub(super) fn has_only(&self, source: &str) -> bool {
         match self.source_count() {

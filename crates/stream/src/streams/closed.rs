@@ -5,6 +5,8 @@
 
 use super::batches::Batch;
 use crate::protocol::inject::{ClosedBatch, Inject};
+use crate::saved::CoreRecord;
+use crate::saved::streams::BatchKind;
 use somersault_model::{BatchNumber, EventTime, Mutation, StreamUid};
 use std::collections::BTreeMap;
 
@@ -29,6 +31,13 @@ impl ClosedBatches {
     pub(super) fn entry(&mut self, key: (EventTime, StreamUid, BatchNumber)) -> (&mut Batch, bool) {
         let is_new = !self.0.contains_key(&key);
         (self.0.entry(key).or_default(), is_new)
+    }
+
+    /// The batches as a checkpoint holds them.
+    pub(super) fn save(&self, out: &mut Vec<CoreRecord>) {
+        for ((_, stream, number), batch) in &self.0 {
+            batch.save((*stream, *number, BatchKind::Closed), out);
+        }
     }
 
     /// Moves the batches that end at or before `through` (or all) into the SN.

@@ -5,6 +5,8 @@
 //! planner knows queries, closes and cuts, and no term: it reads times and counts here, and says
 //! which cut takes what.
 
+mod saved;
+
 use super::Streams;
 use super::adaptor::Interner;
 use super::ahead::StreamLimits;

@@ -88,6 +88,16 @@ impl Streams {
         StreamUid(self.newest + 1)
     }
 
+    /// The uid of the newest stream.
+    pub(crate) fn newest(&self) -> u32 {
+        self.newest
+    }
+
+    /// The uids of streams go on after this one.
+    pub(crate) fn set_newest(&mut self, newest: u32) {
+        self.newest = newest;
+    }
+
     fn insert(&mut self, stream: Stream) {
         let uid = stream.uid();
         self.newest = self.newest.max(uid.0);

@@ -68,6 +68,22 @@ impl Retention {
         self.statements
     }
 
+    /// The retention that begins with this batch, for [`Retention::hold_more`]. All slices before
+    /// it are retired: no firing that reads them is left.
+    pub(super) fn restore(from: BatchNumber) -> Retention {
+        Retention {
+            from,
+            retired_below: from,
+            ..Retention::default()
+        }
+    }
+
+    /// The number of statements in each batch that a window may see, empty ones left out.
+    pub(super) fn held(&self) -> impl Iterator<Item = (BatchNumber, u64)> + '_ {
+        let held = self.held.range(self.from..);
+        held.map(|(batch, count)| (*batch, *count))
+    }
+
     /// Counts statements that were added to a batch.
     pub(super) fn hold_more(&mut self, batch: BatchNumber, count: u64) {
         if count > 0 {

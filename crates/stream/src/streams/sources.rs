@@ -10,6 +10,8 @@ use super::taken::{Sequence, TakenNumbers};
 use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::PushStatements;
+use crate::saved::streams::SavedSource;
+use crate::saved::{RestoreError, contradiction};
 use somersault_log::PushRecord;
 use somersault_model::EventTime;
 use std::collections::BTreeMap;
@@ -138,12 +140,71 @@ impl Sources {
         }
     }
 
+    /// The number of pushes so far.
+    pub(super) fn pushes(&self) -> u64 {
+        self.pushes
+    }
+
+    /// The sources as a checkpoint holds them, in the order of their numbers.
+    pub(super) fn save(&self, clock: &StreamClock) -> Vec<SavedSource> {
+        let sources = clock.sources_by_number().into_iter().map(|source| {
+            let taken = self.taken.get(source.name());
+            SavedSource {
+                name: source.name().to_owned(),
+                time: source.time(),
+                heard_ms: source.heard_ms(),
+                floor: taken.map_or(0, TakenNumbers::floor),
+                taken: taken.into_iter().flat_map(TakenNumbers::runs).collect(),
+            }
+        });
+        sources.collect()
+    }
+
+    /// The sources of a stream that had this many pushes, for [`Sources::add_saved`].
+    pub(super) fn restore(pushes: u64) -> Sources {
+        Sources {
+            pushes,
+            ..Sources::default()
+        }
+    }
+
+    /// Adds saved sources, after those with lower numbers.
+    pub(super) fn add_saved(
+        &mut self,
+        clock: &StreamClock,
+        saved: Vec<SavedSource>,
+    ) -> Result<(), RestoreError> {
+        for source in saved {
+            let SavedSource { name, taken, .. } = source;
+            if clock.source(&name).is_some() {
+                return contradiction(format!(
+                    "source {name:?} of <{}> is there twice",
+                    clock.iri()
+                ));
+            }
+            let added = clock.hear(&name, source.heard_ms);
+            if let Some(time) = source.time {
+                *self.times.entry(time).or_default() += 1;
+                clock.set_source_time(added, time);
+            }
+            let Some(taken) = TakenNumbers::restore(source.floor, taken) else {
+                let iri = clock.iri();
+                return contradiction(format!(
+                    "the numbers of source {name:?} of <{iri}> are none"
+                ));
+            };
+            if let Some(highest) = taken.highest() {
+                added.use_number(highest);
+                self.taken.insert(name, taken);
+            }
+        }
+        Ok(())
+    }
+
     /// The sources of the stream's next life, with their numbers and without times. `clock` is that
     /// of the life before.
     pub(super) fn begin_again(self, clock: &StreamClock, next: &StreamClock) -> Sources {
-        let mut sources: Vec<_> = clock.sources().collect();
-        sources.sort_unstable_by_key(|source| source.number());
-        for source in sources {
+        for source in clock.sources_by_number() {
             next.hear(source.name(), source.heard_ms())
                 .use_numbers_of(source);
         }

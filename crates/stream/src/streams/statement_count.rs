@@ -35,6 +35,30 @@ pub(crate) struct StatementRange {
 }
 
 impl StatementCount {
+    /// The count of a stream whose closed batches have had this many statements, for
+    /// [`StatementCount::add_saved`].
+    pub(crate) fn restore(closed: u64) -> StatementCount {
+        StatementCount {
+            batches: VecDeque::new(),
+            closed,
+        }
+    }
+
+    /// Adds saved batches, each with the number of its first statement, after earlier ones.
+    pub(crate) fn add_saved(&mut self, batches: Vec<(BatchNumber, u64)>) {
+        self.batches.extend(batches);
+    }
+
+    /// Each retained closed batch that is not empty, with the number of its first statement.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = (BatchNumber, u64)> + '_ {
+        self.batches.iter().copied()
+    }
+
+    /// The number of statements that all closed batches have had.
+    pub(crate) fn closed(&self) -> u64 {
+        self.closed
+    }
+
     /// Counts the next batch that closes.
     pub(crate) fn close(&mut self, batch: BatchNumber, statements: usize) {
         self.batches.push_back((batch, self.closed));

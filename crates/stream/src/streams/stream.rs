@@ -5,6 +5,8 @@
 //! the watermark has passed the batch's end. The content of windows follows from the log alone, so
 //! it moves only when a plan record is applied.
 
+mod saved;
+
 use super::adaptor::{Classifier, Interner, StreamTerms, TooLate};
 use super::batches::{Batch, GrowingBatch, LateStatement, OpenBatches};
 use super::clock::StreamClock;
@@ -14,7 +16,7 @@ use super::statement_count::StatementCount;
 use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::{PushStatements, PushedQuad};
-use somersault_lang::{CreateStream, LatePolicy};
+use somersault_lang::{AheadLimit, CreateStream, DerivedStream, LatePolicy, TimeDomain};
 use somersault_log::PushRecord;
 use somersault_model::{
     BatchNumber, EventTime, Intern, Lease, Millis, Mutation, QuadIds, QueryUid, StreamUid,
@@ -85,6 +87,28 @@ pub(crate) struct NewDerived<'n> {
     pub(crate) by: (QueryUid, &'n str),
     /// The span by which its closed batches may still be amended; `None` if they may not.
     pub(crate) within: Option<Millis>,
+}
+
+/// The declaration of a stream that a query derives, with the query's text.
+pub(crate) fn derived_declaration(
+    derived: &DerivedStream,
+    batch: Millis,
+    text: &str,
+) -> CreateStream {
+    CreateStream {
+        iri: derived.iri.clone(),
+        classification: derived.classification.clone(),
+        into: derived.into.clone(),
+        batch,
+        time: TimeDomain::Event,
+        lateness: Millis(0),
+        late_policy: LatePolicy::Reject,
+        ahead: AheadLimit::Any,
+        idle: None,
+        keep: derived.keep,
+        budget_bytes: derived.budget_bytes,
+        text: text.to_owned(),
+    }
 }
 
 /// One life of a stream: a reset starts another under a new uid.

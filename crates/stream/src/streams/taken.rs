@@ -72,6 +72,28 @@ impl TakenNumbers {
         }
     }
 
+    /// The highest number that was taken.
+    pub(crate) fn highest(&self) -> Option<u64> {
+        self.runs.back().map(|(_, last)| *last)
+    }
+
+    /// The runs of taken numbers, ascending.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.runs.iter().copied()
+    }
+
+    /// The numbers with this floor and these runs; `None` if no numbers have them.
+    pub(crate) fn restore(floor: u64, runs: Vec<(u64, u64)>) -> Option<TakenNumbers> {
+        let fits = |(first, last): &(u64, u64)| floor <= *first && first <= last;
+        // A free number lies between two runs.
+        let is_apart = |pair: &[(u64, u64)]| pair[0].1 < pair[1].0.saturating_sub(1);
+        let runs_hold = runs.iter().all(fits) && runs.windows(2).all(is_apart);
+        runs_hold.then(|| TakenNumbers {
+            floor,
+            runs: runs.into(),
+        })
+    }
+
     /// The first run that ends at or after a number.
     fn run_from(&self, number: u64) -> usize {
         self.runs.partition_point(|(_, last)| *last < number)
@@ -96,6 +118,18 @@ mod tests {
         assert_eq!(taken.find(u64::MAX), Sequence::Taken);
     }
 
+    #[test]
+    fn runs_that_no_numbers_have_are_not_restored() {
+        for runs in [
+            vec![(3, 2)],
+            vec![(1, 4)],
+            vec![(2, 4), (5, 6)],
+            vec![(8, 9), (3, 4)],
+        ] {
+            assert_eq!(TakenNumbers::restore(2, runs), None);
+        }
+    }
+
     proptest! {
         /// Against the plain set of all numbers.
         #[test]
@@ -116,6 +150,9 @@ mod tests {
             for number in taken.floor()..6_000 {
                 prop_assert_eq!(taken.find(number) == Sequence::Taken, set.contains(&number));
             }
+            prop_assert_eq!(taken.highest(), set.last().copied());
+            let restored = TakenNumbers::restore(taken.floor(), taken.runs().collect());
+            prop_assert_eq!(restored, Some(taken));
         }
     }
 }

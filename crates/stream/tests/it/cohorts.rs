@@ -25,7 +25,7 @@ fn declaration(shape: usize) -> QueryDeclaration {
 }
 
 /// A text of a shape; its declaration comes with it.
-fn shaped(shape: usize, constant: usize) -> String {
+pub(crate) fn shaped(shape: usize, constant: usize) -> String {
     format!(
         "SELECT ?s FROM STREAM <http://{shape}/> [RANGE 1s TUMBLING] WHERE {{ ?s ?p <http://c/{constant}> }}"
     )
@@ -45,13 +45,13 @@ struct Stay {
 
 /// A host that collects a driver's outputs.
 #[derive(Default)]
-struct Host {
+pub(crate) struct Host {
     names: BTreeMap<QueryUid, String>,
     stays: BTreeMap<(QueryUid, u32), Stay>,
     read: usize,
     seen: usize,
     /// Query, close, content of windows, complete from, stored statements.
-    fired: BTreeSet<String>,
+    pub(crate) fired: BTreeSet<String>,
     order: Vec<(String, EventTime)>,
 }
 
@@ -150,7 +150,7 @@ impl Host {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Register(usize, usize),
     Many(usize, usize),
     Pause(usize),
@@ -167,7 +167,7 @@ enum Step {
     Hold(bool),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0..3usize, 0..3usize).prop_map(|(shape, constant)| Step::Register(shape, constant)),
         1 => (0..3usize, 1..4usize).prop_map(|(shape, count)| Step::Many(shape, count)),
@@ -187,9 +187,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct World {
-    driver: Driver,
-    host: Host,
+pub(crate) struct World {
+    pub(crate) driver: Driver,
+    pub(crate) host: Host,
     text: fn(usize, usize) -> String,
     registered: Vec<String>,
     uids: u64,
@@ -199,7 +199,14 @@ struct World {
 
 impl World {
     fn new(text: fn(usize, usize) -> String, amends: bool) -> World {
-        let mut driver = Driver::new();
+        World::with_driver(Driver::new(), text, amends)
+    }
+
+    pub(crate) fn with_driver(
+        mut driver: Driver,
+        text: fn(usize, usize) -> String,
+        amends: bool,
+    ) -> World {
         for iri in STREAMS {
             let mut declared = stream(iri);
             if amends {
@@ -227,6 +234,7 @@ impl World {
             self.registered.push(name.clone());
             self.name_next(&name);
             let text = (self.text)(shape, constant);
+            self.driver.texts.note_query(&text, &declaration(shape));
             match Shape::of(&text).filter(|_| together) {
                 Some((shape, words)) => members.push((name, (shape, words))),
                 None => {
@@ -271,6 +279,7 @@ impl World {
 
     fn replace(&mut self, name: &str, shape: usize, constant: usize) {
         let text = (self.text)(shape, constant);
+        self.driver.texts.note_query(&text, &declaration(shape));
         let input = Input::RegisterQuery {
             received_ms: 0,
             name: name.to_owned(),
@@ -286,7 +295,7 @@ impl World {
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    pub(crate) fn take(&mut self, step: &Step) {
         match step {
             Step::Replace(at, shape, constant) => {
                 let name = self.registered.get(*at).cloned().unwrap_or_default();
@@ -347,7 +356,7 @@ impl World {
         self.host.read(&self.driver);
     }
 
-    fn statuses(&self) -> Vec<String> {
+    pub(crate) fn statuses(&self) -> Vec<String> {
         let queries = self.driver.coordinator.queries();
         let line = |query: somersault_stream::QueryStatus| {
             format!(

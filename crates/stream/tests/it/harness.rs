@@ -4,7 +4,7 @@
 //! The one thing to know: streams and queries come with their declarations, and no text is parsed,
 //! so these tests do not depend on the parser.
 
-pub(crate) use crate::world::World;
+pub(crate) use crate::world::{Texts, World};
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use somersault_lang::{
     AheadLimit, Classification, CreateStream, DerivedStream, Extent, LatePolicy, Overload, Report,
@@ -17,8 +17,9 @@ use somersault_model::{
 };
 use somersault_stream::Record;
 use somersault_stream::{
-    Admission, BatchChange, Coordinator, Firing, Input, Output, ParsedQuery, Push, PushStatement,
-    QueryChange, QueryDeclaration, QueryEvent, Refusal, Repeat, StreamLimits, WindowDeclaration,
+    Admission, BatchChange, Coordinator, CoreRecord, Firing, FrozenCore, Input, Output,
+    ParsedQuery, Push, PushStatement, QueryChange, QueryDeclaration, QueryEvent, Refusal, Repeat,
+    RestoreError, StreamLimits, WindowDeclaration,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -159,6 +160,34 @@ pub(crate) struct Driver {
     pub(crate) closes_in_a_row: usize,
     /// Whether late statements wait for one cut together.
     pub(crate) joins_amendments: bool,
+    /// The meanings of the texts so far.
+    pub(crate) texts: Texts,
+    /// The number of inputs so far.
+    inputs: usize,
+    /// A checkpoint is made after each of these inputs.
+    pub(crate) checkpoint_after: BTreeSet<usize>,
+    /// The coordinator that goes on after a checkpoint: the one restored from these of its records,
+    /// or the same.
+    pub(crate) restores: Option<fn(&mut Vec<CoreRecord>)>,
+    pub(crate) checkpoints: Vec<Checkpoint>,
+}
+
+/// The core's part of a checkpoint.
+pub(crate) struct Checkpoint {
+    /// Its records, as they were at once.
+    pub(crate) records: Vec<CoreRecord>,
+    /// Shared with the coordinator, which goes on.
+    pub(crate) frozen: FrozenCore,
+    /// The number of records and of outputs before it.
+    pub(crate) log: usize,
+    pub(crate) decided: usize,
+}
+
+/// The records as they come back from a file.
+pub(crate) fn written(records: impl IntoIterator<Item = CoreRecord>) -> Vec<CoreRecord> {
+    let records = records.into_iter();
+    let read = records.map(|record| CoreRecord::from_bytes(&record.to_bytes()));
+    read.collect::<Result<_, _>>().unwrap()
 }
 
 impl Driver {
@@ -183,6 +212,11 @@ impl Driver {
             now_ms: 0,
             closes_in_a_row: usize::MAX,
             joins_amendments: false,
+            texts: Texts::default(),
+            inputs: 0,
+            checkpoint_after: BTreeSet::new(),
+            restores: None,
+            checkpoints: Vec::new(),
         }
     }
 
@@ -213,8 +247,46 @@ impl Driver {
     /// Admits, logs, applies, and makes all cuts that are due.
     pub(crate) fn input(&mut self, input: Input) -> Result<Admission, Refusal> {
         let admission = self.take(input);
+        self.inputs += 1;
+        if self.checkpoint_after.contains(&self.inputs) {
+            self.checkpoint();
+        }
         self.take_derived();
         admission
+    }
+
+    /// Freezes the coordinator, completes the checkpoint, and lets the coordinator go on that
+    /// `restores` says.
+    fn checkpoint(&mut self) {
+        let frozen = self.coordinator.freeze().unwrap();
+        let (log, decided) = (self.log.len(), self.decided.len());
+        let records = written(self.coordinator.freeze().unwrap().records());
+        self.release();
+        self.execute();
+        if let Some(alter) = self.restores {
+            let mut records = records.clone();
+            alter(&mut records);
+            // Only the law about records counts them.
+            let before = records.len() as u64 - 1;
+            if let Some(CoreRecord::End(count)) = records.last_mut() {
+                *count = before;
+            }
+            self.coordinator = self.restored(records).unwrap();
+        }
+        self.checkpoints.push(Checkpoint {
+            records,
+            frozen,
+            log,
+            decided,
+        });
+    }
+
+    pub(crate) fn restored(
+        &mut self,
+        records: Vec<CoreRecord>,
+    ) -> Result<Coordinator, RestoreError> {
+        let records = records.into_iter().map(Ok::<_, RestoreError>);
+        Coordinator::restore(records, &mut self.texts, &self.world)
     }
 
     fn take(&mut self, input: Input) -> Result<Admission, Refusal> {
@@ -447,6 +519,7 @@ impl Driver {
     }
 
     pub(crate) fn create(&mut self, declaration: CreateStream) -> Result<Admission, Refusal> {
+        self.texts.note_stream(&declaration);
         self.input(Input::CreateStream {
             received_ms: self.now_ms,
             declaration,
@@ -478,6 +551,7 @@ impl Driver {
         replaces: bool,
     ) -> Result<Admission, Refusal> {
         let text = format!("{declaration:?}");
+        self.texts.note_query(&text, &declaration);
         self.input(Input::RegisterQuery {
             received_ms: self.now_ms,
             name: name.to_owned(),

@@ -18,7 +18,7 @@ use somersault_stream::{PushedQuad, Record};
 const STREAMS: [&str; 3] = ["http://a/", "http://b/", "http://c/"];
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Push {
         stream: usize,
         source: bool,
@@ -46,7 +46,7 @@ enum Step {
     },
 }
 
-fn managed_step() -> impl Strategy<Value = Step> {
+pub(crate) fn managed_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => step(),
         1 => (0..60usize, 0u8..4).prop_map(|(query, what)| Step::Manage { query, what }),
@@ -91,14 +91,14 @@ fn extent() -> impl Strategy<Value = Extent> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+pub(crate) struct Shape {
     lateness: i64,
     late: Late,
     two_sources: bool,
     at_once: bool,
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
+pub(crate) fn shape() -> impl Strategy<Value = Shape> {
     (
         prop_oneof![Just(0i64), Just(5), Just(23)],
         prop_oneof![
@@ -134,7 +134,18 @@ fn declaration(
 
 /// Runs the steps on the coordinator and on the twin.
 fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
-    let (mut driver, mut twin) = (Driver::new(), Twin::default());
+    let mut twin = Twin::default();
+    let driver = run_on(Driver::new(), Some(&mut twin), shape, steps);
+    (driver, twin)
+}
+
+/// Runs the steps on this driver, and on the twin if there is one.
+pub(crate) fn run_on(
+    mut driver: Driver,
+    mut twin: Option<&mut Twin>,
+    shape: Shape,
+    steps: &[Step],
+) -> Driver {
     driver.stable_at_once = shape.at_once;
     driver.fired_at_once = shape.at_once;
     for iri in STREAMS {
@@ -148,7 +159,9 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
             },
         };
         driver.create(declaration).unwrap();
-        twin.create(iri, shape.lateness, 100, shape.late);
+        if let Some(twin) = &mut twin {
+            twin.create(iri, shape.lateness, 100, shape.late);
+        }
     }
     let mut number = 0;
     for (at, step) in steps.iter().enumerate() {
@@ -180,8 +193,10 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
                 let refused = driver
                     .push_from(iri, source, Some(at as u64 + 1), pushed.collect())
                     .is_err();
-                let expected = twin.push(iri, source, &statements);
-                assert_eq!(refused, expected.is_err(), "{statements:?}");
+                if let Some(twin) = &mut twin {
+                    let expected = twin.push(iri, source, &statements);
+                    assert_eq!(refused, expected.is_err(), "{statements:?}");
+                }
             }
             Step::Advance { streams, by } => {
                 let chosen = STREAMS.iter().zip(streams).filter(|(_, chosen)| **chosen);
@@ -192,7 +207,9 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
                     })
                     .collect();
                 driver.advance(&to).unwrap();
-                twin.advance(&to);
+                if let Some(twin) = &mut twin {
+                    twin.advance(&to);
+                }
             }
             Step::Register {
                 windows,
@@ -216,7 +233,9 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
                 }
                 registered.unwrap();
                 let uid = driver.coordinator.query(&name).unwrap().uid;
-                twin.register(uid, &declaration);
+                if let Some(twin) = &mut twin {
+                    twin.register(uid, &declaration);
+                }
             }
             Step::Freshness => {
                 driver.freshness_cut();
@@ -228,7 +247,7 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
     }
     driver.stabilise();
     driver.finish();
-    (driver, twin)
+    driver
 }
 
 fn manage(driver: &mut Driver, query: usize, what: u8) {

@@ -4,6 +4,7 @@
 
 mod ahead;
 mod cases;
+mod checkpoints;
 mod clock;
 mod cohorts;
 mod cuts;

@@ -1,11 +1,13 @@
-//! What the records of the tests refer to: terms by number, and load segments.
+//! The world of the tests' records: terms by number, load segments, and texts with their meanings.
 
 use oxrdf::{Term, TermRef};
 use rustc_hash::FxHashMap;
+use somersault_lang::CreateStream;
+use somersault_lang::lift::Shape;
 use somersault_log::LoadSegment;
-use somersault_model::{Intern, QuadIds, Tag, TermId, VirtualShard};
-use somersault_stream::{Resolve, ResolveError};
-use std::cell::RefCell;
+use somersault_model::{Epoch, Intern, Lease, QuadIds, StreamUid, Tag, TermId, VirtualShard};
+use somersault_stream::{ParsedQuery, QueryDeclaration, ReadTexts, Resolve, ResolveError};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use std::sync::Arc;
 pub(crate) struct World {
     terms: RefCell<(FxHashMap<Term, TermId>, Vec<Term>)>,
     pub(crate) segments: RefCell<BTreeMap<String, Arc<[QuadIds]>>>,
+    /// Whether terms of timing statements come with leases.
+    pub(crate) leases: Cell<bool>,
 }
 
 impl World {
@@ -22,6 +26,7 @@ impl World {
         World {
             terms: RefCell::default(),
             segments: self.segments.clone(),
+            leases: self.leases.clone(),
         }
     }
 
@@ -42,6 +47,11 @@ impl Intern for World {
             )
         })
     }
+
+    fn lease(&self, stream: StreamUid) -> Option<Lease> {
+        let lease = || Lease::new(Arc::new(Epoch::new(stream, 1)));
+        self.leases.get().then(lease)
+    }
 }
 
 impl Resolve for World {
@@ -51,5 +61,46 @@ impl Resolve for World {
             name: segment.name.clone(),
             reason: format!("load segment {} is not there", segment.name),
         })
+    }
+}
+
+/// Texts with what they declare, as the tests made them up.
+#[derive(Default)]
+pub(crate) struct Texts {
+    streams: BTreeMap<String, CreateStream>,
+    /// By the key of their shape, or by the whole text.
+    queries: BTreeMap<String, QueryDeclaration>,
+}
+
+impl Texts {
+    pub(crate) fn note_stream(&mut self, declaration: &CreateStream) {
+        let text = declaration.text.clone();
+        self.streams.insert(text, declaration.clone());
+    }
+
+    pub(crate) fn note_query(&mut self, text: &str, declaration: &QueryDeclaration) {
+        self.queries.insert(key_of(text), declaration.clone());
+    }
+}
+
+fn key_of(text: &str) -> String {
+    let shape = Shape::of(text);
+    shape.map_or_else(|| text.to_owned(), |(shape, _)| shape.key().to_owned())
+}
+
+impl ReadTexts for Texts {
+    fn stream(&mut self, text: &str, _: Option<&str>) -> Result<CreateStream, ResolveError> {
+        let known = self.streams.get(text).cloned();
+        known.ok_or_else(|| ResolveError::NotAStream {
+            text: text.to_owned(),
+        })
+    }
+
+    fn query(&mut self, text: &str, _: Option<&str>) -> Result<ParsedQuery, ResolveError> {
+        let known = self.queries.get(&key_of(text)).cloned();
+        let declaration = known.ok_or_else(|| ResolveError::NotAStream {
+            text: text.to_owned(),
+        })?;
+        Ok(ParsedQuery::of(text, declaration))
     }
 }

@@ -1,0 +1,113 @@
+//! The home of streams as a checkpoint holds it.
+//!
+//! Before changing anything here: effects are waited for, because each is cut as soon as its record
+//! is applied; all else that waits for a cut is saved. Which streams have moved past their last cut
+//! follows from their times.
+
+use super::StreamHome;
+use crate::protocol::command::ReadTexts;
+use crate::saved::streams::{BatchKind, SavedBatch, SavedStream, StreamRecord};
+use crate::saved::{CoreRecord, RestoreError, contradiction};
+use crate::streams::stream::{Stream, derived_declaration};
+use somersault_lang::CreateStream;
+use somersault_model::{Intern, StreamUid};
+
+impl StreamHome {
+    /// All streams, and what waits for a cut, as a checkpoint holds them.
+    pub(crate) fn save(&self, out: &mut Vec<CoreRecord>) {
+        for stream in self.streams.values() {
+            stream.save(out);
+        }
+        self.closed.save(out);
+        self.amendments.save(out);
+    }
+
+    /// Takes a saved record, after those that came before it.
+    pub(crate) fn restore(
+        &mut self,
+        record: StreamRecord,
+        texts: &mut dyn ReadTexts,
+        intern: &dyn Intern,
+    ) -> Result<(), RestoreError> {
+        match record {
+            StreamRecord::Stream(saved) => self.restore_stream(*saved, texts, intern)?,
+            StreamRecord::Sources(uid, sources) => self.saved_stream(uid)?.add_sources(sources)?,
+            StreamRecord::Held(uid, held) => self.saved_stream(uid)?.add_held(held),
+            StreamRecord::Numbered(uid, batches) => self.saved_stream(uid)?.add_numbered(batches),
+            StreamRecord::Batch(batch) => self.restore_batch(batch, intern)?,
+            StreamRecord::Facts(facts) => self.amendments.add_facts(facts),
+        }
+        Ok(())
+    }
+
+    fn restore_stream(
+        &mut self,
+        saved: SavedStream,
+        texts: &mut dyn ReadTexts,
+        intern: &dyn Intern,
+    ) -> Result<(), RestoreError> {
+        let declaration = declaration_of(&saved, texts)?;
+        let iri = declaration.iri.as_str();
+        if self.streams.get(saved.uid).is_some() || self.streams.find(iri).is_some() {
+            return contradiction(format!("stream <{iri}> is there twice"));
+        }
+        let stream = Stream::restore(saved, declaration, self.limits.ahead, intern);
+        if stream.uncut_end(None).is_some() {
+            self.moved.insert(stream.uid());
+        }
+        self.streams.insert(stream);
+        Ok(())
+    }
+
+    fn restore_batch(
+        &mut self,
+        batch: SavedBatch,
+        intern: &dyn Intern,
+    ) -> Result<(), RestoreError> {
+        let (uid, number) = (batch.stream, batch.number);
+        let stream = self.saved_stream(uid)?;
+        let end = number.end(stream.interval());
+        let lease = || intern.lease(uid);
+        match batch.kind {
+            BatchKind::Open => stream.open_batch(number).add_saved(batch, lease),
+            BatchKind::Closed => {
+                let (closed, _) = self.closed.entry((end, uid, number));
+                closed.add_saved(batch, lease);
+            }
+            BatchKind::Late | BatchKind::Replaced => self.amendments.add_saved(batch, lease),
+        }
+        Ok(())
+    }
+
+    fn saved_stream(&mut self, uid: StreamUid) -> Result<&mut Stream, RestoreError> {
+        match self.streams.get_mut(uid) {
+            Some(stream) => Ok(stream),
+            None => contradiction(format!("there is no stream with the uid {}", uid.0)),
+        }
+    }
+}
+
+/// The declaration of a saved stream.
+fn declaration_of(
+    saved: &SavedStream,
+    texts: &mut dyn ReadTexts,
+) -> Result<CreateStream, RestoreError> {
+    let namespace = saved.namespace.as_deref();
+    let declaration = match &saved.derived {
+        None => texts.stream(&saved.text, namespace)?,
+        Some(derived) => {
+            let query = texts.query(&saved.text, namespace)?;
+            let Some(stream) = &query.declaration().derives else {
+                return contradiction(format!("query {} derives no stream", derived.name));
+            };
+            derived_declaration(stream, derived.batch, &saved.text)
+        }
+    };
+    match declaration.batch.0 > 0 {
+        true => Ok(declaration),
+        false => contradiction(format!(
+            "<{}> has no batch interval",
+            declaration.iri.as_str()
+        )),
+    }
+}
