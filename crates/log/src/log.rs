@@ -15,6 +15,7 @@ use crate::segment::{lock_segment, segment_number};
 use crate::wire::PushBody;
 use parking_lot::Mutex;
 use somersault_disk::{Access, Disk, DiskLock};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -80,7 +81,11 @@ impl Log {
         let folder = disk.describe();
         let lock = lock_folder(&*disk, Access::Write)?;
         let progress = Arc::clone(&options.progress);
-        let opened = open::open(&disk, after, &progress)?;
+        let decoders = match options.commits {
+            CommitMode::Thread => options.decoders,
+            CommitMode::Callers => 0,
+        };
+        let opened = open::open(&disk, after, &progress, decoders)?;
         let segment_lock = lock_segment(&*disk, opened.segment, Access::Write)?;
         let mut file = opened.file;
         let room = Room::new(&disk, &options, &mut *file, opened.length)?;
@@ -118,14 +123,8 @@ impl Log {
             is_full,
             of_callers,
         );
-        let start = |committer: Committer| {
-            let shared = Arc::clone(&shared);
-            std::thread::Builder::new()
-                .name("somersault-log".to_owned())
-                .spawn(move || committer.run(&shared))
-        };
         let thread = of_thread
-            .map(start)
+            .map(|committer| start_thread(committer, &shared))
             .transpose()
             .map_err(|error| LogError::io("start the thread that writes", &folder, &error))?;
         let log = Log {
@@ -166,7 +165,8 @@ impl Log {
         after: Position,
     ) -> Result<(Log, Recovered), LogError> {
         let lock = lock_folder(&*disk, Access::Read)?;
-        let (recovered, identity) = open::read(&disk, after, &progress)?;
+        let decoders = LogOptions::default().decoders;
+        let (recovered, identity) = open::read(&disk, after, &progress, decoders)?;
         let log = Log {
             shared: Shared::unwritten(recovered.end()),
             disk: Some(disk),
@@ -370,6 +370,14 @@ impl Log {
         }
         self.failed().map_or(Ok(()), Err)
     }
+}
+
+/// Starts the log's own thread.
+fn start_thread(committer: Committer, shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    std::thread::Builder::new()
+        .name("somersault-log".to_owned())
+        .spawn(move || committer.run(&shared))
 }
 
 /// Locks the folder. A process that has locked a segment owns the folder, even if the folder's lock

@@ -2,6 +2,7 @@
 //! records are there.
 
 use crate::progress::OpenProgress;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,9 @@ pub struct LogOptions {
     pub proof_groups: u32,
     /// After this time without records, the proof file is written if it is behind.
     pub idle_proof: Duration,
+    /// The number of threads that decode a long log ahead of its reader, besides one that reads it;
+    /// 0 for the reader's own thread, and always so if callers commit.
+    pub decoders: usize,
     /// Told how far opening is, and then how far its records and load segments have been read.
     pub progress: Arc<OpenProgress>,
 }
@@ -55,6 +59,7 @@ impl Default for LogOptions {
             idle_witness: Duration::from_millis(5),
             proof_groups: 256,
             idle_proof: Duration::from_secs(1),
+            decoders: std::thread::available_parallelism().map_or(1, NonZero::get),
             progress: Arc::default(),
         }
     }

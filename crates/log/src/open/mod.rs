@@ -14,6 +14,8 @@
 //! the system shows them and never writes them, so only what a witness or the proof shows to have
 //! been durable is trusted. A log that is only read changes nothing at all.
 
+mod ahead;
+mod frames;
 mod recovered;
 mod survey;
 
@@ -96,11 +98,12 @@ pub(crate) struct Opened {
 }
 
 /// Verifies the folder for its records after `after`, then puts it in order. The caller holds its
-/// lock.
+/// lock. `decoders` threads decode a long log.
 pub(crate) fn open(
     disk: &Arc<dyn Disk>,
     after: Position,
     progress: &Arc<OpenProgress>,
+    decoders: usize,
 ) -> Result<Opened, LogError> {
     let io = |action| {
         let folder = disk.describe();
@@ -150,7 +153,7 @@ pub(crate) fn open(
         next_load: next_load.unwrap_or(0) + 1,
         bytes: survey.segments.iter().map(|segment| segment.length).sum(),
         chain: Arc::new(chain),
-        recovered: Recovered::new(survey, after, disk, progress),
+        recovered: Recovered::new(survey, after, disk, progress, decoders),
     })
 }
 
@@ -160,13 +163,15 @@ pub(crate) fn read(
     disk: &Arc<dyn Disk>,
     after: Position,
     progress: &Arc<OpenProgress>,
+    decoders: usize,
 ) -> Result<(Recovered, Option<LogIdentity>), LogError> {
     let names = disk
         .list()
         .map_err(|error| LogError::io("list", &disk.describe(), &error))?;
     let survey = Survey::of(&**disk, &names, after, progress)?;
     let identity = survey.identity();
-    Ok((Recovered::new(survey, after, disk, progress), identity))
+    let recovered = Recovered::new(survey, after, disk, progress, decoders);
+    Ok((recovered, identity))
 }
 
 /// The load segments that only trimmed segments name which are still there.

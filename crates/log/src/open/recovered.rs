@@ -1,26 +1,30 @@
 //! The records of a verified log, handed out in order.
 //!
-//! The one thing to know: a segment is read again, so that not all of the log is held in memory.
+//! The one thing to know: a long log is decoded ahead on threads of its own, which begin with the
+//! first record that is asked for. Their number never changes what comes out.
 
 use super::TornTail;
-use super::survey::{Segment, Survey};
+use super::ahead::DecodeAhead;
+use super::frames::{Decoded, FrameReader};
+use super::survey::Survey;
 use crate::error::LogError;
-use crate::file::{place, read_file};
 use crate::progress::OpenProgress;
 use crate::record::{DeliveredRecord, Position, Record};
-use crate::segment::{Frame, frame_at, segment_name};
-use crate::wire::decode;
 use somersault_disk::Disk;
 use somersault_model::QueryUid;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The records of an opened log, in order; reads one segment at a time. Ends after an error.
+/// A log with fewer bytes than these is decoded by its reader: starting threads takes longer.
+const LONG_BYTES: u64 = 1 << 20;
+
+/// The records of an opened log, in order. Ends after an error.
 pub struct Recovered {
-    disk: Arc<dyn Disk>,
+    source: Source,
+    decoders: usize,
+    /// Decoded and not handed out yet.
+    ready: VecDeque<Decoded>,
     progress: Arc<OpenProgress>,
-    segments: VecDeque<Segment>,
-    current: Option<Reading>,
     after: Position,
     end: Position,
     torn: Option<TornTail>,
@@ -28,27 +32,30 @@ pub struct Recovered {
     delivered: BTreeMap<QueryUid, DeliveredRecord>,
 }
 
-struct Reading {
-    name: String,
-    bytes: Vec<u8>,
-    at: usize,
-    next: Position,
-    seed: u32,
+enum Source {
+    /// Read by the caller.
+    Frames(FrameReader),
+    /// Read and decoded ahead.
+    Ahead(DecodeAhead),
+    Ended,
 }
 
 impl Recovered {
-    /// The records behind `after` of a folder that was verified for them.
+    /// The records behind `after` of a folder that was verified for them, decoded on `decoders`
+    /// threads; 0 for the caller's own.
     pub(super) fn new(
         survey: Survey,
         after: Position,
         disk: &Arc<dyn Disk>,
         progress: &Arc<OpenProgress>,
+        decoders: usize,
     ) -> Recovered {
+        let segments = survey.segments.into_iter().skip(survey.unread).collect();
         Recovered {
-            disk: Arc::clone(disk),
+            source: Source::Frames(FrameReader::new(disk, segments, after)),
+            decoders,
+            ready: VecDeque::new(),
             progress: Arc::clone(progress),
-            segments: survey.segments.into_iter().skip(survey.unread).collect(),
-            current: None,
             after,
             end: Position(survey.next.0 - 1),
             torn: survey.torn,
@@ -90,56 +97,40 @@ impl Recovered {
 
     fn read(&mut self) -> Result<Option<(Position, Record)>, LogError> {
         loop {
-            let Some(reading) = &mut self.current else {
-                let Some(segment) = self.segments.pop_front() else {
-                    return Ok(None);
-                };
-                self.current = Some(Reading::of(&*self.disk, &segment)?);
-                continue;
-            };
-            if reading.at >= reading.bytes.len() {
-                self.current = None;
-                continue;
+            if let Some((item, bytes)) = self.ready.pop_front() {
+                self.progress.add(bytes);
+                match item? {
+                    Some(record) => return Ok(Some(record)),
+                    None => continue,
+                }
             }
-            let damaged = |what: &str| LogError::Damaged {
-                file: place(&*self.disk, &reading.name),
-                offset: reading.at as u64,
-                what: what.to_owned(),
-            };
-            let frame = frame_at(&reading.bytes, reading.at, reading.next, reading.seed);
-            let Some((frame, end)) = frame else {
-                return Err(damaged("it has changed since it was opened"));
-            };
-            self.progress.add(end - reading.at);
-            let offset = std::mem::replace(&mut reading.at, end);
-            let Frame::Record(payload) = frame else {
-                continue;
-            };
-            let position = reading.next;
-            reading.next = position.next();
-            if position <= self.after {
-                continue;
+            match self.next_batch()? {
+                Some(batch) => self.ready = batch.into(),
+                None => return Ok(None),
             }
-            let record = decode(payload).map_err(|error| {
-                let file = place(&*self.disk, &reading.name);
-                error.at(file, offset as u64, &format!("record {position}: "))
-            })?;
-            return Ok(Some((position, record)));
         }
     }
-}
 
-impl Reading {
-    fn of(disk: &dyn Disk, segment: &Segment) -> Result<Reading, LogError> {
-        let name = segment_name(segment.header.number);
-        let bytes = read_file(disk, &name, segment.length)?;
-        Ok(Reading {
-            name,
-            bytes,
-            at: segment.header.length(),
-            next: segment.header.first,
-            seed: segment.header.seed(),
-        })
+    fn next_batch(&mut self) -> Result<Option<Vec<Decoded>>, LogError> {
+        match &mut self.source {
+            Source::Ended => Ok(None),
+            Source::Ahead(ahead) => Ok(ahead.next_batch()),
+            Source::Frames(frames) if self.decoders == 0 || frames.is_short(LONG_BYTES) => {
+                // It stays short: decided once.
+                self.decoders = 0;
+                Ok(frames.next_batch()?.map(|batch| batch.decode()))
+            }
+            Source::Frames(_) => {
+                let source = std::mem::replace(&mut self.source, Source::Ended);
+                if let Source::Frames(frames) = source {
+                    let ahead = DecodeAhead::start(frames, self.decoders);
+                    self.source = Source::Ahead(ahead.map_err(|error| {
+                        LogError::io("start the threads that read", "the log", &error)
+                    })?);
+                }
+                self.next_batch()
+            }
+        }
     }
 }
 
@@ -148,9 +139,9 @@ impl Iterator for Recovered {
 
     fn next(&mut self) -> Option<Self::Item> {
         let item = self.read().transpose();
-        if matches!(item, Some(Err(_))) {
-            self.segments.clear();
-            self.current = None;
+        if !matches!(item, Some(Ok(_))) {
+            self.source = Source::Ended;
+            self.ready.clear();
         }
         item
     }
