@@ -157,8 +157,8 @@ impl ListFileReader {
     }
 }
 
-/// Errors are damage, which includes keys or members that do not ascend, and IO. The end of the file
-/// is checked as a whole.
+/// Errors are damage, which includes keys or members that do not ascend, and IO. At its end the
+/// whole file is checked.
 impl ListRun for ListFileReader {
     type Error = CheckpointError;
 

@@ -11,6 +11,7 @@
 //! of a term are written completely before its id can be known to anyone.
 #![allow(unsafe_code)]
 
+mod check;
 mod export;
 mod parts;
 mod restore;

@@ -170,6 +170,7 @@ fn terms(dictionary: &Dictionary, ids: &[TermId]) -> Vec<(TermId, String)> {
 /// Reads everything that a checkpoint holds; the ids are those of its slice.
 pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointError> {
     let (dictionary, _leases) = restore_dictionary(disk, manifest, 1)?;
+    dictionary.check().expect("DI-2");
     let mut slices = Vec::new();
     for file in manifest.files_of(FileKind::Slices) {
         let mut reader = SliceReader::new(manifest.open(disk, file)?);

@@ -311,6 +311,7 @@ proptest! {
         let mut held = restored(&twin, &parts);
         // Epochs end with the process.
         (0..STREAMS).for_each(|stream| twin.dictionary.end_epoch(StreamUid(stream)));
+        held.dictionary.check().unwrap();
         let mark = held.dictionary.mark();
         prop_assert!(held.dictionary.export(&mark).has_no_permanent());
         for id in twin.known(&given) {
@@ -334,6 +335,8 @@ proptest! {
         }
         held.reclaim_all();
         twin.reclaim_all();
+        held.dictionary.check().unwrap();
+        twin.dictionary.check().unwrap();
         prop_assert_eq!(held.known(&given), twin.known(&given));
         // And what was restored can be exported again.
         let whole = export(&held.dictionary, &mut DictionaryMark::default());
@@ -434,6 +437,30 @@ fn content_that_does_not_fit_together_is_refused() {
         let same = |row: &&mut (usize, u8, u32, Plain)| row.3.parts[0] == first_of(itself, &held);
         let row = part.rows.iter_mut().find(same).unwrap();
         row.3.parts[2] = itself;
+    });
+}
+
+/// DI-2: planted are a wrong hash, and a term in another one's place.
+#[test]
+fn di_2_terms_that_are_not_found_are_reported() {
+    let mut held = Held::new();
+    held.take(&Step::Intern((0..TERMS).collect()));
+    held.dictionary.check().unwrap();
+    let part = export(&held.dictionary, &mut DictionaryMark::default());
+    let reported = |change: &dyn Fn(&mut Part)| {
+        let mut changed = part.clone();
+        change(&mut changed);
+        let (restored, _) = restore(&[changed]).unwrap();
+        restored.check().unwrap_err()
+    };
+    let of_kind = |part: &Part, kind: u8| part.rows.iter().position(|row| row.3.kind == kind);
+    reported(&|part| {
+        let at = of_kind(part, 2).unwrap();
+        part.rows[at].2 ^= 1;
+    });
+    reported(&|part| {
+        let at = of_kind(part, 3).unwrap();
+        part.rows[at].3.text.push('x');
     });
 }
 
