@@ -23,8 +23,9 @@ pub use clock::{Clock, ManualClock, Now, SystemClock};
 pub use driver::{Driver, DriverParts, DriverStatus, PendingInput, Process};
 pub use error::RuntimeError;
 pub use fabric::{
-    Apply, DueWindows, Fabric, FabricError, Injectors, OnApplied, ShardCounters, ShardWork,
-    SimFabric, SliceKind, SliceWork, TimelyFabric, window_version,
+    AheadWork, Apply, BatchPortion, DueWindows, Fabric, FabricError, Injectors, OnApplied,
+    PreparedFacts, ShardCounters, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
+    window_version,
 };
 pub use host::{DerivedOutput, DueSnapshot, Fired, FiringAcks, FiringJob, Host};
 pub use resolver::{gather_blocks, intern_quad_with};

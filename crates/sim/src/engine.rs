@@ -126,6 +126,12 @@ impl Subject {
                 },
                 ..Limits::default()
             },
+            // A fifth of the seeds prepare nothing of open batches, the others one to four
+            // statements at a time.
+            portion: match usize::try_from(self.seed % 5) {
+                Ok(0) | Err(_) => usize::MAX,
+                Ok(portion) => portion,
+            },
             // One third of the seeds each. Where executions are timed, the times come from the
             // process's clock.
             delta: match self.seed % 3 {

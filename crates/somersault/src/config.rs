@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Limits on time never hold in a simulated process.
 const NEVER: Duration = Duration::from_secs(86_400);
 
+/// The number of statements that a shard is woken for before their batch closes.
+const PORTION: usize = 256;
+
 /// The configuration of an [`Engine`](crate::Engine).
 ///
 /// ```
@@ -53,6 +56,11 @@ pub struct EngineConfig {
     pub freshness: Duration,
     /// Whether continuous queries keep rows from one close to the next.
     pub delta: DeltaMode,
+    /// For tests and measurements: the number of statements of an open batch that the shards
+    /// prepare together for its close. With `usize::MAX`, nothing is prepared. No answer depends
+    /// on it.
+    #[doc(hidden)]
+    pub portion: usize,
     /// For simulations: the process without threads that the engine runs in. It decides which
     /// fabric there is, and no limit on time holds in it.
     #[doc(hidden)]
@@ -102,6 +110,7 @@ impl Default for EngineConfig {
             clock: Clock::System,
             freshness: Duration::from_millis(100),
             delta: DeltaMode::Auto,
+            portion: PORTION,
             process: None,
             before_apply: None,
         }

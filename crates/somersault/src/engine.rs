@@ -37,8 +37,8 @@ use somersault_pool::QueryPool;
 use somersault_query::{Environment, PlanCache};
 use somersault_results::Answer;
 use somersault_runtime::{
-    Apply, Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied,
-    Process, RuntimeError, ShardWork, SimFabric, SystemClock, TimelyFabric,
+    AheadWork, Apply, Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock,
+    OnApplied, Process, RuntimeError, ShardWork, SimFabric, SystemClock, TimelyFabric,
 };
 use somersault_store::Store;
 use somersault_stream::StreamLimits;
@@ -410,6 +410,7 @@ fn driver_config(config: &EngineConfig) -> DriverConfig {
         inflight_bytes: config.limits.inflight_bytes,
         inflight_patience: INFLIGHT_PATIENCE,
         limits: stream_limits(config),
+        portion: config.portion,
         closes_patience: match simulated_seed(config) {
             None => CLOSES_PATIENCE,
             // One seed is one run: no clock decides which input comes first.
@@ -469,6 +470,10 @@ impl Apply for ObservedApply {
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
         (self.before)(shard.0);
         self.injectors.apply(shard, sn, work);
+    }
+
+    fn prepare(&self, shard: ShardId, work: AheadWork) {
+        self.injectors.prepare(shard, work);
     }
 
     fn settle(&self, shard: ShardId, applied: Sn) {

@@ -6,7 +6,7 @@ use somersault_model::{
     BatchNumber, Direction, EventTime, Millis, Mutation, Placement, QuadIds, ShardId, Sn,
     StreamUid, Tag, TermId, TimedTriple, TripleIds, VirtualShard, inline, term_hash,
 };
-use somersault_store::{ShardBatch, Slice, Store, ViewKey};
+use somersault_store::{PreparedEdges, ShardBatch, ShardWriter, Slice, SliceRows, Store, ViewKey};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,13 +43,11 @@ fn processor_time() -> Option<Duration> {
 }
 
 fn per<T>(what: &str, count: u64, work: impl FnOnce() -> T) -> T {
-    let (start, before) = (Instant::now(), processor_time());
-    let out = work();
-    let elapsed = start.elapsed();
-    let spent = (processor_time().zip(before)).map_or(elapsed, |(after, before)| after - before);
+    let mut out = None;
+    let spent = timed_by_processor(|| out = Some(work()));
     let each = spent.as_nanos() as f64 / count as f64;
     println!("{what:<52} {count:>9} in {spent:>10.2?}  {each:>8.1} ns each");
-    out
+    out.expect("the work is done")
 }
 
 fn main() {
@@ -97,6 +95,9 @@ fn main() {
         });
         drop(pin);
     }
+    for portion in [None, Some(256)] {
+        closes(&store, &mut writer, count * 2, portion);
+    }
     let snapshot = store.pin_stable();
     let mut scratch = Vec::new();
     let known = vertex(90_000_005);
@@ -122,6 +123,71 @@ fn main() {
     });
     windows(&store);
     dictionary(&store);
+}
+
+/// The close of batches of a stream of facts: the part that a firing waits for, and what is done
+/// before it and after it. Statements are prepared in portions of this many.
+fn closes(store: &Arc<Store>, writer: &mut ShardWriter, from: u64, portion: Option<usize>) {
+    let (batches, size) = (50, 11_000);
+    let from = from + u64::from(portion.is_some()) * batches * size;
+    let what = portion.map_or("not prepared".to_owned(), |portion| {
+        format!("prepared by {portion}")
+    });
+    let split =
+        |mutations: &[Mutation]| ShardBatch::split(mutations, Placement::new(1)).swap_remove(0);
+    let mut spent = [Duration::ZERO; 3];
+    for batch in 0..batches {
+        let of_batch = from + batch * size..from + (batch + 1) * size;
+        let quads: Vec<QuadIds> = of_batch.map(statement).collect();
+        let facts: Vec<Mutation> = quads.iter().copied().map(Mutation::insert).collect();
+        let at = EventTime(batch as i64 * 100);
+        let timed = |quad: &QuadIds| TimedTriple {
+            at,
+            triple: quad.triple(),
+        };
+        let statements: Vec<TimedTriple> = quads.iter().map(timed).collect();
+        let (mut rows, mut edges) = (SliceRows::default(), PreparedEdges::default());
+        let mut prepared = 0;
+        spent[0] += timed_by_processor(|| {
+            // The last portion is never complete.
+            while let Some(portion) = portion
+                && prepared + portion < facts.len()
+            {
+                let of_portion = prepared..prepared + portion;
+                let batch = split(&facts[of_portion.clone()]);
+                writer.prepare(&batch);
+                rows.add(&statements[of_portion]);
+                edges.add(batch);
+                prepared += portion;
+            }
+        });
+        let sn = store.snapshots().stable().next();
+        spent[1] += timed_by_processor(|| {
+            let mut batch_of_sn = split(&facts[prepared..]);
+            batch_of_sn.insert_prepared(&std::mem::take(&mut edges));
+            writer.apply_promptly(sn, &batch_of_sn).expect("in order");
+            let (number, interval) = (BatchNumber(batch as i64), Millis(100));
+            let rows = std::mem::take(&mut rows);
+            let slice = Slice::of_rows(number, interval, (0, rows), &statements);
+            store.slices().insert(StreamUid(2), slice);
+            store.snapshots().publish_stable(sn);
+        });
+        spent[2] += timed_by_processor(|| writer.settle());
+    }
+    store.slices().drop_stream(StreamUid(2));
+    let each = spent.map(|spent| spent.as_secs_f64() * 1e3 / batches as f64);
+    println!(
+        "a batch of {size} facts, {what}: {:.2} ms before, {:.2} ms at, {:.2} ms after its close",
+        each[0], each[1], each[2]
+    );
+}
+
+/// The processor time that this takes on this thread.
+fn timed_by_processor(work: impl FnOnce()) -> Duration {
+    let (start, before) = (Instant::now(), processor_time());
+    work();
+    let elapsed = start.elapsed();
+    (processor_time().zip(before)).map_or(elapsed, |(after, before)| after - before)
 }
 
 fn windows(store: &Store) {

@@ -2,8 +2,8 @@
 //! slices and windows of streams, and the registry of snapshots. It knows no
 //! query and has no thread of its own: writers and readers come to it.
 //!
-//! Rooms, lowest first: memory, statistics, pace, half_edges, lists, snapshots, image, shard,
-//! windows, store.
+//! Rooms, lowest first: memory, statistics, pace, stretches, half_edges, lists, snapshots, image,
+//! shard, windows, store.
 //!
 //! # Why reading without locks is safe
 //!
@@ -62,13 +62,14 @@ mod shard;
 mod snapshots;
 mod statistics;
 mod store;
+mod stretches;
 mod windows;
 
 pub use half_edges::ListKey;
 pub use pace::Pace;
 pub use shard::{
-    Applied, ApplyError, RenewalState, RestoreError, ShardBatch, ShardRestore, ShardWriter,
-    WriterTaken,
+    Applied, ApplyError, PreparedEdges, RenewalState, RestoreError, ShardBatch, ShardRestore,
+    ShardWriter, WriterTaken,
 };
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
@@ -77,4 +78,4 @@ pub use store::{
     Ends, ListReader, ListRun, Marker, Memory, MergedRuns, Snapshot, Store, StoreHold, Violation,
     fingerprint,
 };
-pub use windows::{PastWindow, Run, Slice, SliceStore, ViewKey, WindowVersion};
+pub use windows::{PastWindow, Run, Slice, SliceRows, SliceStore, ViewKey, WindowVersion};

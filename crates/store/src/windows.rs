@@ -4,10 +4,12 @@
 mod edge_columns;
 mod run;
 mod slice;
+mod slice_rows;
 mod slice_store;
 mod window;
 
 pub use run::Run;
 pub use slice::Slice;
+pub use slice_rows::SliceRows;
 pub use slice_store::{SliceStore, ViewKey};
 pub use window::{PastWindow, WindowVersion};

@@ -32,7 +32,7 @@ pub use protocol::cohort_view::CohortView;
 pub use protocol::command::{ParsedCommand, ParsedQuery, ReadTexts};
 pub use protocol::declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
-pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject};
+pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject, OpenBatch};
 pub use protocol::input::{
     Admission, Applied, Input, Push, PushHead, PushStatement, ReadPush, Repeat, Taken,
 };

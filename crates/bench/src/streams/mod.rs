@@ -95,6 +95,10 @@ pub(crate) struct StreamsOptions {
     /// Shards
     #[arg(long, default_value_t = 1)]
     workers: u16,
+    /// The number of statements of an open batch that the shards prepare together; 0 prepares
+    /// nothing
+    #[arg(long)]
+    portion: Option<usize>,
     /// The length of the line by stored triples: from 1 million to 10 and to 100
     #[arg(long, default_value_t = 10_000_000)]
     largest: u64,
@@ -226,6 +230,7 @@ impl StreamsOptions {
             rate: 2_000,
             seconds: 1,
             workers: 1,
+            portion: None,
             largest: 0,
             minutes: Vec::new(),
             heavy_seconds: 1,

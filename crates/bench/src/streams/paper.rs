@@ -10,12 +10,19 @@ use super::threads::Apart;
 use super::{Failure, StreamsOptions};
 use crate::figures::results::geometric_mean;
 use crate::harness::machine::{Machine, resident_bytes};
+use somersault::EngineConfig;
 use somersault_generate::NamedQuery;
 
 /// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<Paper, Failure> {
     let network = network(options.stored, options.rate);
-    let mut stage = Stage::open(&network, configuration(options.workers))?;
+    let config = configuration(options.workers);
+    let portion = match options.portion {
+        None => config.portion,
+        Some(0) => usize::MAX,
+        Some(portion) => portion,
+    };
+    let mut stage = Stage::open(&network, EngineConfig { portion, ..config })?;
     // This comes before the thread is bound to some of the cores.
     let machine = Machine::read();
     let apart = Apart::keep();

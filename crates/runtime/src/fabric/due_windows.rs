@@ -157,6 +157,7 @@ mod tests {
         });
         ShardWork {
             batch: ShardBatch::split(&[], placement).swap_remove(usize::from(shard)),
+            prepared: Vec::new(),
             slices: slices.collect(),
             windows: Some(Arc::clone(windows)),
         }

@@ -1,6 +1,7 @@
 //! The injectors: the one writer of each shard, owned outside the fabric so that shards survive it
 //! (S16). A mutex guards each writer; only its shard's thread takes it, so it is never contended.
 
+use crate::fabric::ahead::{AheadWork, PreparedBatches};
 use crate::fabric::{Apply, ShardWork, SliceKind, SliceWork};
 use parking_lot::Mutex;
 use somersault_model::{BatchNumber, ShardId, Sn, StreamUid};
@@ -9,9 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of lists that an injector folds after each SN, beyond those that it touched, and at
-/// each tidying.
-const FOLD_PER_APPLY: usize = 64;
+/// The number of lists that an injector folds at each tidying.
+const FOLDS_PER_TIDYING: usize = 64;
 
 /// The writers of all shards.
 pub struct Injectors {
@@ -20,6 +20,8 @@ pub struct Injectors {
     counters: Vec<Counters>,
     /// Per shard: the slices that it has built since it last settled.
     put_down: Vec<Mutex<VecDeque<PutDown>>>,
+    /// Per shard: what it has prepared of batches that are open.
+    prepared: Vec<PreparedBatches>,
 }
 
 /// A slice that was added to a stream.
@@ -62,6 +64,7 @@ impl Injectors {
             store: Arc::clone(store),
             counters: writers.iter().map(|_| Counters::default()).collect(),
             put_down: writers.iter().map(|_| Mutex::default()).collect(),
+            prepared: writers.iter().map(|_| PreparedBatches::default()).collect(),
             writers,
         })
     }
@@ -81,14 +84,16 @@ impl Injectors {
 
 impl Injectors {
     /// Turns a closed batch into a slice, or changes its slice.
-    fn put(&self, sn: Sn, work: &SliceWork) {
+    fn put(&self, shard: ShardId, sn: Sn, work: &SliceWork) {
         let slices = self.store.slices();
         let build = |revision| {
             let slice = Slice::build(work.batch, work.interval, revision, &work.statements);
             slice.with_lease(work.lease.clone())
         };
         if work.kind == SliceKind::Whole {
-            slices.insert(work.stream, build(0));
+            let rows = self.prepared[usize::from(shard.0)].take_rows(work);
+            let slice = Slice::of_rows(work.batch, work.interval, (0, rows), &work.statements);
+            slices.insert(work.stream, slice.with_lease(work.lease.clone()));
             return;
         }
         let floor = self.store.snapshots().floor();
@@ -105,11 +110,23 @@ impl Injectors {
 impl Apply for Injectors {
     fn tidy(&self, shard: ShardId) {
         let mut writer = self.writers[usize::from(shard.0)].lock();
-        writer.fold(FOLD_PER_APPLY);
+        writer.fold(FOLDS_PER_TIDYING);
         writer.renew();
     }
 
+    fn prepare(&self, shard: ShardId, work: AheadWork) {
+        let index = usize::from(shard.0);
+        match work {
+            AheadWork::Portion(portion) => {
+                self.writers[index].lock().prepare(&portion.edges);
+                self.prepared[index].add(portion);
+            }
+            AheadWork::Forget(stream) => self.prepared[index].forget(stream),
+        }
+    }
+
     fn settle(&self, shard: ShardId, applied: Sn) {
+        self.writers[usize::from(shard.0)].lock().settle();
         let mut ends: BTreeMap<StreamUid, BatchNumber> = BTreeMap::new();
         {
             let mut put_down = self.put_down[usize::from(shard.0)].lock();
@@ -126,22 +143,22 @@ impl Apply for Injectors {
         self.writers[usize::from(shard.0)].lock().renew();
     }
 
-    fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
+    fn apply(&self, shard: ShardId, sn: Sn, mut work: ShardWork) {
         let index = usize::from(shard.0);
         let counters = &self.counters[index];
+        self.prepared[index].insert_facts(&work.prepared, &mut work.batch);
         let mut injected = work.batch.len() as u64;
         if !work.batch.is_empty() {
             let mut writer = self.writers[index].lock();
-            let applied = writer.apply(sn, &work.batch);
+            let applied = writer.apply_promptly(sn, &work.batch);
             assert!(
                 applied.is_ok(),
                 "an injector gets its own batches in order: {applied:?}"
             );
-            writer.fold(FOLD_PER_APPLY);
         }
         for slice in work.slices {
             injected += slice.statements.len() as u64;
-            self.put(sn, &slice);
+            self.put(shard, sn, &slice);
             if slice.kind == SliceKind::Whole {
                 self.put_down[index].lock().push_back(PutDown {
                     sn,
@@ -188,6 +205,7 @@ mod tests {
         let placement = Placement::new(SHARDS);
         let work = ShardWork {
             batch: ShardBatch::split(&[], placement).swap_remove(usize::from(shard)),
+            prepared: Vec::new(),
             slices: vec![slice],
             windows: None,
         };
@@ -253,6 +271,7 @@ mod tests {
                 let shard = batch.shard();
                 let work = ShardWork {
                     batch,
+                    prepared: Vec::new(),
                     slices: Vec::new(),
                     windows: None,
                 };

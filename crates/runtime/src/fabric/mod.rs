@@ -3,11 +3,13 @@
 //! runs them all on the calling thread in a seeded random order, and the answers must not differ
 //! (CL-1).
 
+mod ahead;
 mod due_windows;
 mod injectors;
 mod simulated;
 mod timely;
 
+pub use ahead::{AheadWork, BatchPortion, PreparedFacts};
 pub use due_windows::{DueWindows, window_version};
 pub use injectors::{Injectors, ShardCounters};
 pub use simulated::SimFabric;
@@ -50,8 +52,10 @@ pub enum SliceKind {
 /// The work of one SN for one shard.
 #[derive(Debug)]
 pub struct ShardWork {
-    /// Half edges of the stored graphs that this shard owns.
+    /// Half edges of the stored graphs that this shard owns, without those that it has prepared.
     pub batch: ShardBatch,
+    /// The facts that it has prepared, which are inserted with this SN too.
+    pub prepared: Vec<PreparedFacts>,
     /// Slices that this shard builds; a slice is built whole by one shard (ADR 1).
     pub slices: Vec<SliceWork>,
     /// The windows of the firings that became due with this SN. Every shard gets them, after its
@@ -69,7 +73,10 @@ impl ShardWork {
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.batch.is_empty() && self.slices.is_empty() && self.windows.is_none()
+        self.batch.is_empty()
+            && self.prepared.is_empty()
+            && self.slices.is_empty()
+            && self.windows.is_none()
     }
 }
 
@@ -78,6 +85,10 @@ impl ShardWork {
 pub trait Apply: Send + Sync + 'static {
     /// Applies the work of one SN to one shard.
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork);
+
+    /// Does work ahead of the SN that it will be part of. Called in the order in which it was
+    /// handed over, also with regard to SNs.
+    fn prepare(&self, shard: ShardId, work: AheadWork);
 
     /// Every shard has applied all SNs up to `applied`: does what applying them to this shard left
     /// for later because no firing waits for it. Called on the shard's own thread, once for SNs
@@ -139,6 +150,9 @@ impl FabricError {
     }
 }
 
+/// The number of portions that shards may have to do before no more are handed to them.
+const MOST_PORTIONS: usize = 32;
+
 /// Ordered hand-over of work to shards. SNs are dense and ascend; each is injected at most once per
 /// shard and then sealed.
 pub trait Fabric: Send {
@@ -156,6 +170,17 @@ pub trait Fabric: Send {
     /// # Errors
     /// The fabric has failed or was stopped.
     fn seal(&mut self, sn: Sn) -> Result<(), FabricError>;
+
+    /// Whether it would take portions of open batches now: it takes none while the shards have a
+    /// number of them to do, for work is done ahead only where a shard has time for it.
+    fn takes_portions(&self) -> bool;
+
+    /// Hands over work that is done ahead of the SN that it will be part of, each with the shard
+    /// that it is for. It belongs to no SN, and is done between the SNs injected before and after.
+    ///
+    /// # Errors
+    /// The fabric has failed or was stopped.
+    fn prepare(&mut self, work: Vec<(ShardId, AheadWork)>) -> Result<(), FabricError>;
 
     /// Every shard has applied all SNs up to this one (VT-1: never goes back).
     ///

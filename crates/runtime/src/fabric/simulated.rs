@@ -2,7 +2,7 @@
 //! so that shards run ahead of each other in every way that threads could. The same seed gives the
 //! same order. Tests use it to show that answers depend on no interleaving of shards (CL-1).
 
-use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
+use super::{AheadWork, Apply, Fabric, FabricError, MOST_PORTIONS, OnApplied, ShardWork};
 use somersault_model::{SeededRandom, ShardId, Sn};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,15 +12,27 @@ use std::time::Duration;
 /// The number of items that one call of `drive` applies at most.
 const STEPS_PER_DRIVE: usize = 8;
 
+/// An item of a shard.
+enum QueuedItem {
+    Work(Sn, ShardWork),
+    Ahead(AheadWork),
+    /// Nothing more comes for the SN.
+    Sealed(Sn),
+}
+
 /// The seeded, single-threaded fabric.
 pub struct SimFabric {
     apply: Arc<dyn Apply>,
     on_applied: OnApplied,
     random: SeededRandom,
-    /// Per shard: the items that are not applied yet. A sealed SN is an item without work.
-    queues: Vec<VecDeque<(Sn, Option<ShardWork>)>>,
+    /// Per shard: the items that are not done yet.
+    queues: Vec<VecDeque<QueuedItem>>,
+    /// The number of items of work ahead among them.
+    ahead: usize,
     /// Per shard: the SN up to which all are applied.
     applied: Vec<Sn>,
+    /// The SN up to which all shards have settled.
+    settled: Sn,
     /// Why it carries nothing more.
     ended: Option<FabricError>,
 }
@@ -40,7 +52,9 @@ impl SimFabric {
             on_applied,
             random: SeededRandom::new(seed),
             queues: (0..shards).map(|_| VecDeque::new()).collect(),
+            ahead: 0,
             applied: vec![from; shards],
+            settled: from,
             ended: None,
         }
     }
@@ -57,6 +71,7 @@ impl SimFabric {
             let error = FabricError::of_panic(shard, payload.as_ref());
             self.ended.get_or_insert(error);
             self.queues.iter_mut().for_each(VecDeque::clear);
+            self.ahead = 0;
             (self.on_applied)();
         }
     }
@@ -69,15 +84,19 @@ impl SimFabric {
         if waiting.is_empty() {
             return false;
         }
-        let shard = waiting[self.random.below(waiting.len() as u64) as usize];
-        match self.queues[shard].pop_front() {
-            Some((sn, Some(work))) => {
-                let shard = ShardId(shard as u16);
-                self.run(shard, |apply| apply.apply(shard, sn, work));
+        let index = waiting[self.random.below(waiting.len() as u64) as usize];
+        let shard = ShardId(index as u16);
+        match self.queues[index].pop_front() {
+            Some(QueuedItem::Work(sn, work)) => {
+                self.run(shard, |apply| apply.apply(shard, sn, work))
             }
-            Some((sn, None)) => {
-                debug_assert!(self.applied[shard] < sn, "SNs are sealed in order");
-                self.applied[shard] = sn;
+            Some(QueuedItem::Ahead(work)) => {
+                self.ahead -= 1;
+                self.run(shard, |apply| apply.prepare(shard, work));
+            }
+            Some(QueuedItem::Sealed(sn)) => {
+                debug_assert!(self.applied[index] < sn, "SNs are sealed in order");
+                self.applied[index] = sn;
             }
             None => {}
         }
@@ -93,7 +112,20 @@ impl Fabric for SimFabric {
     fn inject(&mut self, sn: Sn, work: Vec<(ShardId, ShardWork)>) -> Result<(), FabricError> {
         self.check()?;
         for (shard, work) in work {
-            self.queues[usize::from(shard.0)].push_back((sn, Some(work)));
+            self.queues[usize::from(shard.0)].push_back(QueuedItem::Work(sn, work));
+        }
+        Ok(())
+    }
+
+    fn takes_portions(&self) -> bool {
+        self.ahead < MOST_PORTIONS
+    }
+
+    fn prepare(&mut self, work: Vec<(ShardId, AheadWork)>) -> Result<(), FabricError> {
+        self.check()?;
+        for (shard, work) in work {
+            self.ahead += 1;
+            self.queues[usize::from(shard.0)].push_back(QueuedItem::Ahead(work));
         }
         Ok(())
     }
@@ -101,7 +133,7 @@ impl Fabric for SimFabric {
     fn seal(&mut self, sn: Sn) -> Result<(), FabricError> {
         self.check()?;
         for queue in &mut self.queues {
-            queue.push_back((sn, None));
+            queue.push_back(QueuedItem::Sealed(sn));
         }
         // Sometimes a shard goes on at once, sometimes only when all have work.
         for _ in 0..self.random.below(4) {
@@ -135,7 +167,11 @@ impl Fabric for SimFabric {
         let applied = self.applied.iter().copied().min();
         if applied != before {
             (self.on_applied)();
-            let applied = applied.unwrap_or_default();
+        }
+        // Sealing may have moved it too.
+        let applied = applied.unwrap_or_default();
+        if applied > self.settled {
+            self.settled = applied;
             for shard in (0..self.shards()).map(ShardId) {
                 self.run(shard, |apply| apply.settle(shard, applied));
             }

@@ -7,7 +7,7 @@
 //! Work is handed over by pointer and cannot leave the process; the cluster's exchange will need a
 //! container of its own.
 
-use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
+use super::{AheadWork, Apply, Fabric, FabricError, MOST_PORTIONS, OnApplied, ShardWork};
 use ::timely::communication::WorkerGuards;
 use ::timely::dataflow::Scope;
 use ::timely::dataflow::channels::pact::Exchange;
@@ -25,7 +25,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -35,13 +35,20 @@ const PER_ACTIVATION: usize = 64;
 /// A hand-over from the driver to the source operator.
 enum Hand {
     Work(Sn, ShardId, ShardWork),
+    Ahead(ShardId, AheadWork),
     Seal(Sn),
 }
 
 /// One shard's work on its way through the exchange.
 struct Parcel {
     shard: ShardId,
-    work: ShardWork,
+    work: ParcelWork,
+}
+
+/// The work of a parcel: that of the SN that is its time, or ahead of that SN or a later one.
+enum ParcelWork {
+    Work(ShardWork),
+    Ahead(AheadWork),
 }
 
 impl Serialize for Parcel {
@@ -61,6 +68,8 @@ struct Generation {
     /// The frontier of the injection dataflow: all SNs below are applied by every shard.
     frontier: AtomicU64,
     ended: AtomicBool,
+    /// The number of items of work ahead that are not done.
+    ahead: AtomicUsize,
     /// The number of requested rounds of tidying; each worker tidies up when the number has
     /// changed.
     tidy_rounds: AtomicU64,
@@ -92,6 +101,18 @@ impl Generation {
     fn ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
     }
+
+    /// Does the work of a parcel of this time.
+    fn deliver(&self, apply: &dyn Apply, time: u64, parcel: Parcel) {
+        let shard = parcel.shard;
+        match parcel.work {
+            ParcelWork::Work(work) => apply.apply(shard, Sn(time), work),
+            ParcelWork::Ahead(work) => {
+                apply.prepare(shard, work);
+                self.ahead.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
 }
 
 /// The fabric on timely dataflow, with one worker thread per shard.
@@ -118,6 +139,7 @@ impl TimelyFabric {
         let shared = Arc::new(Generation {
             frontier: AtomicU64::new(from.next().0),
             ended: AtomicBool::new(false),
+            ahead: AtomicUsize::new(0),
             tidy_rounds: AtomicU64::new(0),
             failure: Mutex::new(None),
             threads: Mutex::new(Vec::new()),
@@ -185,6 +207,18 @@ impl Fabric for TimelyFabric {
         Ok(())
     }
 
+    fn takes_portions(&self) -> bool {
+        self.shared.ahead.load(Ordering::Relaxed) < MOST_PORTIONS
+    }
+
+    fn prepare(&mut self, work: Vec<(ShardId, AheadWork)>) -> Result<(), FabricError> {
+        for (shard, work) in work {
+            self.shared.ahead.fetch_add(1, Ordering::Relaxed);
+            self.hand_over(Hand::Ahead(shard, work))?;
+        }
+        self.unpark()
+    }
+
     fn seal(&mut self, sn: Sn) -> Result<(), FabricError> {
         self.hand_over(Hand::Seal(sn))?;
         self.unpark()
@@ -246,8 +280,9 @@ fn run_worker(
         }
         let frontier = probe.with_frontier(|frontier| frontier.first().copied());
         let Some(frontier) = frontier else { continue };
-        if reports {
-            report(frontier, shared);
+        if reports && report(frontier, shared) {
+            // The sequencer may have to share this core, and firings wait for it.
+            std::thread::yield_now();
         }
         if frontier > settled {
             settled = frontier;
@@ -256,12 +291,14 @@ fn run_worker(
     }
 }
 
-/// Publishes the frontier if it has moved.
-fn report(frontier: u64, shared: &Generation) {
-    if frontier > shared.frontier.load(Ordering::Relaxed) {
+/// Publishes the frontier if it has moved. Whether it has.
+fn report(frontier: u64, shared: &Generation) -> bool {
+    let has_moved = frontier > shared.frontier.load(Ordering::Relaxed);
+    if has_moved {
         shared.frontier.store(frontier, Ordering::Release);
         (shared.on_applied)();
     }
+    has_moved
 }
 
 /// Builds the injection dataflow: source on worker 0 → exchange by shard → injector → probe.
@@ -299,8 +336,8 @@ fn build(
                             return;
                         }
                         let shard = parcel.shard;
-                        let sn = Sn(*time.time());
-                        let work = AssertUnwindSafe(|| apply.apply(shard, sn, parcel.work));
+                        let work = || shared.deliver(&*apply, *time.time(), parcel);
+                        let work = AssertUnwindSafe(work);
                         // The panic is caught here, so timely itself stays in order and the
                         // generation ends cleanly.
                         if let Err(payload) = catch_unwind(work) {
@@ -351,7 +388,12 @@ fn feed<'scope>(
                 match receiver.try_recv() {
                     Ok(Hand::Work(sn, shard, work)) => {
                         let time = open.delayed(&sn.0);
+                        let work = ParcelWork::Work(work);
                         output.session(&time).give(Parcel { shard, work });
+                    }
+                    Ok(Hand::Ahead(shard, work)) => {
+                        let work = ParcelWork::Ahead(work);
+                        output.session(&*open).give(Parcel { shard, work });
                     }
                     Ok(Hand::Seal(sn)) => open.downgrade(&sn.next().0),
                     Err(TryRecvError::Empty) => return,

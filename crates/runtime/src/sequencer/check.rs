@@ -119,6 +119,7 @@ mod tests {
                 inflight_bytes: 1 << 20,
                 inflight_patience: Duration::from_secs(60),
                 limits: StreamLimits::default(),
+                portion: 1,
                 closes_patience: Duration::from_secs(60),
             };
             let shared = Arc::new(Shared::new(SharedParts {

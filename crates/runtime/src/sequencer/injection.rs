@@ -1,18 +1,23 @@
 //! From one SN's changes to one item per shard: half edges go to the owners of their vertices, each
 //! slice whole to one shard (ADR 1).
 
+use super::ahead::Ahead;
 use crate::fabric::DueWindows;
-use crate::fabric::{Fabric, FabricError, ShardWork, SliceKind, SliceWork};
+use crate::fabric::{AheadWork, Fabric, FabricError, ShardWork, SliceKind, SliceWork};
 use somersault_model::{BatchNumber, Millis, Placement, ShardId, Sn, StreamUid};
 use somersault_store::ShardBatch;
-use somersault_stream::{BatchChange, Inject};
+use somersault_stream::{AmendedBatch, BatchChange, ClosedBatch, Inject, OpenBatch};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+/// The number of batches of a stream that portions are taken of: statements come into the newest,
+/// and of older ones little is missing.
+const NEWEST_OPEN: usize = 2;
+
 /// Turns an SN into shard work; holds the batch intervals of the streams.
-#[derive(Default)]
 pub(crate) struct Injection {
     intervals: HashMap<StreamUid, Millis>,
+    ahead: Ahead,
     /// The memory of the work of each SN that some shard may not have applied; ascending.
     under_way: VecDeque<(Sn, usize)>,
     /// Their sum.
@@ -20,12 +25,32 @@ pub(crate) struct Injection {
 }
 
 impl Injection {
+    /// Work is done ahead in portions of at least `portion` statements.
+    pub(crate) fn new(portion: usize) -> Injection {
+        Injection {
+            intervals: HashMap::new(),
+            ahead: Ahead::new(portion),
+            under_way: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
     pub(crate) fn stream_created(&mut self, stream: StreamUid, batch: Millis) {
         self.intervals.insert(stream, batch);
     }
 
-    pub(crate) fn stream_dropped(&mut self, stream: StreamUid) {
+    /// The stream is gone. Its facts are injected whole, whatever was prepared of them.
+    pub(crate) fn stream_dropped(
+        &mut self,
+        stream: StreamUid,
+        fabric: &mut dyn Fabric,
+    ) -> Result<(), FabricError> {
         self.intervals.remove(&stream);
+        if !self.ahead.forget(stream) {
+            return Ok(());
+        }
+        let shards = Placement::new(fabric.shards()).all();
+        fabric.prepare(shards.map(|it| (it, AheadWork::Forget(stream))).collect())
     }
 
     /// Memory of the work that some shard may not have applied.
@@ -53,42 +78,19 @@ impl Injection {
         let sn = inject.sn;
         let loaded: usize = inject.loads.iter().map(|load| size_of_val(&load[..])).sum();
         let placement = Placement::new(fabric.shards());
-        let batches = ShardBatch::split_with_loads(&inject.loads, &inject.mutations, placement);
-        let mut work: Vec<ShardWork> = batches
-            .into_iter()
-            .map(|batch| ShardWork {
+        let mut ahead = self.ahead.take_closed(&inject, placement);
+        let mutations = ahead.rest(&inject.mutations);
+        let batches = ShardBatch::split_with_loads(&inject.loads, &mutations, placement);
+        let mut work: Vec<ShardWork> = (batches.into_iter().zip(&mut ahead.prepared))
+            .map(|(batch, prepared)| ShardWork {
                 batch: batch.clearing(&inject.clears),
+                prepared: std::mem::take(prepared),
                 slices: Vec::new(),
                 windows: windows.cloned(),
             })
             .collect();
-        let closed = inject.slices.into_iter();
-        let closed = closed.map(|it| {
-            let kind = SliceKind::Whole;
-            ((it.stream, it.batch, it.lease), it.statements, kind)
-        });
-        let amended = inject.amended.into_iter().map(|it| {
-            let (statements, kind) = match it.change {
-                BatchChange::Late(statements) => (statements, SliceKind::Late),
-                BatchChange::Replaced(all) => (all, SliceKind::Replaced),
-            };
-            ((it.stream, it.batch, it.lease), statements, kind)
-        });
-        for ((stream, batch, lease), statements, kind) in closed.chain(amended) {
-            // A batch always has the same home shard, so an amendment comes after the batch.
-            let home = home_shard(stream, batch, placement);
-            // The last batches of a stream that has been dropped: no window can ask for them.
-            let Some(interval) = self.intervals.get(&stream) else {
-                continue;
-            };
-            work[usize::from(home.0)].slices.push(SliceWork {
-                stream,
-                batch,
-                interval: *interval,
-                statements,
-                lease,
-                kind,
-            });
+        for (home, slice) in self.slices(inject.slices, inject.amended, placement) {
+            work[usize::from(home.0)].slices.push(slice);
         }
         let items: Vec<(ShardId, ShardWork)> = placement
             .all()
@@ -102,6 +104,61 @@ impl Injection {
             fabric.inject(sn, items)?;
         }
         fabric.seal(sn)
+    }
+
+    /// The slices to make or change, each with its home shard.
+    fn slices(
+        &self,
+        closed: Vec<ClosedBatch>,
+        amended: Vec<AmendedBatch>,
+        placement: Placement,
+    ) -> impl Iterator<Item = (ShardId, SliceWork)> {
+        let closed = closed.into_iter();
+        let closed = closed.map(|it| {
+            let kind = SliceKind::Whole;
+            ((it.stream, it.batch, it.lease), it.statements, kind)
+        });
+        let amended = amended.into_iter().map(|it| {
+            let (statements, kind) = match it.change {
+                BatchChange::Late(statements) => (statements, SliceKind::Late),
+                BatchChange::Replaced(all) => (all, SliceKind::Replaced),
+            };
+            ((it.stream, it.batch, it.lease), statements, kind)
+        });
+        let work = closed.chain(amended);
+        work.filter_map(move |((stream, batch, lease), statements, kind)| {
+            // The last batches of a stream that has been dropped: no window can ask for them.
+            let interval = *self.intervals.get(&stream)?;
+            let slice = SliceWork {
+                stream,
+                batch,
+                interval,
+                statements,
+                lease,
+                kind,
+            };
+            // A batch always has the same home shard, so an amendment comes after the batch.
+            Some((home_shard(stream, batch, placement), slice))
+        })
+    }
+
+    /// Hands what has come into these open batches to the shards, to be prepared.
+    pub(crate) fn prepare<'c>(
+        &mut self,
+        open: impl Iterator<Item = OpenBatch<'c>>,
+        fabric: &mut dyn Fabric,
+    ) -> Result<(), FabricError> {
+        let placement = Placement::new(fabric.shards());
+        for batch in open.take(NEWEST_OPEN) {
+            if !fabric.takes_portions() {
+                break;
+            }
+            let home = home_shard(batch.stream, batch.batch, placement);
+            if let Some(portions) = self.ahead.portions(batch, home, placement) {
+                fabric.prepare(portions)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@
 //! event, and `driver` says what runs where.
 
 mod acks;
+mod ahead;
 mod check;
 mod closes;
 mod directory;
@@ -41,6 +42,7 @@ use firings::Derived;
 use injection::Injection;
 use recovery::Recovery;
 use somersault_log::{DeliveredRecord, Position};
+use somersault_model::StreamUid;
 use somersault_stream::{Coordinator, Input};
 use stability::Stability;
 use std::collections::VecDeque;
@@ -65,6 +67,8 @@ pub(crate) struct Sequencer {
     /// The time of the step at hand.
     now: Now,
     injection: Injection,
+    /// The streams that have taken pushes in this step.
+    grown: Vec<StreamUid>,
     directory: DirectoryWriter,
     stability: Stability,
     delivery: Delivery,
@@ -158,7 +162,8 @@ impl Sequencer {
             evaluations: parts.evaluations,
             events: parts.events,
             now,
-            injection: Injection::default(),
+            injection: Injection::new(shared.config.portion),
+            grown: Vec::new(),
             directory: DirectoryWriter::default(),
             stability: Stability::default(),
             delivery: Delivery::new(shared.config.kept_firings),
@@ -189,6 +194,7 @@ impl Sequencer {
         self.handle(event);
         if !self.has_ended() {
             self.go_on();
+            self.prepare_open();
         }
         self.directory.publish(&self.shared.directory);
         self.publish_credit();
@@ -276,6 +282,19 @@ impl Sequencer {
         self.answer_quiescing();
         if self.has_stopped() {
             self.phase = Phase::Ended;
+        }
+    }
+
+    /// Hands what pushes have brought into open batches to the shards, to be prepared. Callers have
+    /// their answers by now.
+    fn prepare_open(&mut self) {
+        for stream in self.grown.drain(..) {
+            let open = self.coordinator.open_batches(stream);
+            if let Err(error) = self.injection.prepare(open, self.fabric.as_mut()) {
+                // Reading what is applied finds the same failure, and says so.
+                tracing::debug!("nothing is prepared: {error}");
+                self.moved = true;
+            }
         }
     }
 

@@ -96,6 +96,7 @@ impl Sequencer {
             let queries = self.coordinator.query_count();
             self.shared.figures.set_queries(queries);
         }
+        self.note_grown(record);
         self.stability.on_record(record, position);
         self.carry_out(outputs, position)?;
         if matches!(self.phase, Phase::Open) {
@@ -103,6 +104,18 @@ impl Sequencer {
             self.directory.publish(&self.shared.directory);
         }
         Ok(applied)
+    }
+
+    /// Notes the stream of a push. While the log is replayed, nothing waits for closes, and nothing
+    /// is prepared.
+    fn note_grown(&mut self, record: &Record) {
+        if let Record::Push(push) = record
+            && matches!(self.phase, Phase::Open)
+            && let Some(clock) = self.coordinator.clock_of(&push.stream)
+            && self.grown.last() != Some(&clock.uid())
+        {
+            self.grown.push(clock.uid());
+        }
     }
 
     /// Carries out the coordinator's outputs, in order.
@@ -146,7 +159,11 @@ impl Sequencer {
                     self.directory.stream_created(clock);
                 }
                 Output::StreamDropped { uid, iri } => {
-                    self.injection.stream_dropped(uid);
+                    let fabric = self.fabric.as_mut();
+                    if let Err(error) = self.injection.stream_dropped(uid, fabric) {
+                        self.fail(RuntimeError::Fabric(error.clone()));
+                        return Err(error.into());
+                    }
                     self.directory.stream_dropped(&iri, uid);
                     self.stability.drop_stream(self.coordinator.last_cut(), uid);
                     self.moved = true;

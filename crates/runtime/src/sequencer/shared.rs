@@ -40,6 +40,9 @@ pub struct DriverConfig {
     pub inflight_patience: Duration,
     /// Limits on what inputs may do to streams.
     pub limits: StreamLimits,
+    /// The number of statements of an open batch that the shards prepare together. With
+    /// `usize::MAX`, nothing is prepared.
+    pub portion: usize,
     /// The time that an input may take to cut the closes that it makes due before other inputs get
     /// their turn.
     pub closes_patience: Duration,

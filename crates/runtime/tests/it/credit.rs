@@ -6,7 +6,7 @@ use crate::driver::{
 };
 use parking_lot::{Condvar, Mutex};
 use somersault_model::{EventTime, ShardId, Sn};
-use somersault_runtime::{Apply, Driver, DriverConfig, RuntimeError, ShardWork};
+use somersault_runtime::{AheadWork, Apply, Driver, DriverConfig, RuntimeError, ShardWork};
 use somersault_stream::{Input, Push, PushHead, PushStatement};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,6 +58,10 @@ impl Apply for Gated {
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
         self.0.pass();
         self.1.apply(shard, sn, work);
+    }
+
+    fn prepare(&self, shard: ShardId, work: AheadWork) {
+        self.1.prepare(shard, work);
     }
 
     fn settle(&self, shard: ShardId, applied: Sn) {

@@ -38,6 +38,13 @@ impl Recorder {
         self.trace.lock().push(what);
     }
 
+    /// The firings that it was given, in order.
+    pub(crate) fn fired(&self) -> Vec<String> {
+        let trace = self.trace.lock();
+        let fired = trace.iter().filter(|line| line.starts_with("fire"));
+        fired.cloned().collect()
+    }
+
     /// Answers the firings that it was given; how many there were.
     pub(crate) fn answer_all(&self) -> usize {
         let waiting = std::mem::take(&mut *self.waiting.lock());
@@ -106,6 +113,7 @@ pub(crate) fn config() -> DriverConfig {
         inflight_bytes: 1 << 20,
         inflight_patience: LONG,
         limits: StreamLimits::default(),
+        portion: 1,
         closes_patience: Duration::from_millis(100),
     }
 }
@@ -120,6 +128,18 @@ pub(crate) fn start_with(
 ) -> Arc<Driver> {
     let store = Store::new(SHARDS);
     let injectors = apply(Arc::new(Injectors::new(&store).unwrap()));
+    start_on(store, injectors, host, process, seed, config)
+}
+
+/// Starts a driver on a store, whose shards apply what they are given to `injectors`.
+pub(crate) fn start_on(
+    store: Arc<Store>,
+    injectors: Arc<dyn Apply>,
+    host: Arc<dyn Host>,
+    process: Option<Arc<dyn Process>>,
+    seed: u64,
+    config: DriverConfig,
+) -> Arc<Driver> {
     let is_simulated = process.is_some();
     let parts = DriverParts {
         config,
@@ -147,8 +167,15 @@ pub(crate) fn start_with(
 }
 
 pub(crate) fn create_stream(driver: &Driver) {
-    let text = format!("CREATE STREAM <{STREAM}> BATCH 1s IDLE NEVER");
-    let Statement::CreateStream(declaration) = Parser::new().parse_statement(&text).unwrap() else {
+    declare(
+        driver,
+        &format!("CREATE STREAM <{STREAM}> BATCH 1s IDLE NEVER"),
+    );
+}
+
+/// Creates the stream that this text declares.
+pub(crate) fn declare(driver: &Driver, text: &str) {
+    let Statement::CreateStream(declaration) = Parser::new().parse_statement(text).unwrap() else {
         panic!("{text}")
     };
     let created = driver.log_input(Input::CreateStream {

@@ -5,8 +5,8 @@ use parking_lot::{Condvar, Mutex};
 use somersault_model::{BatchNumber, EventTime, Millis, Mutation, Placement, QuadIds, ShardId, Sn};
 use somersault_model::{StreamUid, TermId, TimedTriple, TripleIds};
 use somersault_runtime::{
-    Apply, Fabric, FabricError, Injectors, OnApplied, ShardWork, SimFabric, SliceKind, SliceWork,
-    TimelyFabric,
+    AheadWork, Apply, BatchPortion, Fabric, FabricError, Injectors, OnApplied, ShardWork,
+    SimFabric, SliceKind, SliceWork, TimelyFabric,
 };
 use somersault_store::{ShardBatch, Store};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ struct Recorder {
     fails_at: Option<Sn>,
     /// The number of items that have been applied.
     count: AtomicU64,
+    /// The batch of each portion, and the newest SN that its shard had applied then.
+    prepared: Mutex<Vec<(i64, u64)>>,
     /// (shard, SN) of each settling, and how many items up to that SN had been applied then.
     settled: Mutex<Vec<(u16, u64, usize)>>,
 }
@@ -32,6 +34,16 @@ impl Apply for Recorder {
         assert_eq!(work.slices.len(), 1);
         self.seen.lock().push((shard.0, sn.0));
         self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn prepare(&self, shard: ShardId, work: AheadWork) {
+        let AheadWork::Portion(portion) = work else {
+            return;
+        };
+        let seen = self.seen.lock();
+        let last = seen.iter().rev().find(|(of, _)| *of == shard.0);
+        let last = last.map_or(0, |(_, sn)| *sn);
+        self.prepared.lock().push((portion.batch.0, last));
     }
 
     fn settle(&self, shard: ShardId, applied: Sn) {
@@ -93,6 +105,7 @@ fn work(shard: u16) -> (ShardId, ShardWork) {
     let slices = vec![slice];
     let work = ShardWork {
         batch,
+        prepared: Vec::new(),
         slices,
         windows: None,
     };
@@ -184,6 +197,47 @@ fn the_simulator_applies_in_order_and_repeats_itself() {
     assert_ne!(orders[0], orders[2], "another seed, another order");
 }
 
+/// Hands over a portion between any two SNs, and checks that its shard did it between those SNs.
+fn prepares_in_order(mut fabric: Box<dyn Fabric>, recorder: &Recorder, signal: &Signal) {
+    let mut handed = Vec::new();
+    for number in 1..=200 {
+        let shard = (number % u64::from(SHARDS)) as u16;
+        let (shard, work) = work(shard);
+        if fabric.takes_portions() {
+            let portion = BatchPortion {
+                stream: StreamUid(1),
+                batch: BatchNumber(number as i64),
+                statements: Vec::new(),
+                edges: work.batch.clone(),
+            };
+            let portion = AheadWork::Portion(portion);
+            fabric.prepare(vec![(shard, portion)]).unwrap();
+            let before = number.saturating_sub(u64::from(SHARDS));
+            handed.push((number as i64, before));
+        }
+        fabric.inject(Sn(number), vec![(shard, work)]).unwrap();
+        fabric.seal(Sn(number)).unwrap();
+        if number % 20 == 0 {
+            signal.wait(fabric.as_mut(), Sn(number)).unwrap();
+        }
+    }
+    assert!(!handed.is_empty());
+    let mut prepared = recorder.prepared.lock().clone();
+    prepared.sort_unstable();
+    assert_eq!(prepared, handed);
+    assert!(fabric.takes_portions(), "all are done");
+    fabric.stop(Duration::from_secs(10)).unwrap();
+}
+
+#[test]
+fn portions_are_prepared_between_the_sns_around_them() {
+    let (recorder, signal) = (Arc::new(Recorder::default()), Arc::new(Signal::default()));
+    prepares_in_order(timely(Arc::clone(&recorder), &signal), &recorder, &signal);
+    let (recorder, signal) = (Arc::new(Recorder::default()), Arc::new(Signal::default()));
+    let fabric = simulated(3, Arc::clone(&recorder), &signal);
+    prepares_in_order(fabric, &recorder, &signal);
+}
+
 #[test]
 fn nothing_is_applied_before_it_is_sealed() {
     let (recorder, signal) = (Arc::new(Recorder::default()), Arc::new(Signal::default()));
@@ -237,6 +291,10 @@ impl Apply for Planted {
         assert_ne!(sn, self.1, "planted");
         self.0.apply(shard, sn, work);
     }
+
+    fn prepare(&self, shard: ShardId, work: AheadWork) {
+        self.0.prepare(shard, work);
+    }
 }
 
 /// Inserts one statement with each of these SNs.
@@ -253,11 +311,11 @@ fn insert(fabric: &mut dyn Fabric, sns: impl Iterator<Item = u64>) {
         let batches = ShardBatch::split(&[Mutation::insert(quad)], placement);
         let work = batches.into_iter().map(|batch| {
             let shard = batch.shard();
-            let (slices, windows) = (Vec::new(), None);
             let work = ShardWork {
                 batch,
-                slices,
-                windows,
+                prepared: Vec::new(),
+                slices: Vec::new(),
+                windows: None,
             };
             (shard, work)
         });

@@ -187,7 +187,16 @@ impl Segments {
     /// generation to itself.
     #[inline]
     pub(crate) unsafe fn find(&self, key: Key) -> Option<&Cell> {
-        let hash = key.hash();
+        // SAFETY: passed on.
+        unsafe { self.find_by(key, key.hash()) }
+    }
+
+    /// As [`Segments::find`], for a key whose hash is known.
+    ///
+    /// # Safety
+    /// As for [`Segments::find`].
+    #[inline]
+    pub(crate) unsafe fn find_by(&self, key: Key, hash: u64) -> Option<&Cell> {
         let table = self.segment(hash).load(Ordering::Acquire);
         if table.is_null() {
             return None;

@@ -5,6 +5,7 @@
 //! stays (a list born in this very SN may be rewritten, any other gets dates or a tail).
 #![allow(unsafe_code)]
 
+mod ahead;
 mod counts;
 mod effective;
 mod publish;
@@ -16,7 +17,7 @@ use crate::lists::Changes;
 use crate::lists::Dated;
 use crate::lists::{self, Folded, Retained};
 use crate::lists::{Base, FLAT_LIMIT, FreshBase};
-use crate::lists::{Cell, Content, Key, ListKind};
+use crate::lists::{Cell, Content, Key, ListKind, Segments};
 use crate::shard::applied::Applied;
 use crate::shard::generation::Generation;
 use crate::shard::writer::WriterState;
@@ -95,6 +96,38 @@ impl<'a> InImage<'a> {
     }
 }
 
+/// A list that is changed soon, and where it is as far as that is known.
+struct Upcoming<'a> {
+    key: Key,
+    hash: u64,
+    in_image: InImage<'a>,
+    cell: Sought,
+}
+
+/// The cell of a list, once it has been looked up.
+#[derive(Clone, Copy)]
+enum Sought {
+    NotYet,
+    Found(Option<NonNull<Cell>>),
+}
+
+impl Upcoming<'_> {
+    /// Looks the cell up, once.
+    ///
+    /// # Safety
+    /// As for [`Segments::find`].
+    #[inline]
+    unsafe fn cell(&mut self, segments: &Segments) -> Option<NonNull<Cell>> {
+        if let Sought::Found(cell) = self.cell {
+            return cell;
+        }
+        // SAFETY: passed on.
+        let cell = unsafe { segments.find_by(self.key, self.hash) }.map(NonNull::from);
+        self.cell = Sought::Found(cell);
+        cell
+    }
+}
+
 /// The effect of a change on a list.
 #[derive(Clone, Copy, Default)]
 struct ListChange {
@@ -163,12 +196,9 @@ impl<'a> ApplyPass<'a> {
         let mut edges = std::mem::take(&mut self.state.edges);
         edges.clear();
         edges.extend_from_slice(&group.edges);
-        edges.sort_unstable();
-        let keys: Vec<Key> = edges
-            .chunk_by(|a, b| (a.vertex, a.predicate) == (b.vertex, b.predicate))
-            .map(|l| Key::adjacency(group.graph, l[0].vertex, l[0].predicate, group.direction))
-            .collect();
-        let mut imaged = self.imaged(&keys);
+        // What was prepared is in ascending stretches, which the stable sort merges.
+        edges.sort();
+        let mut lists = self.lists_of(group, &edges);
         let mut at = 0;
         let mut summary = Summary::default();
         let (mut members, mut predicates) = (Vec::new(), Vec::new());
@@ -177,14 +207,13 @@ impl<'a> ApplyPass<'a> {
             predicates.clear();
             for of_list in of_vertex.chunk_by(|a, b| a.predicate == b.predicate) {
                 let predicate = of_list[0].predicate;
-                self.look_ahead(&keys[at..], &mut imaged[at..]);
-                let in_image = imaged[at].list(keys[at].vertex);
+                self.look_ahead(&mut lists[at..]);
+                let list = &mut lists[at];
                 at += 1;
                 members.clear();
                 members.extend(of_list.iter().map(|edge: &HalfEdge| edge.neighbour));
                 members.dedup();
-                let key = Key::adjacency(group.graph, vertex, predicate, group.direction);
-                let touched = self.change_list(key, in_image, &members, operation);
+                let touched = self.change_list(list, &members, operation);
                 if touched.flipped {
                     predicates.push(predicate);
                     summary.vertices.entry(predicate).or_default().push(vertex);
@@ -238,46 +267,56 @@ impl<'a> ApplyPass<'a> {
         edges
     }
 
-    /// The location of each key's list in the image, as far as it is known without a search.
-    fn imaged(&self, keys: &[Key]) -> Vec<InImage<'a>> {
+    /// The lists that these half edges of a group, which are sorted, belong to.
+    fn lists_of(&self, group: &Group, sorted: &[HalfEdge]) -> Vec<Upcoming<'a>> {
         let generation: &'a Generation = self.generation;
         let mut known: FxHashMap<TermId, Option<&'a Edges>> = FxHashMap::default();
-        let of = |key: &Key| {
-            let edges = *known.entry(key.predicate).or_insert_with(|| {
-                let held = (generation.image).held(key.graph, key.predicate, key.direction);
+        let lists = sorted.chunk_by(|a, b| (a.vertex, a.predicate) == (b.vertex, b.predicate));
+        let of = |list: &[HalfEdge]| {
+            let HalfEdge {
+                vertex, predicate, ..
+            } = list[0];
+            let key = Key::adjacency(group.graph, vertex, predicate, group.direction);
+            let edges = *known.entry(predicate).or_insert_with(|| {
+                let held = (generation.image).held(key.graph, predicate, key.direction);
                 held.map(|held| &*held.edges)
             });
-            edges.map_or(InImage::Found(&[]), InImage::Among)
+            Upcoming {
+                key,
+                hash: key.hash(),
+                in_image: edges.map_or(InImage::Found(&[]), InImage::Among),
+                cell: Sought::NotYet,
+            }
         };
-        keys.iter().map(of).collect()
+        lists.map(of).collect()
     }
 
     /// Prefetches the lists that are changed soon; the next one is the first.
     #[inline]
-    fn look_ahead(&self, keys: &[Key], imaged: &mut [InImage<'a>]) {
+    fn look_ahead(&self, lists: &mut [Upcoming<'a>]) {
         let segments = &self.generation.segments;
         // SAFETY: this is the writer: no table and no content is freed while it works.
         unsafe {
-            if let Some(key) = keys.get(SLOT_AHEAD) {
-                segments.prefetch_slot(key.hash());
-                if let InImage::Among(edges) = imaged[SLOT_AHEAD] {
-                    edges.vertices().prefetch(key.vertex);
+            if let Some(list) = lists.get(SLOT_AHEAD) {
+                segments.prefetch_slot(list.hash);
+                if let InImage::Among(edges) = list.in_image {
+                    edges.vertices().prefetch(list.key.vertex);
                 }
             }
-            if let Some(key) = keys.get(CELL_AHEAD) {
-                segments.prefetch_cell(key.hash());
-                imaged[CELL_AHEAD].find(key.vertex);
+            if let Some(list) = lists.get_mut(CELL_AHEAD) {
+                segments.prefetch_cell(list.hash);
+                list.in_image.find(list.key.vertex);
             }
-            if let Some(key) = keys.get(CONTENT_AHEAD) {
-                imaged[CONTENT_AHEAD].find_list(key.vertex);
-                if let Some(cell) = segments.find(*key) {
-                    cell.prefetch_content();
+            if let Some(list) = lists.get_mut(CONTENT_AHEAD) {
+                list.in_image.find_list(list.key.vertex);
+                if let Some(cell) = list.cell(segments) {
+                    cell.as_ref().prefetch_content();
                 }
             }
-            if let Some(key) = keys.get(MEMBERS_AHEAD)
-                && let Some(cell) = segments.find(*key)
+            if let Some(list) = lists.get_mut(MEMBERS_AHEAD)
+                && let Some(cell) = list.cell(segments)
             {
-                cell.prefetch_members();
+                cell.as_ref().prefetch_members();
             }
         }
     }
@@ -362,19 +401,21 @@ impl<'a> ApplyPass<'a> {
         self.change_cell(key, None, ids, operation, certainty)
     }
 
-    /// As [`ApplyPass::change`], for the neighbours of a vertex, which are `in_image` unless there
-    /// is a cell.
+    /// As [`ApplyPass::change`], for the neighbours of a vertex.
     fn change_list(
         &mut self,
-        key: Key,
-        in_image: &[TermId],
+        list: &mut Upcoming<'_>,
         ids: &[TermId],
         operation: Operation,
     ) -> ListChange {
+        let key = list.key;
         if !key.is_adjacency() {
             return self.change(key, ids, operation, Certainty::Unknown);
         }
-        self.change_cell(key, Some(in_image), ids, operation, Certainty::Unknown)
+        // SAFETY: this is the writer: nothing is freed while it works.
+        let cell = unsafe { list.cell(&self.generation.segments) };
+        let in_image = Some(list.in_image.list(key.vertex));
+        self.change_found((key, cell), in_image, ids, operation, Certainty::Unknown)
     }
 
     /// As [`ApplyPass::change`], for a key whose cell, once it exists, holds everything about it.
@@ -386,13 +427,25 @@ impl<'a> ApplyPass<'a> {
         operation: Operation,
         certainty: Certainty,
     ) -> ListChange {
+        // SAFETY: this is the writer: nothing is freed while it works.
+        let cell = unsafe { self.generation.segments.find(key) }.map(NonNull::from);
+        self.change_found((key, cell), in_image, ids, operation, certainty)
+    }
+
+    /// As [`ApplyPass::change_cell`], for a key whose cell has been looked up.
+    fn change_found(
+        &mut self,
+        (key, cell): (Key, Option<NonNull<Cell>>),
+        in_image: Option<&[TermId]>,
+        ids: &[TermId],
+        operation: Operation,
+        certainty: Certainty,
+    ) -> ListChange {
         let whole = ListChange {
             effective: ids.len(),
             flipped: true,
         };
-        // SAFETY: this is the writer: nothing is freed while it works.
-        let found = unsafe { self.generation.segments.find(key) };
-        let Some(cell) = found else {
+        let Some(cell) = cell else {
             let mut scratch = Vec::new();
             let generation: &'a Generation = self.generation;
             let in_image = in_image.unwrap_or_else(|| generation.image.list(key, &mut scratch));
@@ -405,8 +458,9 @@ impl<'a> ApplyPass<'a> {
             self.publish_new(key, ids);
             return whole;
         };
-        // SAFETY: as above.
-        let content = unsafe { cell.content() };
+        // SAFETY: a cell of the newest generation, which is not freed in 'a; this is the writer, so
+        // nothing of its content is freed while it works.
+        let (cell, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
         if matches!(content, Content::Nothing) {
             if operation == Operation::Delete {
                 return ListChange::default();

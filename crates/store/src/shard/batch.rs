@@ -113,6 +113,12 @@ impl ShardBatch {
         self.len() == 0 && self.clears.is_empty()
     }
 
+    /// Whether the batch does nothing but insert half edges of its own.
+    pub(crate) fn only_inserts(&self) -> bool {
+        let deletes = self.deletes.iter().all(|group| group.edges.is_empty());
+        deletes && self.clears.is_empty() && self.loads.is_empty()
+    }
+
     /// Memory of the half edges, without those of loads, which all shards share.
     pub fn bytes(&self) -> usize {
         let edges = self.len() - self.loaded;

@@ -102,6 +102,8 @@ pub(crate) struct WriterState {
     retired: VecDeque<(u64, Retired)>,
     /// The number of entries added since memory was last freed.
     stamped: usize,
+    /// The number of lists that [`ShardWriter::settle`] may fold.
+    folds_left: usize,
     /// The approximate bytes of those of them that are not generations.
     waiting_bytes: usize,
     /// Bytes of all tails, with those that were replaced and are not freed yet.
@@ -173,6 +175,17 @@ impl ShardWriter {
     /// Fails if the batch is for another shard, or the SN is behind what was applied or stable;
     /// then nothing is changed.
     pub fn apply(&mut self, sn: Sn, batch: &ShardBatch) -> Result<Applied, ApplyError> {
+        let applied = self.apply_promptly(sn, batch)?;
+        self.settle();
+        Ok(applied)
+    }
+
+    /// As [`ShardWriter::apply`], but leaves its share of folding and freeing to
+    /// [`ShardWriter::settle`], which no reader of the SN has to wait for.
+    ///
+    /// # Errors
+    /// As for [`ShardWriter::apply`].
+    pub fn apply_promptly(&mut self, sn: Sn, batch: &ShardBatch) -> Result<Applied, ApplyError> {
         let stable = self.snapshots.stable();
         let (shard, at) = (self.shard(), self.applied());
         if batch.shard() != shard {
@@ -190,10 +203,35 @@ impl ShardWriter {
         Ok(self.apply_unchecked(sn, batch))
     }
 
+    /// Makes the cells of the lists that inserting these half edges will begin, so that applying
+    /// them later costs less. Readers see no difference: a cell without members is an empty list.
+    pub fn prepare(&mut self, batch: &ShardBatch) {
+        let horizon = self.snapshots.horizon();
+        let (shard, state) = self.parts_mut();
+        state.applying = true;
+        let sn = shard.applied.load(Ordering::Relaxed);
+        // SAFETY: this is the writer, with its own state, and the newest generation; it frees
+        // nothing while the pass is at work.
+        let mut pass = unsafe {
+            let generation = shard.at(u64::MAX);
+            ApplyPass::new(generation, state, &horizon.retained, sn)
+        };
+        batch.inserts.iter().for_each(|group| pass.prepare(group));
+        state.applying = false;
+    }
+
+    /// Folds lists and frees memory: the share of the SNs that were applied promptly since the last
+    /// time.
+    pub fn settle(&mut self) {
+        let horizon = self.snapshots.horizon();
+        self.free(&horizon, FREES_AT_ONCE);
+        let lists = std::mem::take(&mut self.parts_mut().1.folds_left);
+        self.fold_some(&horizon, lists);
+    }
+
     pub(crate) fn apply_unchecked(&mut self, sn: Sn, batch: &ShardBatch) -> Applied {
         self.set_markers(Some(sn));
         let horizon = self.snapshots.horizon();
-        self.free(&horizon, FREES_AT_ONCE);
         self.parts_mut().1.applying = true;
         let before = self.parts().1.statements;
         let smallest_load = self.layout.images.smallest_load;
@@ -245,8 +283,8 @@ impl ShardWriter {
         let renewed_from = smallest_load.max(state.renewed_from);
         shard.renewal.want(state.changed_edges >= renewed_from);
         state.applying = false;
+        state.folds_left += FOLDS_PER_APPLY + 2 * touched;
         shard.applied.store(sn.0, Ordering::Release);
-        self.fold_some(&horizon, FOLDS_PER_APPLY + 2 * touched);
         applied
     }
 
@@ -447,7 +485,7 @@ impl ShardWriter {
 
     /// Folds up to `lists` waiting lists as far as the retained SNs allow, and frees memory that no
     /// pin can see, some thousands of objects or `lists`. Returns the number of lists that still
-    /// wait. Applying does its share of this work, so call this in idle times.
+    /// wait. Settling does the share of each SN, so call this in idle times.
     pub fn fold(&mut self, lists: usize) -> usize {
         self.set_markers(None);
         let horizon = self.snapshots.horizon();

@@ -4,6 +4,7 @@
 
 use crate::statistics::PredicateStatistics;
 use crate::windows::edge_columns::EdgeColumns;
+use crate::windows::slice_rows::{OutRow, SliceRows};
 use somersault_model::{BatchNumber, Direction, TermId, TripleIds};
 
 /// A set of triples of one or several batches.
@@ -18,25 +19,27 @@ impl Run {
     /// [`Run::triples`]: repeats share one.
     pub(crate) fn of_batch(
         batch: BatchNumber,
-        triples: impl ExactSizeIterator<Item = TripleIds>,
+        triples: impl Iterator<Item = TripleIds> + Clone,
     ) -> (Run, Vec<u32>) {
-        let count = u32::try_from(triples.len()).expect("a batch has fewer than 2^32 statements");
-        let mut places = vec![0; triples.len()];
-        let mut rows: Vec<(TermId, TermId, TermId, u32)> = (triples.zip(0..count))
-            .map(|(triple, at)| (triple.predicate, triple.subject, triple.object, at))
-            .collect();
-        rows.sort_unstable();
+        let mut rows = SliceRows::default();
+        rows.add_triples(triples);
+        Run::of_rows(batch, rows)
+    }
+
+    /// As [`Run::of_batch`], for the triples of these rows.
+    pub(crate) fn of_rows(batch: BatchNumber, rows: SliceRows) -> (Run, Vec<u32>) {
+        let (rows, mut turned) = rows.into_sorted();
+        let mut places = vec![0; rows.len()];
         let mut out = EdgeColumns::with_capacity(rows.len(), rows.len());
-        let mut turned = Vec::with_capacity(rows.len());
-        for same in rows.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2)) {
+        let repeats = |a: &OutRow, b: &OutRow| (a.0, a.1, a.2) == (b.0, b.1, b.2);
+        for (place, same) in (0..).zip(rows.chunk_by(repeats)) {
             let (predicate, subject, object, _) = same[0];
             for (.., at) in same {
-                places[*at as usize] = turned.len() as u32;
+                places[*at as usize] = place;
             }
             out.push(predicate, subject, object);
-            turned.push((predicate, object, subject));
         }
-        turned.sort_unstable();
+        turned.dedup();
         let mut into = EdgeColumns::with_capacity(turned.len(), turned.len());
         for (predicate, object, subject) in turned {
             into.push(predicate, object, subject);

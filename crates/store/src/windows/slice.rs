@@ -3,6 +3,7 @@
 //! which only timing statements mention.
 
 use crate::windows::run::Run;
+use crate::windows::slice_rows::SliceRows;
 use somersault_model::{BatchNumber, EventTime, Lease, Millis, TimedTriple, TripleIds};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -78,8 +79,28 @@ impl Slice {
         revision: u32,
         statements: &[TimedTriple],
     ) -> Slice {
+        Slice::of_rows(
+            batch,
+            interval,
+            (revision, SliceRows::default()),
+            statements,
+        )
+    }
+
+    /// The slice of a batch, whose first statements are in `rows` already.
+    ///
+    /// # Panics
+    /// Panics if a statement's event time is not in the batch, or if there are more rows than
+    /// statements.
+    pub fn of_rows(
+        batch: BatchNumber,
+        interval: Millis,
+        (revision, mut rows): (u32, SliceRows),
+        statements: &[TimedTriple],
+    ) -> Slice {
         let start = batch.start(interval);
-        let (run, places) = Run::of_batch(batch, statements.iter().map(|s| s.triple));
+        rows.add(&statements[rows.len()..]);
+        let (run, places) = Run::of_rows(batch, rows);
         let end = batch.end(interval);
         let offset_of = |statement: &TimedTriple| {
             assert!(

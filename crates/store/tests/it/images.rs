@@ -57,6 +57,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(mutations, halves)| Step::Apply(mutations, halves)),
         1 => (prop::collection::btree_set(0u64..3, 1..3), prop::collection::vec(cleared, 0..short))
             .prop_map(|(graphs, mutations)| Step::Clear(graphs, mutations)),
+        2 => prop::collection::vec(quad(), 0..short).prop_map(Step::Prepare),
+        1 => prop::collection::vec(quad(), 0..short).prop_map(Step::Close),
         12 => reference::quiet_step(),
     ]
 }

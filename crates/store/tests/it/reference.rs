@@ -5,10 +5,11 @@ use crate::lists::{self, Mirror};
 use proptest::prelude::*;
 use somersault_dictionary::rdf_type;
 use somersault_model::{
-    Direction, Mutation, Operation, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard,
+    Direction, Mutation, Operation, Placement, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard,
 };
 use somersault_store::{
-    Applied, PredicateStatistics, ShardBatch, ShardWriter, Snapshot, Store, fingerprint,
+    Applied, PredicateStatistics, PreparedEdges, ShardBatch, ShardWriter, Snapshot, Store,
+    fingerprint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,6 +44,10 @@ pub(crate) enum Step {
     Clear(BTreeSet<u64>, Vec<Mutation>),
     /// A load as one SN.
     Load(Vec<QuadIds>),
+    /// Insertions that are prepared for a later SN.
+    Prepare(Vec<QuadIds>),
+    /// All that was prepared and these insertions as one SN.
+    Close(Vec<QuadIds>),
     Pin,
     PinWithDeadline,
     /// Drops the n-th pin that is left.
@@ -85,6 +90,8 @@ fn step(vertices: u64) -> impl Strategy<Value = Step> {
             .prop_map(|(mutations, halves)| Step::Apply(mutations, halves)),
         1 => (prop::collection::btree_set(0u64..3, 1..3), prop::collection::vec(mutation(vertices), 0..20))
             .prop_map(|(graphs, mutations)| Step::Clear(graphs, mutations)),
+        3 => prop::collection::vec(quad(vertices), 0..30).prop_map(Step::Prepare),
+        2 => prop::collection::vec(quad(vertices), 0..30).prop_map(Step::Close),
         12 => quiet_step(),
     ]
 }
@@ -217,6 +224,56 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Quads, vertices: &[TermId]) {
     }
 }
 
+/// Insertions that wait for their SN.
+struct Ahead {
+    placement: Placement,
+    quads: Vec<QuadIds>,
+    edges: Vec<PreparedEdges>,
+}
+
+impl Ahead {
+    fn new(store: &Store) -> Ahead {
+        let placement = store.placement();
+        Ahead {
+            placement,
+            quads: Vec::new(),
+            edges: placement.all().map(|_| PreparedEdges::default()).collect(),
+        }
+    }
+
+    fn split(&self, quads: &[QuadIds]) -> Vec<ShardBatch> {
+        let mutations: Vec<Mutation> = quads.iter().copied().map(Mutation::insert).collect();
+        ShardBatch::split(&mutations, self.placement)
+    }
+
+    fn prepare(&mut self, quads: &[QuadIds], writers: &mut [ShardWriter]) {
+        let batches = self.split(quads);
+        for ((writer, batch), edges) in writers.iter_mut().zip(batches).zip(&mut self.edges) {
+            writer.prepare(&batch);
+            let before = edges.len();
+            let more = batch.len();
+            edges.add(batch);
+            assert_eq!(edges.len(), before + more);
+        }
+        self.quads.extend_from_slice(quads);
+    }
+
+    /// Inserts all of them, and more. Returns how many of them are new.
+    fn close(&mut self, sn: Sn, more: &[QuadIds], writers: &mut [ShardWriter]) -> u64 {
+        let mut inserted = 0;
+        let batches = self.split(more);
+        for ((writer, mut batch), edges) in writers.iter_mut().zip(batches).zip(&mut self.edges) {
+            batch.insert_prepared(&std::mem::take(edges));
+            inserted += writer
+                .apply_promptly(sn, &batch)
+                .expect("in order")
+                .inserted;
+        }
+        self.quads.clear();
+        inserted
+    }
+}
+
 /// Takes all steps on an empty store, and compares what is pinned and what is stable at the end.
 pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
     let mut writers = writers(&store);
@@ -224,6 +281,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
     let mut sn = Sn::ZERO;
     let mut pins: Vec<(Snapshot, Quads, u64)> = Vec::new();
     let mut mirror = Mirror::new(&store, &mut writers);
+    let mut ahead = Ahead::new(&store);
     for step in steps {
         match step {
             Step::Apply(mutations, halves) => {
@@ -280,6 +338,16 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
                 }
                 assert_eq!(inserted, (model.len() - before) as u64);
                 store.snapshots().publish_stable(sn);
+            }
+            Step::Prepare(quads) => ahead.prepare(&quads, &mut writers),
+            Step::Close(rest) => {
+                sn = sn.next();
+                let before = model.len();
+                model.extend(rest.iter().chain(&ahead.quads));
+                let inserted = ahead.close(sn, &rest, &mut writers);
+                assert_eq!(inserted, (model.len() - before) as u64);
+                store.snapshots().publish_stable(sn);
+                writers.iter_mut().for_each(ShardWriter::settle);
             }
             Step::Pin | Step::PinWithDeadline => {
                 let snapshot = match step {

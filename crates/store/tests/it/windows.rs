@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use somersault_model::{
     BatchNumber, Direction, EventTime, Millis, Sn, StreamUid, TimedTriple, TripleIds,
 };
-use somersault_store::{Pace, Slice, SliceStore, Store, ViewKey, WindowVersion};
+use somersault_store::{Pace, Slice, SliceRows, SliceStore, Store, ViewKey, WindowVersion};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -129,7 +129,14 @@ pub(crate) fn fill(store: &SliceStore, statements: &[TimedTriple]) {
         batches.entry(batch).or_default().push(*statement);
     }
     for (batch, statements) in batches {
-        store.insert(STREAM, Slice::build(batch, INTERVAL, 0, &statements));
+        // Half of it comes as portions that are sorted ahead.
+        let mut rows = SliceRows::default();
+        let ahead = statements[..statements.len() / 2].chunks(3);
+        ahead.for_each(|portion| rows.add(portion));
+        store.insert(
+            STREAM,
+            Slice::of_rows(batch, INTERVAL, (0, rows), &statements),
+        );
     }
 }
 

@@ -21,6 +21,7 @@ use crate::output::Output;
 use crate::protocol::command::ParsedCommand;
 use crate::protocol::declaration::{Resolve, ResolveError};
 use crate::protocol::firing::FiringKey;
+use crate::protocol::inject::OpenBatch;
 use crate::protocol::input::{Admission, Applied, Input};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::Record;
@@ -28,7 +29,7 @@ use crate::queries::{PlannedNeeds, Queries, Registrar, Replacements};
 use crate::streams::ahead::StreamLimits;
 use crate::streams::clock::StreamClock;
 use crate::streams::home::StreamHome;
-use crate::streams::stream::NewStream;
+use crate::streams::stream::{NewStream, Stream};
 use cutter::{Cutter, NextCut};
 use releaser::Releaser;
 use somersault_log::{Command, CommandRecord, DeliveredRecord, PlanRecord, Position, Resolved};
@@ -139,6 +140,13 @@ impl Coordinator {
     /// The clock of a stream, which every thread may read; `None` for an unknown stream.
     pub fn clock_of(&self, iri: &str) -> Option<Arc<StreamClock>> {
         Some(Arc::clone(self.home.streams().find(iri)?.clock()))
+    }
+
+    /// The batches of a stream that still take statements, newest first; none for an unknown
+    /// stream, and none for a derived one. What they hold may be prepared before they close.
+    pub fn open_batches(&self, stream: StreamUid) -> impl Iterator<Item = OpenBatch<'_>> {
+        let stream = self.home.streams().get(stream);
+        stream.into_iter().flat_map(Stream::open_batches)
     }
 
     /// Returns the advances of IDLE and ARRIVAL TIME streams that are worth a record at this time:

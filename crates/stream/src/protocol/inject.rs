@@ -4,6 +4,7 @@
 //! ([`super::firing`]) carry times and counts alone.
 
 use somersault_model::{BatchNumber, Lease, Mutation, QuadIds, Sn, StreamUid, TermId, TimedTriple};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// All changes of one SN to the stored graphs and the windows.
@@ -54,6 +55,22 @@ pub struct ClosedBatch {
     pub batch: BatchNumber,
     /// All its statements, timing and timeless, in order of arrival.
     pub statements: Vec<TimedTriple>,
+    /// The places of its facts in [`Inject::mutations`], in order of arrival.
+    pub facts: Range<usize>,
     /// The lease on the terms of its timing statements.
     pub lease: Option<Lease>,
+}
+
+/// What a batch holds that still takes statements. More may follow, and what is there stays: a
+/// batch of a stream that is not derived only grows until it is handed out.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenBatch<'c> {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The batch.
+    pub batch: BatchNumber,
+    /// Its statements so far, in order of arrival.
+    pub statements: &'c [TimedTriple],
+    /// Its facts so far, in order of arrival.
+    pub facts: &'c [Mutation],
 }

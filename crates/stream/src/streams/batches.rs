@@ -129,6 +129,11 @@ impl OpenBatches {
         self.0.keys().next().copied()
     }
 
+    /// The batches, newest first.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = (BatchNumber, &Batch)> {
+        self.0.iter().rev().map(|(number, batch)| (*number, batch))
+    }
+
     pub(super) fn take_first(&mut self) -> Option<(BatchNumber, Batch)> {
         self.0.pop_first()
     }

@@ -48,6 +48,7 @@ impl ClosedBatches {
                 break;
             }
             let mut batch = entry.remove();
+            let first = inject.mutations.len();
             if inject.mutations.is_empty() {
                 inject.mutations = batch.absorbed;
             } else {
@@ -57,6 +58,7 @@ impl ClosedBatches {
                 stream,
                 batch: number,
                 statements: batch.statements,
+                facts: first..inject.mutations.len(),
                 lease: batch.lease,
             });
         }

@@ -13,6 +13,7 @@ use super::clock::StreamClock;
 use super::retention::{Needs, Retention};
 use super::sources::Sources;
 use super::statement_count::StatementCount;
+use crate::protocol::inject::OpenBatch;
 use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::{PushStatements, PushedQuad};
@@ -514,6 +515,18 @@ impl Stream {
         self.totals.batches += 1;
         self.numbered.close(number, batch.statements.len());
         Some((number, batch))
+    }
+
+    /// The batches that still take statements, newest first; none for a derived stream, whose
+    /// batches may be replaced.
+    pub(crate) fn open_batches(&self) -> impl Iterator<Item = OpenBatch<'_>> {
+        let open = self.derived_by.is_none().then(|| self.open.newest_first());
+        open.into_iter().flatten().map(|(batch, held)| OpenBatch {
+            stream: self.uid(),
+            batch,
+            statements: &held.statements,
+            facts: &held.absorbed,
+        })
     }
 
     /// Removes and returns the batches that are still open, when the stream is dropped.
