@@ -1,14 +1,17 @@
 //! Any record comes back from its bytes, and any bytes are refused or read, never trusted.
 
-use crate::samples::{encoded, every_kind, kinds_added_last, kinds_since_version_1, open, written};
+use crate::samples::{
+    contents, encoded, every_kind, kinds_added_last, kinds_since_version_1, open, small, written,
+};
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
 use somersault_disk::SimDisk;
 use somersault_log::{
-    EncodedStatements, LoadSegment, LogError, PushRecord, Record, StreamStatement,
+    EncodedStatements, LoadSegment, Log, LogError, Position, PushRecord, Record, StreamStatement,
 };
 use somersault_model::EventTime;
+use std::sync::Arc;
 
 fn named() -> impl Strategy<Value = NamedNode> {
     "[a-z]{1,3}".prop_map(|name| NamedNode::new_unchecked(format!("http://example.org/{name}")))
@@ -111,6 +114,53 @@ proptest! {
         let end = whole.len().min(at + 3);
         whole[at..end].copy_from_slice(&bytes[..end - at]);
         let _ = Record::from_bytes(&whole);
+    }
+
+    #[test]
+    fn any_claims_of_a_proof(
+        version in 0_u32..4, closed in 0_u32..2, own in any::<bool>(),
+        claims in prop::array::uniform5(prop_oneof![0_u64..4, any::<u64>()]),
+    ) {
+        let disk = written(2, 1, true);
+        let [segment, length, durable, oldest, incarnation] = claims;
+        let mut proof = b"SOMERPRF".to_vec();
+        proof.extend(version.to_le_bytes());
+        proof.extend(closed.to_le_bytes());
+        proof.extend([segment, length, durable].map(u64::to_le_bytes).concat());
+        if version >= 2 {
+            proof.extend(oldest.to_le_bytes());
+            let identity = disk.bytes("log.proof").unwrap()[48..64].to_vec();
+            proof.extend(if own { identity } else { vec![9; 16] });
+            proof.extend(incarnation.to_le_bytes());
+        }
+        proof.extend(crc32c::crc32c(&proof).to_le_bytes());
+        disk.plant("log.proof", proof);
+        let before = contents(&disk);
+        match open(&disk) {
+            Ok((_log, recovered)) => {
+                prop_assert!((1..=2).contains(&version) && durable <= 2);
+                prop_assert_eq!(recovered.count(), 2);
+            }
+            Err(_) => prop_assert_eq!(contents(&disk), before),
+        }
+    }
+
+    #[test]
+    fn any_bytes_as_the_second_segment(
+        bytes in prop::collection::vec(any::<u8>(), 0..200), keep in 0_usize..300, after in 0_u64..6,
+    ) {
+        let disk = written(8, 1, true);
+        let second = "log-0000000002.seg";
+        let mut file = disk.bytes(second).unwrap();
+        file.truncate(keep);
+        file.extend(bytes);
+        disk.plant(second, file);
+        let before = contents(&disk);
+        let opened = Log::open_after(Arc::new(disk.clone()), small(), Position(after));
+        match opened {
+            Ok((_log, recovered)) => recovered.for_each(drop),
+            Err(_) => prop_assert_eq!(contents(&disk), before),
+        }
     }
 
     #[test]
