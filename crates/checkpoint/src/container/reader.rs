@@ -11,6 +11,9 @@ use somersault_disk::Disk;
 use somersault_model::TermId;
 use std::io::{self, Read};
 
+/// The most bytes of a number of 64 bits.
+const LONGEST_NUMBER: usize = 10;
+
 /// A checkpoint file that is being read. It holds one block in memory, and a longer item that
 /// spans blocks.
 pub struct FileReader {
@@ -128,19 +131,27 @@ impl FileReader {
     /// As [`FileReader::take`].
     #[inline]
     pub fn take_number(&mut self) -> Result<u64, CheckpointError> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
+        // Most numbers do not span blocks.
+        let ahead = self.block[self.at..].first_chunk::<LONGEST_NUMBER>();
+        if let Some((number, length)) = ahead.and_then(number_of) {
+            self.at += length;
+            return Ok(number);
+        }
+        self.take_number_bytewise()
+    }
+
+    #[cold]
+    fn take_number_bytewise(&mut self) -> Result<u64, CheckpointError> {
+        let mut bytes = [0; LONGEST_NUMBER];
+        for at in 0..LONGEST_NUMBER {
             let [byte] = self.take_array()?;
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
+            bytes[at] = byte;
+            if byte < 0x80 {
                 break;
             }
-            number |= bits << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
         }
-        Err(self.damaged("a number has more than 64 bits"))
+        let number = number_of(&bytes).map(|(number, _)| number);
+        number.ok_or_else(|| self.damaged("a number has more than 64 bits"))
     }
 
     /// Takes a number that must fit its type.
@@ -266,6 +277,20 @@ impl FileReader {
     fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), CheckpointError> {
         read_exact(&mut *self.source, &self.place, &mut self.summary, bytes)
     }
+}
+
+/// The number at the start of these bytes, and its length; `None` if it has more than 64 bits.
+#[inline]
+fn number_of(bytes: &[u8; LONGEST_NUMBER]) -> Option<(u64, usize)> {
+    let mut number = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        number |= u64::from(byte & 0x7f) << (7 * at);
+        if *byte < 0x80 {
+            let fits = at + 1 < LONGEST_NUMBER || *byte <= 1;
+            return fits.then_some((number, at + 1));
+        }
+    }
+    None
 }
 
 fn read_exact(
