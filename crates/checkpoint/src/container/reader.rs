@@ -143,10 +143,9 @@ impl FileReader {
     #[cold]
     fn take_number_bytewise(&mut self) -> Result<u64, CheckpointError> {
         let mut bytes = [0; LONGEST_NUMBER];
-        for at in 0..LONGEST_NUMBER {
-            let [byte] = self.take_array()?;
-            bytes[at] = byte;
-            if byte < 0x80 {
+        for byte in &mut bytes {
+            [*byte] = self.take_array()?;
+            if *byte < 0x80 {
                 break;
             }
         }
