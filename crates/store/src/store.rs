@@ -57,7 +57,12 @@ pub struct Memory {
 impl Store {
     /// An empty store at SN 0 with this many shards (at least 1, at most 256).
     pub fn new(shards: u16) -> Arc<Store> {
-        Store::with_images_from(shards, 50_000, 64)
+        Store::with_dictionary(shards, Dictionary::new())
+    }
+
+    /// As [`Store::new`], with a dictionary that was restored: its lists and slices are to follow.
+    pub fn with_dictionary(shards: u16, dictionary: Dictionary) -> Arc<Store> {
+        Store::with_images(shards, 50_000, 64, dictionary)
     }
 
     /// As [`Store::new`], for tests that are to meet images early: loads of at least `load` half
@@ -65,6 +70,15 @@ impl Store {
     /// As many changed half edges make a renewal, which goes on in steps of as many.
     #[doc(hidden)]
     pub fn with_images_from(shards: u16, load: usize, predicate: usize) -> Arc<Store> {
+        Store::with_images(shards, load, predicate, Dictionary::new())
+    }
+
+    fn with_images(
+        shards: u16,
+        load: usize,
+        predicate: usize,
+        dictionary: Dictionary,
+    ) -> Arc<Store> {
         let images = ImagePolicy {
             smallest_load: load,
             smallest_predicate: predicate,
@@ -72,7 +86,7 @@ impl Store {
         };
         let placement = Placement::new(shards);
         Arc::new(Store {
-            dictionary: Arc::new(Dictionary::new()),
+            dictionary: Arc::new(dictionary),
             shards: placement.all().map(Shard::new).map(Arc::new).collect(),
             snapshots: Arc::new(Snapshots::new()),
             slices: SliceStore::new(),

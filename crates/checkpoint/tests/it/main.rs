@@ -10,3 +10,4 @@ mod format;
 mod lists;
 mod samples;
 mod slices;
+mod whole;
