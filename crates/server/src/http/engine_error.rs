@@ -38,7 +38,7 @@ impl From<EngineError> for ApiError {
             EngineError::Evaluation(_) => client(StatusCode::UNPROCESSABLE_ENTITY, "evaluation"),
             EngineError::Limit { which, .. } => limit(which, &sentence),
             EngineError::DiskFull(_) => {
-                client(StatusCode::SERVICE_UNAVAILABLE, "disk_full").retry_after(DISK_PAUSE_S)
+                client(StatusCode::INSUFFICIENT_STORAGE, "disk_full").retry_after(DISK_PAUSE_S)
             }
             EngineError::DiskFailed(_) => {
                 client(StatusCode::SERVICE_UNAVAILABLE, "disk_failed").retry_after(DISK_PAUSE_S)
@@ -149,7 +149,7 @@ mod tests {
                 "inflight_bytes",
             ),
             (EngineError::Failed("x".into()), 503, "failed"),
-            (EngineError::DiskFull("x".into()), 503, "disk_full"),
+            (EngineError::DiskFull("x".into()), 507, "disk_full"),
             (EngineError::DiskFailed("x".into()), 503, "disk_failed"),
             (EngineError::Internal("x".into()), 500, "internal"),
         ];

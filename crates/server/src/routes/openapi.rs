@@ -278,8 +278,12 @@ fn operation_json(operation: &OperationDoc) -> Value {
         }
         responses.insert((*status).to_owned(), response);
     }
-    // Any request can fail with 400, 408, 500 or 503.
-    for status in ["400", "408", "500", "503"].iter().chain(operation.errors) {
+    // Any request can fail with 400, 408, 500 or 503, and one that writes with 507.
+    let is_reading =
+        matches!(operation.method, "get" | "head") || matches!(operation.body, Body::Query);
+    let of_writes = (!is_reading).then_some(&"507");
+    let of_any = ["400", "408", "500", "503"].iter().chain(of_writes);
+    for status in of_any.chain(operation.errors) {
         responses
             .entry(*status)
             .or_insert_with(|| json!({ "$ref": format!("#/components/responses/{status}") }));

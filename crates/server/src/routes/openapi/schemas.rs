@@ -260,6 +260,7 @@ pub(super) fn errors() -> Value {
         "422": error("The query is valid, but was not answered: it reached a limit, which is named, or its evaluation failed."),
         "429": error("The stream's memory budget is used up, or too many bytes of inputs are on their way; Retry-After says when to try again."),
         "500": error("A fault of the server."),
-        "503": error("Not now: too many requests at one time, a full disk, or a server that has failed or is stopping. Retry-After says when to try again."),
+        "503": error("Not now: too many requests at one time, or a disk or server that has failed or is stopping. Retry-After says when to try again."),
+        "507": error("The disk is full: inputs are refused, and taken again once there is room. Retry-After says when to try again."),
     })
 }
