@@ -1,9 +1,10 @@
-//! The dictionary as the files of a checkpoint: *runs* of permanent terms, each written once more
-//! when runs are merged, and the transient terms, which every checkpoint writes.
+//! The dictionary as the files of a checkpoint: *runs* of permanent terms, which later checkpoints
+//! carry over, and the transient terms, which every checkpoint writes.
 //!
-//! A process keeps the mark before each run that it wrote. To merge runs it exports again from the
-//! mark before the first of them, so nothing is read back. Seven runs are merged with an eighth of
-//! their size, hence there are few, and a term is written again once for every factor of eight.
+//! Eight runs of similar sizes become one. So there are few runs, and a term is written once more
+//! for each factor of eight between the sizes of a run and of the dictionary. A process keeps the
+//! mark before each run that it wrote; to merge runs it exports again from the mark before the
+//! first of them, and reads nothing back.
 //!
 //! Before changing it: the files of one run hold different stripes and may be read at the same
 //! time; those of a later run are read after those of an earlier one.

@@ -1,9 +1,11 @@
 //! A dictionary made of exported content ([`DictionaryExport`](super::DictionaryExport)), with the
 //! same ids, and the same next ids.
 //!
-//! The steps: all shared texts, in order; the rows of each stripe in the order of the exports,
-//! different stripes on different threads if need be; the transient terms; then
-//! [`DictionaryRestore::finish`], which checks what can be checked only when everything is there.
+//! The steps:
+//! 1. All shared texts, in order.
+//! 2. The rows of each stripe, in the order of the exports. Threads may share the stripes.
+//! 3. The transient terms.
+//! 4. [`DictionaryRestore::finish`] checks what refers to other terms.
 //!
 //! Before changing it: files may be damaged in ways that their checksums do not show. Content that
 //! does not fit together is refused with a sentence. Memory is safe whatever the content is,
@@ -22,10 +24,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A triple term is nested at most this deep; so much is checked.
-const DEEPEST: usize = 64;
+/// The check of triple terms refuses deeper nesting. The log does from half of it on.
+const DEEPEST: usize = 128;
 
-/// A claim of more rows is not believed before they come.
+/// The most rows for which room is made before they come.
 const MOST_EXPECTED: u64 = 1 << 16;
 
 /// Content that does not fit together, in a sentence.
