@@ -4,14 +4,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use oxrdf::TermRef;
-use somersault_log::LoadSegment;
-use somersault_model::{Intern, QuadIds, Tag, TermId, VirtualShard};
-use somersault_stream::{
-    Coordinator, CoreRecord, LoggedTexts, Resolve, ResolveError, RestoreError,
-};
-use std::sync::Arc;
+use somersault_model::{Intern, Lease, StreamUid, Tag, TermId, VirtualShard};
+use somersault_stream::{Coordinator, CoreRecord, LoggedTexts, RestoreError, RestoredTerms};
 
-/// One term, and no segments.
+/// One term, and no leases.
 struct OneTerm;
 
 impl Intern for OneTerm {
@@ -20,12 +16,9 @@ impl Intern for OneTerm {
     }
 }
 
-impl Resolve for OneTerm {
-    fn load_segment(&self, segment: &LoadSegment) -> Result<Arc<[QuadIds]>, ResolveError> {
-        Err(ResolveError::Segment {
-            name: segment.name.clone(),
-            reason: "there are no segments".to_owned(),
-        })
+impl RestoredTerms for OneTerm {
+    fn lease_of(&self, _: StreamUid, _: u64) -> Option<Lease> {
+        None
     }
 }
 

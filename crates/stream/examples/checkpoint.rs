@@ -7,10 +7,10 @@ use oxrdf::TermRef;
 use somersault_lang::lift::Shape;
 use somersault_lang::{Parser, Statement};
 use somersault_log::{LoadSegment, Position};
-use somersault_model::{EventTime, Intern, QuadIds, Tag, TermId, VirtualShard};
+use somersault_model::{EventTime, Intern, Lease, QuadIds, StreamUid, Tag, TermId, VirtualShard};
 use somersault_stream::{
     Admission, Coordinator, CoreRecord, Input, LoggedTexts, QueryDeclaration, Record, Resolve,
-    ResolveError, RestoreError,
+    ResolveError, RestoreError, RestoredTerms,
 };
 use std::error::Error;
 use std::sync::Arc;
@@ -22,6 +22,12 @@ struct OneTerm;
 impl Intern for OneTerm {
     fn intern(&self, _: TermRef<'_>) -> TermId {
         TermId::in_dictionary(Tag::NamedNode, VirtualShard::truncated(0), 0)
+    }
+}
+
+impl RestoredTerms for OneTerm {
+    fn lease_of(&self, _: StreamUid, _: u64) -> Option<Lease> {
+        None
     }
 }
 

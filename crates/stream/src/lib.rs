@@ -30,7 +30,9 @@ pub use coordinator::{Coordinator, FrozenCore};
 pub use output::{JoiningMember, Output, Pause, QueryChange, QueryEvent};
 pub use protocol::cohort_view::CohortView;
 pub use protocol::command::{ParsedCommand, ParsedQuery, ReadTexts};
-pub use protocol::declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
+pub use protocol::declaration::{
+    QueryDeclaration, Resolve, ResolveError, RestoredTerms, WindowDeclaration,
+};
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
 pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject, OpenBatch};
 pub use protocol::input::{

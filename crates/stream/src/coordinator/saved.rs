@@ -13,11 +13,11 @@ use super::Coordinator;
 use crate::closes::cuts::Cuts;
 use crate::output::{Output, QueryChange};
 use crate::protocol::command::ReadTexts;
-use crate::protocol::declaration::Resolve;
+use crate::protocol::declaration::RestoredTerms;
 use crate::queries::FrozenQueries;
 use crate::saved::queries::{QueryRecord, SavedGroup};
 use crate::saved::{CoreRecord, RestoreError, SavedCounters, VERSION, contradiction, portions};
-use somersault_model::{QueryUid, Sn};
+use somersault_model::{Lease, QueryUid, Sn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,12 +29,19 @@ pub struct FrozenCore {
     before: Vec<CoreRecord>,
     queries: FrozenQueries,
     after: Vec<CoreRecord>,
+    leases: Vec<Lease>,
 }
 
 impl FrozenCore {
     /// The newest SN that was cut.
     pub fn sn(&self) -> Sn {
         self.sn
+    }
+
+    /// The leases on the terms of statements among the records: keep them until the terms are
+    /// written, because the statements may be retired before.
+    pub fn leases(&self) -> &[Lease] {
+        &self.leases
     }
 
     /// The records, in the order in which [`Coordinator::restore`] takes them.
@@ -84,6 +91,7 @@ impl Coordinator {
             before,
             queries: planner.queries.freeze(),
             after,
+            leases: self.home.leases(),
         })
     }
 
@@ -95,11 +103,11 @@ impl Coordinator {
     pub fn restore<E: From<RestoreError>>(
         records: impl IntoIterator<Item = Result<CoreRecord, E>>,
         texts: &mut dyn ReadTexts,
-        resolve: &dyn Resolve,
+        terms: &dyn RestoredTerms,
     ) -> Result<Coordinator, E> {
         let mut restorer = Restorer::default();
         for record in records {
-            restorer.take(record?, texts, resolve)?;
+            restorer.take(record?, texts, terms)?;
         }
         Ok(restorer.finish()?)
     }
@@ -140,7 +148,7 @@ impl Restorer {
         &mut self,
         record: CoreRecord,
         texts: &mut dyn ReadTexts,
-        resolve: &dyn Resolve,
+        terms: &dyn RestoredTerms,
     ) -> Result<(), RestoreError> {
         let is_first = matches!(record, CoreRecord::Counters(_));
         if self.is_ended || is_first != (self.count == 0) {
@@ -149,7 +157,7 @@ impl Restorer {
         let Coordinator { home, planner } = &mut self.coordinator;
         match record {
             CoreRecord::Counters(counters) => self.take_counters(counters)?,
-            CoreRecord::Stream(record) => home.restore(record, texts, resolve)?,
+            CoreRecord::Stream(record) => home.restore(record, texts, terms)?,
             CoreRecord::Query(record) => {
                 if let QueryRecord::Cohort(saved) = &record
                     && let Some(group) = saved.group

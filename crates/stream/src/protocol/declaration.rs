@@ -9,7 +9,7 @@ use somersault_lang::{
     ContinuousQuery, DerivedStream, Extent, Overload, ParseError, Report, StreamOperator,
 };
 use somersault_log::LoadSegment;
-use somersault_model::{EventTime, Intern, Millis, QuadIds};
+use somersault_model::{EventTime, Intern, Lease, Millis, QuadIds, StreamUid};
 use std::sync::Arc;
 
 /// The windows and closes of a continuous query's text; its pattern is left out.
@@ -81,6 +81,13 @@ pub trait Resolve: Intern {
     /// # Errors
     /// If the segment is missing or does not match its hash.
     fn load_segment(&self, segment: &LoadSegment) -> Result<Arc<[QuadIds]>, ResolveError>;
+}
+
+/// The terms that a checkpoint brings back.
+pub trait RestoredTerms: Intern {
+    /// The lease that statements of a stream had before; `None` if the dictionary of the checkpoint
+    /// knows of none in that epoch.
+    fn lease_of(&self, stream: StreamUid, epoch: u64) -> Option<Lease>;
 }
 
 /// Why a logged record cannot be applied: the log is intact, but what it refers to is not.

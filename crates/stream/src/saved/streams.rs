@@ -106,8 +106,8 @@ pub struct SavedBatch {
     pub number: BatchNumber,
     /// What the statements wait for.
     pub kind: BatchKind,
-    /// Whether some terms of the statements stay only as long as the statements.
-    pub is_leased: bool,
+    /// The epoch of the lease on the terms of its timing statements.
+    pub epoch: Option<u64>,
     /// Statements, in the order of arrival.
     pub statements: Vec<TimedTriple>,
     /// Facts to be absorbed, in order.

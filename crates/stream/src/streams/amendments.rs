@@ -88,19 +88,22 @@ impl Amendments {
         out.extend(records.map(CoreRecord::Stream));
     }
 
-    /// Adds a portion of a saved change; `lease` gives a lease on the terms of its stream.
-    pub(super) fn add_saved(&mut self, saved: SavedBatch, lease: impl FnOnce() -> Option<Lease>) {
+    /// The leases on the terms of the statements.
+    pub(super) fn leases(&self) -> impl Iterator<Item = &Lease> {
+        let changes = self.batches.values();
+        changes.filter_map(|change| change.lease.as_ref())
+    }
+
+    /// Adds a portion of a saved change, with the lease of its epoch.
+    pub(super) fn add_saved(&mut self, saved: SavedBatch, lease: Option<Lease>) {
         let change = self.batches.entry((saved.stream, saved.number));
         let change = change.or_insert_with(|| Change {
             change: match saved.kind {
                 BatchKind::Replaced => BatchChange::Replaced(Vec::new()),
                 _ => BatchChange::Late(Vec::new()),
             },
-            lease: None,
+            lease,
         });
-        if saved.is_leased && change.lease.is_none() {
-            change.lease = lease();
-        }
         match &mut change.change {
             BatchChange::Late(statements) | BatchChange::Replaced(statements) => {
                 statements.extend(saved.statements);

@@ -44,7 +44,7 @@ impl Batch {
                 stream,
                 number,
                 kind,
-                is_leased: self.lease.is_some(),
+                epoch: self.lease.as_ref().map(|lease| lease.epoch().number()),
                 statements: statements_part.unwrap_or_default().to_vec(),
                 facts: facts_part.unwrap_or_default(),
             };
@@ -56,11 +56,14 @@ impl Batch {
         }
     }
 
-    /// Adds a portion of a saved batch; `lease` gives a lease on the terms of its stream.
-    pub(super) fn add_saved(&mut self, saved: SavedBatch, lease: impl FnOnce() -> Option<Lease>) {
-        if saved.is_leased && self.lease.is_none() {
-            self.lease = lease();
-        }
+    /// The lease on the terms of its timing statements.
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// Adds a portion of a saved batch, with the lease of its epoch.
+    pub(super) fn add_saved(&mut self, saved: SavedBatch, lease: Option<Lease>) {
+        self.lease = self.lease.take().or(lease);
         self.statements.extend(saved.statements);
         let facts = saved.facts.into_iter();
         self.absorbed.extend(facts.map(Mutation::insert));

@@ -7,7 +7,7 @@ use super::batches::Batch;
 use crate::protocol::inject::{ClosedBatch, Inject};
 use crate::saved::CoreRecord;
 use crate::saved::streams::BatchKind;
-use somersault_model::{BatchNumber, EventTime, Mutation, StreamUid};
+use somersault_model::{BatchNumber, EventTime, Lease, Mutation, StreamUid};
 use std::collections::BTreeMap;
 
 /// Closed batches by end, stream and number.
@@ -38,6 +38,11 @@ impl ClosedBatches {
         for ((_, stream, number), batch) in &self.0 {
             batch.save((*stream, *number, BatchKind::Closed), out);
         }
+    }
+
+    /// The leases on the terms of the statements.
+    pub(super) fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.0.values().filter_map(Batch::lease)
     }
 
     /// Moves the batches that end at or before `through` (or all) into the SN.

@@ -269,7 +269,7 @@ const OF_STREAMS: &[(&str, Alteration)] = &[
         batches(records, |batch| batch.facts.clear())
     }),
     ("leases", |records| {
-        batches(records, |batch| batch.is_leased = false)
+        batches(records, |batch| batch.epoch = None)
     }),
     ("the newest stream", |records| {
         if let Some(CoreRecord::Counters(counters)) = records.first_mut() {
@@ -786,6 +786,22 @@ fn late_statements_and_facts_wait_in_a_checkpoint() {
 /// A thread of its own writes a checkpoint.
 const fn may_be_written_elsewhere<T: Send>() {}
 const _: () = may_be_written_elsewhere::<FrozenCore>();
+
+#[test]
+fn statements_keep_their_leases() {
+    let mut driver = Driver::with_streams(&[A]);
+    driver.world.leases.set(true);
+    driver.push(A, &[(12, 1), (55, 2)]).unwrap();
+    let frozen = driver.coordinator.freeze().unwrap();
+    // Closed batches that wait for their cut, and the open one.
+    let epochs = frozen.leases().iter().map(|lease| lease.epoch().number());
+    assert_eq!(epochs.collect::<Vec<_>>(), [71, 71]);
+    let records: Vec<CoreRecord> = frozen.records().collect();
+    assert!(driver.restored(records.clone()).is_ok());
+    driver.world.leases.set(false);
+    let error = driver.restored(records).unwrap_err().to_string();
+    assert!(error.contains("has no terms of epoch 71"), "{error}");
+}
 
 #[test]
 fn effects_are_waited_for() {

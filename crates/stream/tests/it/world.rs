@@ -6,7 +6,9 @@ use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
 use somersault_log::LoadSegment;
 use somersault_model::{Epoch, Intern, Lease, QuadIds, StreamUid, Tag, TermId, VirtualShard};
-use somersault_stream::{ParsedQuery, QueryDeclaration, ReadTexts, Resolve, ResolveError};
+use somersault_stream::{
+    ParsedQuery, QueryDeclaration, ReadTexts, Resolve, ResolveError, RestoredTerms,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +51,14 @@ impl Intern for World {
     }
 
     fn lease(&self, stream: StreamUid) -> Option<Lease> {
-        let lease = || Lease::new(Arc::new(Epoch::new(stream, 1)));
+        // Each stream has an epoch of its own, and stays in it.
+        self.lease_of(stream, 70 + u64::from(stream.0))
+    }
+}
+
+impl RestoredTerms for World {
+    fn lease_of(&self, stream: StreamUid, epoch: u64) -> Option<Lease> {
+        let lease = || Lease::new(Arc::new(Epoch::new(stream, epoch)));
         self.leases.get().then(lease)
     }
 }

@@ -6,11 +6,12 @@
 
 use super::StreamHome;
 use crate::protocol::command::ReadTexts;
+use crate::protocol::declaration::RestoredTerms;
 use crate::saved::streams::{BatchKind, SavedBatch, SavedStream, StreamRecord};
 use crate::saved::{CoreRecord, RestoreError, contradiction};
 use crate::streams::stream::{Stream, derived_declaration};
 use somersault_lang::CreateStream;
-use somersault_model::{Intern, StreamUid};
+use somersault_model::{Intern, Lease, StreamUid};
 
 impl StreamHome {
     /// All streams, and what waits for a cut, as a checkpoint holds them.
@@ -22,19 +23,26 @@ impl StreamHome {
         self.amendments.save(out);
     }
 
+    /// The leases on the terms of all statements that [`StreamHome::save`] gives.
+    pub(crate) fn leases(&self) -> Vec<Lease> {
+        let open = self.streams.values().flat_map(Stream::leases);
+        let waiting = self.closed.leases().chain(self.amendments.leases());
+        open.chain(waiting).cloned().collect()
+    }
+
     /// Takes a saved record, after those that came before it.
     pub(crate) fn restore(
         &mut self,
         record: StreamRecord,
         texts: &mut dyn ReadTexts,
-        intern: &dyn Intern,
+        terms: &dyn RestoredTerms,
     ) -> Result<(), RestoreError> {
         match record {
-            StreamRecord::Stream(saved) => self.restore_stream(*saved, texts, intern)?,
+            StreamRecord::Stream(saved) => self.restore_stream(*saved, texts, terms)?,
             StreamRecord::Sources(uid, sources) => self.saved_stream(uid)?.add_sources(sources)?,
             StreamRecord::Held(uid, held) => self.saved_stream(uid)?.add_held(held),
             StreamRecord::Numbered(uid, batches) => self.saved_stream(uid)?.add_numbered(batches),
-            StreamRecord::Batch(batch) => self.restore_batch(batch, intern)?,
+            StreamRecord::Batch(batch) => self.restore_batch(batch, terms)?,
             StreamRecord::Facts(facts) => self.amendments.add_facts(facts),
         }
         Ok(())
@@ -62,12 +70,19 @@ impl StreamHome {
     fn restore_batch(
         &mut self,
         batch: SavedBatch,
-        intern: &dyn Intern,
+        terms: &dyn RestoredTerms,
     ) -> Result<(), RestoreError> {
         let (uid, number) = (batch.stream, batch.number);
+        let lease = batch.epoch.and_then(|epoch| terms.lease_of(uid, epoch));
+        if lease.is_some() != batch.epoch.is_some() {
+            return contradiction(format!(
+                "the dictionary has no terms of epoch {} of the stream with the uid {}",
+                batch.epoch.unwrap_or_default(),
+                uid.0
+            ));
+        }
         let stream = self.saved_stream(uid)?;
         let end = number.end(stream.interval());
-        let lease = || intern.lease(uid);
         match batch.kind {
             BatchKind::Open => stream.open_batch(number).add_saved(batch, lease),
             BatchKind::Closed => {

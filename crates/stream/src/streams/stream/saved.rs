@@ -14,7 +14,7 @@ use crate::streams::retention::Retention;
 use crate::streams::sources::Sources;
 use crate::streams::statement_count::StatementCount;
 use somersault_lang::CreateStream;
-use somersault_model::{BatchNumber, Intern, Millis};
+use somersault_model::{BatchNumber, Intern, Lease, Millis};
 use std::sync::Arc;
 
 impl From<StreamTotals> for SavedTotals {
@@ -87,6 +87,11 @@ impl Stream {
         for (number, batch) in self.open.iter() {
             batch.save((uid, number, BatchKind::Open), out);
         }
+    }
+
+    /// The leases on the terms of statements in open batches.
+    pub(in crate::streams) fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.open.iter().filter_map(|(_, batch)| batch.lease())
     }
 
     /// A saved stream without sources and batches, which follow. `declaration` is that of its text.
