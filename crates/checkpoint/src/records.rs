@@ -61,6 +61,22 @@ impl RecordReader {
         RecordReader { file }
     }
 
+    /// The records that are left, all of one type. An error is the last item.
+    pub fn into_records<T: DeserializeOwned>(
+        mut self,
+    ) -> impl Iterator<Item = Result<T, CheckpointError>> {
+        let mut is_ended = false;
+        std::iter::from_fn(move || {
+            let next = if is_ended {
+                None
+            } else {
+                self.take().transpose()
+            };
+            is_ended = !matches!(next, Some(Ok(_)));
+            next
+        })
+    }
+
     /// Takes the next record; `None` at the end of the file, which is then checked as a whole.
     ///
     /// # Errors

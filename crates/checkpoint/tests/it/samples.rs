@@ -187,12 +187,9 @@ pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointE
     let mut records: Vec<Vec<String>> = Vec::new();
     for kind in [FileKind::Core, FileKind::Answers] {
         for file in manifest.files_of(kind) {
-            let mut reader = RecordReader::new(manifest.open(disk, file)?);
-            let mut of_file = Vec::new();
-            while let Some(record) = reader.take()? {
-                of_file.push(record);
-            }
-            records.push(of_file);
+            let reader = RecordReader::new(manifest.open(disk, file)?);
+            let of_file: Result<Vec<String>, _> = reader.into_records().collect();
+            records.push(of_file?);
         }
     }
     records.dedup();
