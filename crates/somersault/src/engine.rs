@@ -253,7 +253,7 @@ impl Engine {
         };
         let log = Arc::new(log);
         let epoch = log.end().0;
-        let store = Store::new(config.workers.max(1));
+        let store = empty_store(&config);
         let injectors = Injectors::new(&store)
             .map(Arc::new)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
@@ -416,6 +416,16 @@ fn driver_config(config: &EngineConfig) -> DriverConfig {
             // One seed is one run: no clock decides which input comes first.
             Some(_) => Duration::from_secs(86_400),
         },
+    }
+}
+
+/// An empty store. A simulated process holds little, so with every other seed images are small
+/// there, and are made and renewed all the time.
+fn empty_store(config: &EngineConfig) -> Arc<Store> {
+    let workers = config.workers.max(1);
+    match &config.process {
+        Some(process) if process.seed() % 2 == 1 => Store::with_images_from(workers, 16, 3),
+        _ => Store::new(workers),
     }
 }
 

@@ -1,6 +1,16 @@
 //! Readers that take the content of a shard out of the store, list by list, and the markers since
 //! which they read. Readers share one SN for as long as they like and hold nothing up: they renew
 //! their pins between portions.
+//!
+//! A copy of the store outside it is kept up to date so, at SNs c that ascend:
+//!
+//! 1. Ask for a marker before any work of an SN after c is handed to the shards, and pin c.
+//! 2. When c is stable, ask for a second marker, and wait until it is set. All changes up to c are
+//!    in lists before it.
+//! 3. For each shard, read at c what changed between the marker of step 1 of the copy before and
+//!    this second marker, or all lists if the reader says that it gives them.
+//! 4. Keep the marker of step 1 for the next copy, and drop the other two. All changes after c are
+//!    in lists from it on; what changed between it and c is read twice.
 #![allow(unsafe_code)]
 
 use crate::half_edges::ListKey;

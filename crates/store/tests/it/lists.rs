@@ -416,3 +416,56 @@ fn a_reader_goes_on_in_another_generation() {
         assert!(cfg!(miri) || store.memory().stored_bytes < old);
     }
 }
+
+/// The steps of `ListReader`'s file, with work of later SNs handed out between any two of them.
+#[test]
+fn a_copy_is_brought_up_to_date_while_the_writer_goes_on() {
+    let store = Store::new(1);
+    let mut writers = writers(&store);
+    let mut sn = Sn::ZERO;
+    // The SN after the stable one, whose batch has been applied.
+    let change = |writers: &mut [ShardWriter], sn: &mut Sn, object: u64| {
+        *sn = sn.next();
+        apply(
+            &store,
+            writers,
+            *sn,
+            &[Mutation::insert(quad(1, 1, object))],
+        );
+    };
+    let key = |vertex_number: u64, direction| ListKey {
+        direction,
+        graph: graph(0),
+        predicate: predicate(1),
+        vertex: vertex(vertex_number),
+    };
+    let mut since = store.mark();
+    writers[0].fold(0);
+    let mut copy: BTreeMap<ListKey, Vec<TermId>> = BTreeMap::new();
+    for round in 0..6u64 {
+        let object = 10 + 4 * round;
+        change(&mut writers, &mut sn, object);
+        let marker = store.mark();
+        let c = sn;
+        let pin = store.pin(c).expect("it is ahead");
+        // Later SNs are applied before c is stable, and before the second marker.
+        change(&mut writers, &mut sn, object + 1);
+        store.snapshots().publish_stable(c);
+        change(&mut writers, &mut sn, object + 2);
+        let until = store.mark();
+        change(&mut writers, &mut sn, object + 3);
+        let mut reader = store
+            .changes_at(&since, &until, ShardId(0), c)
+            .expect("pinned");
+        assert!(!reader.is_whole());
+        while reader.portion(2, &mut |key, ids| drop(copy.insert(key, ids.to_vec()))) {}
+        drop(pin);
+        since = marker;
+        assert!(since.after().is_some_and(|after| after <= c));
+        let mut objects: Vec<TermId> = (10..=object).map(vertex).collect();
+        objects.sort_unstable();
+        assert_eq!(copy[&key(1, Direction::Out)], objects);
+        assert_eq!(copy[&key(object, Direction::In)], [vertex(1)]);
+        store.snapshots().publish_stable(sn);
+    }
+}
