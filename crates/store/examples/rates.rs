@@ -95,9 +95,7 @@ fn main() {
         });
         drop(pin);
     }
-    for portion in [None, Some(256)] {
-        closes(&store, &mut writer, count * 2, portion);
-    }
+    closes(&store, &mut writer, count * 2);
     let snapshot = store.pin_stable();
     let mut scratch = Vec::new();
     let known = vertex(90_000_005);
@@ -125,18 +123,17 @@ fn main() {
     dictionary(&store);
 }
 
-/// The close of batches of a stream of facts: the part that a firing waits for, and what is done
-/// before it and after it. Statements are prepared in portions of this many.
-fn closes(store: &Arc<Store>, writer: &mut ShardWriter, from: u64, portion: Option<usize>) {
-    let (batches, size) = (50, 11_000);
-    let from = from + u64::from(portion.is_some()) * batches * size;
-    let what = portion.map_or("not prepared".to_owned(), |portion| {
-        format!("prepared by {portion}")
-    });
+/// The close of batches of a stream of facts: the work before it, that of its facts and of its slice,
+/// which a firing waits for, and the work after it. Of every other batch nothing is prepared, of the
+/// others portions of this many statements.
+fn closes(store: &Arc<Store>, writer: &mut ShardWriter, from: u64) {
+    let (batches, size, portion) = (100, 11_000, 256);
     let split =
         |mutations: &[Mutation]| ShardBatch::split(mutations, Placement::new(1)).swap_remove(0);
-    let mut spent = [Duration::ZERO; 3];
+    let mut spent = [[Duration::ZERO; 4]; 2];
     for batch in 0..batches {
+        let is_prepared = batch % 2 == 1;
+        let spent = &mut spent[usize::from(is_prepared)];
         let of_batch = from + batch * size..from + (batch + 1) * size;
         let quads: Vec<QuadIds> = of_batch.map(statement).collect();
         let facts: Vec<Mutation> = quads.iter().copied().map(Mutation::insert).collect();
@@ -150,36 +147,35 @@ fn closes(store: &Arc<Store>, writer: &mut ShardWriter, from: u64, portion: Opti
         let mut prepared = 0;
         spent[0] += timed_by_processor(|| {
             // The last portion is never complete.
-            while let Some(portion) = portion
-                && prepared + portion < facts.len()
-            {
+            while is_prepared && prepared + portion < facts.len() {
                 let of_portion = prepared..prepared + portion;
-                let batch = split(&facts[of_portion.clone()]);
-                writer.prepare(&batch);
+                edges.add(split(&facts[of_portion.clone()]));
                 rows.add(&statements[of_portion]);
-                edges.add(batch);
                 prepared += portion;
             }
         });
         let sn = store.snapshots().stable().next();
         spent[1] += timed_by_processor(|| {
-            let mut batch_of_sn = split(&facts[prepared..]);
-            batch_of_sn.insert_prepared(&std::mem::take(&mut edges));
-            writer.apply_promptly(sn, &batch_of_sn).expect("in order");
+            let mut of_sn = split(&facts[prepared..]);
+            of_sn.insert_prepared(&edges);
+            writer.apply_promptly(sn, &of_sn).expect("in order");
+        });
+        spent[2] += timed_by_processor(|| {
             let (number, interval) = (BatchNumber(batch as i64), Millis(100));
-            let rows = std::mem::take(&mut rows);
             let slice = Slice::of_rows(number, interval, (0, rows), &statements);
             store.slices().insert(StreamUid(2), slice);
-            store.snapshots().publish_stable(sn);
         });
-        spent[2] += timed_by_processor(|| writer.settle());
+        store.snapshots().publish_stable(sn);
+        spent[3] += timed_by_processor(|| writer.settle());
     }
     store.slices().drop_stream(StreamUid(2));
-    let each = spent.map(|spent| spent.as_secs_f64() * 1e3 / batches as f64);
-    println!(
-        "a batch of {size} facts, {what}: {:.2} ms before, {:.2} ms at, {:.2} ms after its close",
-        each[0], each[1], each[2]
-    );
+    for (what, spent) in ["not prepared", "prepared"].into_iter().zip(spent) {
+        let each = spent.map(|spent| spent.as_secs_f64() * 1e3 / (batches / 2) as f64);
+        println!(
+            "a batch of {size} facts, {what}: {:.2} ms before, {:.2} + {:.2} ms at, {:.2} ms after",
+            each[0], each[1], each[2], each[3]
+        );
+    }
 }
 
 /// The processor time that this takes on this thread.

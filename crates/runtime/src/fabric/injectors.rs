@@ -117,10 +117,7 @@ impl Apply for Injectors {
     fn prepare(&self, shard: ShardId, work: AheadWork) {
         let index = usize::from(shard.0);
         match work {
-            AheadWork::Portion(portion) => {
-                self.writers[index].lock().prepare(&portion.edges);
-                self.prepared[index].add(portion);
-            }
+            AheadWork::Portion(portion) => self.prepared[index].add(portion),
             AheadWork::Forget(stream) => self.prepared[index].forget(stream),
         }
     }

@@ -5,7 +5,6 @@
 //! stays (a list born in this very SN may be rewritten, any other gets dates or a tail).
 #![allow(unsafe_code)]
 
-mod ahead;
 mod counts;
 mod effective;
 mod publish;

@@ -203,23 +203,6 @@ impl ShardWriter {
         Ok(self.apply_unchecked(sn, batch))
     }
 
-    /// Makes the cells of the lists that inserting these half edges will begin, so that applying
-    /// them later costs less. Readers see no difference: a cell without members is an empty list.
-    pub fn prepare(&mut self, batch: &ShardBatch) {
-        let horizon = self.snapshots.horizon();
-        let (shard, state) = self.parts_mut();
-        state.applying = true;
-        let sn = shard.applied.load(Ordering::Relaxed);
-        // SAFETY: this is the writer, with its own state, and the newest generation; it frees
-        // nothing while the pass is at work.
-        let mut pass = unsafe {
-            let generation = shard.at(u64::MAX);
-            ApplyPass::new(generation, state, &horizon.retained, sn)
-        };
-        batch.inserts.iter().for_each(|group| pass.prepare(group));
-        state.applying = false;
-    }
-
     /// Folds lists and frees memory: the share of the SNs that were applied promptly since the last
     /// time.
     pub fn settle(&mut self) {

@@ -246,10 +246,9 @@ impl Ahead {
         ShardBatch::split(&mutations, self.placement)
     }
 
-    fn prepare(&mut self, quads: &[QuadIds], writers: &mut [ShardWriter]) {
+    fn prepare(&mut self, quads: &[QuadIds]) {
         let batches = self.split(quads);
-        for ((writer, batch), edges) in writers.iter_mut().zip(batches).zip(&mut self.edges) {
-            writer.prepare(&batch);
+        for (batch, edges) in batches.into_iter().zip(&mut self.edges) {
             let before = edges.len();
             let more = batch.len();
             edges.add(batch);
@@ -339,7 +338,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
                 assert_eq!(inserted, (model.len() - before) as u64);
                 store.snapshots().publish_stable(sn);
             }
-            Step::Prepare(quads) => ahead.prepare(&quads, &mut writers),
+            Step::Prepare(quads) => ahead.prepare(&quads),
             Step::Close(rest) => {
                 sn = sn.next();
                 let before = model.len();
