@@ -1,9 +1,10 @@
 //! Errors of the running engine, as callers see them.
 
 use crate::fabric::FabricError;
+use somersault_checkpoint::CheckpointError;
 use somersault_log::LogError;
 use somersault_query::QueryError;
-use somersault_stream::{Refusal, ResolveError};
+use somersault_stream::{Refusal, ResolveError, RestoreError};
 
 /// Why the driver refused or failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -49,6 +50,12 @@ pub enum RuntimeError {
         /// The fault, in a sentence.
         message: String,
     },
+    /// A checkpoint could not be written or read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// No checkpoint can be made now.
+    #[error("no checkpoint was made: {0}")]
+    NoCheckpoint(&'static str),
     /// The engine was opened to read only.
     #[error(
         "the data folder was opened to read only; nothing was changed. Open it without `read_only` to change it"
@@ -107,5 +114,14 @@ impl From<ResolveError> for RuntimeError {
             _ => "log".to_owned(),
         };
         RuntimeError::Unreadable { file, message }
+    }
+}
+
+impl From<RestoreError> for RuntimeError {
+    fn from(error: RestoreError) -> Self {
+        RuntimeError::Unreadable {
+            file: "checkpoint".to_owned(),
+            message: error.to_string(),
+        }
     }
 }

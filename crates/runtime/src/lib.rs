@@ -5,9 +5,10 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, credit, fabric, error, resolver, host, delivery, replay, sequencer,
-//! driver.
+//! Rooms, lowest first: clock, credit, fabric, error, resolver, host, delivery, replay,
+//! checkpoints, sequencer, driver.
 
+mod checkpoints;
 mod clock;
 mod credit;
 mod delivery;
@@ -19,8 +20,9 @@ mod replay;
 mod resolver;
 mod sequencer;
 
+pub use checkpoints::{CheckpointWriter, Restored, restore_checkpoint};
 pub use clock::{Clock, ManualClock, Now, SystemClock};
-pub use driver::{Driver, DriverParts, DriverStatus, PendingInput, Process};
+pub use driver::{Driver, DriverParts, DriverStatus, Pending, PendingInput, Process};
 pub use error::RuntimeError;
 pub use fabric::{
     AheadWork, Apply, BatchPortion, DueWindows, Fabric, FabricError, Injectors, OnApplied,

@@ -6,7 +6,7 @@
 
 use crate::error::RuntimeError;
 use somersault_log::{Position, Recovered};
-use somersault_stream::{LoggedTexts, PushStatements, Record};
+use somersault_stream::{LoggedTexts, PushStatements, ReadTexts, Record};
 use std::collections::VecDeque;
 
 /// At most this many records are in a portion.
@@ -58,6 +58,11 @@ impl LogReplay {
         }
         Ok(portion)
     }
+}
+
+/// Reads the texts that a checkpoint holds.
+pub(crate) fn logged_texts() -> impl ReadTexts {
+    LoggedTexts::new()
 }
 
 /// The statements that a record holds in memory.

@@ -276,6 +276,8 @@ impl Engine {
             store: Arc::clone(&store),
             log: Arc::clone(&log),
             recovered,
+            restored: None,
+            checkpoints: None,
             host: Arc::clone(&continuous) as Arc<dyn Host>,
             clock: clock(&config),
             process: config

@@ -48,7 +48,8 @@ pub use saved::queries::{
     SavedMember, SavedWave, SavedWindow,
 };
 pub use saved::streams::{
-    BatchKind, SavedBatch, SavedDerived, SavedSource, SavedStream, SavedTotals, StreamRecord,
+    BatchKind, SavedBatch, SavedDerived, SavedSource, SavedStream, SavedTotals, ShownBatches,
+    StreamRecord,
 };
 pub use saved::{CoreRecord, RestoreError, SavedCounters};
 pub use streams::adaptor::{StreamTerms, Timing};

@@ -204,6 +204,16 @@ impl Delivery {
         self.waited_for.keys().next().copied()
     }
 
+    /// All firings that are not acknowledged yet, in no order.
+    pub(crate) fn unacknowledged(&self) -> Vec<FiringKey> {
+        self.firings.keys().copied().collect()
+    }
+
+    /// Whether a firing is not acknowledged yet.
+    pub(crate) fn is_unacknowledged(&self, key: &FiringKey) -> bool {
+        self.firings.contains_key(key)
+    }
+
     /// The input that a deriving firing is under way for.
     pub(crate) fn input_of(&self, key: &FiringKey) -> Option<u64> {
         self.firings.get(key)?.input

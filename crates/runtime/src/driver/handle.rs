@@ -178,18 +178,22 @@ fn wait_by_turns<T>(
     }
 }
 
-/// An input that was handed in and may not be answered yet.
-pub struct PendingInput {
-    pub(super) answer: Receiver<Result<InputReceipt, RuntimeError>>,
+/// An input that was handed in and may not be answered yet. It is answered when its record is
+/// durable.
+pub type PendingInput = Pending<InputReceipt>;
+
+/// A request that was handed in and may not be answered yet.
+pub struct Pending<T> {
+    pub(super) answer: Receiver<Result<T, RuntimeError>>,
     pub(super) handle: Arc<Handle>,
 }
 
-impl PendingInput {
-    /// Waits until the input's record is durable.
+impl<T> Pending<T> {
+    /// Waits until the request is answered.
     ///
     /// # Errors
-    /// The input is refused, or the log has failed.
-    pub fn wait(self) -> Result<InputReceipt, RuntimeError> {
+    /// The request is refused, or the log has failed.
+    pub fn wait(self) -> Result<T, RuntimeError> {
         self.handle.wait(&self.answer)?
     }
 }

@@ -1,12 +1,13 @@
-//! The driver's threads: the sequencer, the lane on which updates are evaluated, and the
-//! housekeeping.
+//! The driver's threads: the sequencer, the lanes on which updates are evaluated and checkpoints
+//! written, and the housekeeping.
 
+use super::Lanes;
 use super::handle::Handle;
 use super::housekeeping::Housekeeping;
 use super::mailbox::Mailbox;
 use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
-use crate::sequencer::{Evaluation, Sequencer, Shared};
+use crate::sequencer::{CheckpointJob, Evaluation, Sequencer, Shared};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,13 +16,14 @@ use std::thread::JoinHandle;
 /// The stack of the sequencer's thread, which parses the texts of a log, and of the thread that
 /// evaluates updates: deeply nested patterns take recursion.
 const DEEP_STACK: usize = 16 << 20;
-/// The stack of the housekeeping.
+/// The stack of the housekeeping, and of the thread that writes checkpoints.
 const FLAT_STACK: usize = 1 << 20;
 
 /// The threads of a driver.
 pub(super) struct Threads {
     sequencer: JoinHandle<()>,
     updates: JoinHandle<()>,
+    checkpoints: JoinHandle<()>,
     housekeeping: JoinHandle<()>,
     /// Dropping it ends the housekeeping.
     keeps_house: Sender<()>,
@@ -31,11 +33,18 @@ impl Threads {
     pub(super) fn start(
         sequencer: Sequencer,
         mailbox: Mailbox,
-        evaluations: Receiver<Evaluation>,
+        lanes: Lanes,
         handle: &Arc<Handle>,
     ) -> Result<Threads, RuntimeError> {
+        let Lanes {
+            evaluations,
+            checkpoints,
+        } = lanes;
         let updates = spawn("updates", DEEP_STACK, move || {
             evaluations.into_iter().for_each(Evaluation::run);
+        })?;
+        let checkpoints = spawn("checkpoints", FLAT_STACK, move || {
+            checkpoints.into_iter().for_each(CheckpointJob::run);
         })?;
         let shared = Arc::clone(&handle.shared);
         let sequencer = spawn("sequencer", DEEP_STACK, move || {
@@ -49,6 +58,7 @@ impl Threads {
         Ok(Threads {
             sequencer,
             updates,
+            checkpoints,
             housekeeping,
             keeps_house,
         })
@@ -57,8 +67,9 @@ impl Threads {
     /// Waits until all have ended. The sequencer has been told to.
     pub(super) fn join(self) {
         join(self.sequencer);
-        // The sequencer was the last to send evaluations.
+        // The sequencer was the last to send evaluations and checkpoints.
         join(self.updates);
+        join(self.checkpoints);
         drop(self.keeps_house);
         join(self.housekeeping);
     }

@@ -12,18 +12,19 @@ mod process;
 mod push;
 mod reads;
 
-pub use handle::PendingInput;
+pub use handle::{Pending, PendingInput};
 pub use process::Process;
 pub use reads::DriverStatus;
 
+use crate::checkpoints::CheckpointWriter;
 use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
 use crate::fabric::{Fabric, OnApplied};
 use crate::host::{FiringAcks, Host};
 use crate::replay::LogReplay;
 use crate::sequencer::{
-    AckWhen, DriverConfig, Event, InputReceipt, Reply, Request, Sequencer, SequencerParts, Shared,
-    SharedParts, UpdateJob, UpdateResult,
+    AckWhen, CheckpointJob, Checkpoints, DriverConfig, Evaluation, Event, InputReceipt, Reply,
+    Request, Sequencer, SequencerParts, Shared, SharedParts, UpdateJob, UpdateResult,
 };
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use handle::Handle;
@@ -32,10 +33,11 @@ use mailbox::Mailbox;
 use parking_lot::Mutex;
 use process::CallerDriven;
 use push::RecentTerms;
+use somersault_checkpoint::Manifest;
 use somersault_log::{LoadSegment, Log, Recovered};
 use somersault_model::QuadIds;
 use somersault_store::Store;
-use somersault_stream::Input;
+use somersault_stream::{Coordinator, Input};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,6 +56,10 @@ pub struct DriverParts {
     pub log: Arc<Log>,
     /// The records that the log held when it was opened.
     pub recovered: Option<Recovered>,
+    /// The coordinator of the checkpoint behind which the log was opened.
+    pub restored: Option<Coordinator>,
+    /// Writes checkpoints; `None` where nothing is written to a folder.
+    pub checkpoints: Option<CheckpointWriter>,
     /// The host, which keeps the queries.
     pub host: Arc<dyn Host>,
     /// The clock.
@@ -67,6 +73,24 @@ pub struct Driver {
     handle: Arc<Handle>,
     threads: Mutex<Option<Threads>>,
     recent: RecentTerms,
+}
+
+/// Work that the sequencer hands out, each kind for a lane of its own.
+struct Lanes {
+    evaluations: Receiver<Evaluation>,
+    checkpoints: Receiver<CheckpointJob>,
+}
+
+impl Lanes {
+    fn new() -> (Sender<Evaluation>, Sender<CheckpointJob>, Lanes) {
+        let (to_evaluate, evaluations) = unbounded();
+        let (to_write, checkpoints) = unbounded();
+        let lanes = Lanes {
+            evaluations,
+            checkpoints,
+        };
+        (to_evaluate, to_write, lanes)
+    }
 }
 
 impl Driver {
@@ -97,7 +121,7 @@ impl Driver {
         let fabric = fabric(on_applied(&events))?;
         observe_log(&shared, events.clone());
         let (ready, is_ready) = bounded(1);
-        let (evaluations, evaluations_inbox) = unbounded();
+        let (evaluations, checkpoints, lanes) = Lanes::new();
         let recovered = parts.recovered.as_ref();
         let sequencer = SequencerParts {
             shared: Arc::clone(&shared),
@@ -105,6 +129,8 @@ impl Driver {
             evaluations,
             events: events.clone(),
             delivered: recovered.map(|recovered| recovered.delivered().collect()),
+            restored: parts.restored,
+            checkpoints: Checkpoints::new(parts.checkpoints, checkpoints),
             ready,
         };
         let sequencer = Sequencer::new(sequencer, Now::read(&*shared.clock));
@@ -127,13 +153,12 @@ impl Driver {
         let driver = match parts.process {
             None => {
                 let handle = Arc::new(handle);
-                let threads = Threads::start(sequencer, mailbox, evaluations_inbox, &handle)?;
+                let threads = Threads::start(sequencer, mailbox, lanes, &handle)?;
                 Driver::new(handle, Some(threads))
             }
             Some(process) => {
                 let shared = Arc::clone(&handle.shared);
-                let driven =
-                    CallerDriven::new(process, sequencer, mailbox, evaluations_inbox, shared);
+                let driven = CallerDriven::new(process, sequencer, mailbox, lanes, shared);
                 handle.caller_driven = Some(driven);
                 Driver::new(Arc::new(handle), None)
             }
@@ -260,6 +285,21 @@ impl Driver {
             reply: Reply::new(reply, credit),
         };
         self.handle.ask(request)
+    }
+
+    /// Asks for a checkpoint, which exists when this is answered. Until it also holds the answers
+    /// that are kept, only tests begin from one.
+    ///
+    /// # Errors
+    /// The driver has stopped. The answer is an error if another checkpoint is being written, if
+    /// nothing is written to a folder, or if writing fails. Nothing else has changed then.
+    #[doc(hidden)]
+    pub fn checkpoint(&self) -> Result<Pending<Manifest>, RuntimeError> {
+        self.check_writable()?;
+        let (reply, answer) = bounded(1);
+        self.handle.send(Request::Checkpoint { reply })?;
+        let handle = Arc::clone(&self.handle);
+        Ok(Pending { answer, handle })
     }
 
     /// Waits until all due firings have been answered.

@@ -2,12 +2,12 @@
 //! take turns with the other parts of one process. With a manual clock, and a log, a pool and a
 //! fabric that have no threads either, a run is a function of its inputs.
 
+use super::Lanes;
 use super::handle::Handle;
 use super::housekeeping::Housekeeping;
 use super::mailbox::Mailbox;
 use crate::clock::Now;
-use crate::sequencer::{Evaluation, Event, Sequencer, Shared};
-use crossbeam_channel::Receiver;
+use crate::sequencer::{Event, Sequencer, Shared};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct CallerDriven {
     process: Arc<dyn Process>,
     /// None once the sequencer has ended.
     parts: Mutex<Option<Parts>>,
-    evaluations: Receiver<Evaluation>,
+    lanes: Lanes,
     housekeeping: Mutex<Housekeeping>,
 }
 
@@ -39,7 +39,7 @@ impl CallerDriven {
         process: Arc<dyn Process>,
         sequencer: Sequencer,
         mailbox: Mailbox,
-        evaluations: Receiver<Evaluation>,
+        lanes: Lanes,
         shared: Arc<Shared>,
     ) -> CallerDriven {
         let housekeeping = Housekeeping::new(shared.clock.instant());
@@ -50,7 +50,7 @@ impl CallerDriven {
                 mailbox,
                 shared,
             })),
-            evaluations,
+            lanes,
             housekeeping: Mutex::new(housekeeping),
         }
     }
@@ -60,11 +60,15 @@ impl CallerDriven {
         self.process.turn(&|| self.step(handle))
     }
 
-    /// One step of the driver: an update is evaluated, the sequencer takes an event, or memory is
-    /// freed. Whether anything was done.
+    /// One step of the driver: an update is evaluated, a checkpoint written, the sequencer takes an
+    /// event, or memory is freed. Whether anything was done.
     pub(super) fn step(&self, handle: &Handle) -> bool {
-        if let Ok(evaluation) = self.evaluations.try_recv() {
+        if let Ok(evaluation) = self.lanes.evaluations.try_recv() {
             evaluation.run();
+            return true;
+        }
+        if let Ok(job) = self.lanes.checkpoints.try_recv() {
+            job.run();
             return true;
         }
         let mut housekeeping = self.housekeeping.lock();

@@ -67,6 +67,7 @@ impl Sequencer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::checkpoints::Checkpoints;
     use super::super::requests::{Event, Reply, Request};
     use super::super::shared::{DriverConfig, Shared, SharedParts};
     use super::super::{AckWhen, Intake, SequencerParts};
@@ -137,6 +138,8 @@ mod tests {
                 evaluations: unbounded().0,
                 events,
                 delivered: None,
+                restored: None,
+                checkpoints: Checkpoints::new(None, unbounded().0),
                 ready: bounded(1).0,
             };
             let sequencer = Sequencer::new(parts, Now::read(&ManualClock));

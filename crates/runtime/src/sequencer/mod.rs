@@ -12,6 +12,7 @@
 mod acks;
 mod ahead;
 mod check;
+mod checkpoints;
 mod closes;
 mod directory;
 mod firings;
@@ -24,6 +25,7 @@ mod stability;
 mod timers;
 mod update;
 
+pub(crate) use checkpoints::{CheckpointJob, Checkpoints};
 pub(crate) use requests::{AckWhen, Event, Read, Reply, Request};
 pub use requests::{Change, InputReceipt, Outcome, UpdateJob, UpdateResult};
 pub use shared::DriverConfig;
@@ -72,6 +74,7 @@ pub(crate) struct Sequencer {
     directory: DirectoryWriter,
     stability: Stability,
     delivery: Delivery,
+    checkpoints: Checkpoints,
     /// The position of the newest record in the log.
     log_end: Position,
     /// Why nothing becomes stable any more.
@@ -143,6 +146,9 @@ pub(crate) struct SequencerParts {
     pub(crate) events: Sender<Event>,
     /// The marks of the log that is replayed; `None` if there is nothing to replay.
     pub(crate) delivered: Option<Vec<DeliveredRecord>>,
+    /// What a checkpoint held, from which the log is replayed.
+    pub(crate) restored: Option<Coordinator>,
+    pub(crate) checkpoints: Checkpoints,
     /// Told when the log has been replayed, or cannot be.
     pub(crate) ready: Sender<Result<(), RuntimeError>>,
 }
@@ -151,11 +157,13 @@ impl Sequencer {
     /// A sequencer that begins with the replay of its log, if there is one.
     pub(crate) fn new(parts: SequencerParts, now: Now) -> Sequencer {
         let shared = parts.shared;
-        let mut coordinator = Coordinator::new().with_limits(shared.config.limits);
+        let is_restored = parts.restored.is_some();
+        let coordinator = parts.restored.unwrap_or_default();
+        let mut coordinator = coordinator.with_limits(shared.config.limits);
         for mark in parts.delivered.iter().flatten() {
             coordinator.expect_delivered(mark);
         }
-        Sequencer {
+        let mut sequencer = Sequencer {
             phase: Phase::Recovering(Recovery::new(parts.delivered.is_some(), parts.ready)),
             coordinator,
             fabric: parts.fabric,
@@ -167,6 +175,7 @@ impl Sequencer {
             directory: DirectoryWriter::default(),
             stability: Stability::default(),
             delivery: Delivery::new(shared.config.kept_firings),
+            checkpoints: parts.checkpoints,
             log_end: shared.log.end(),
             failure: None,
             derived: VecDeque::new(),
@@ -185,7 +194,22 @@ impl Sequencer {
             moved: false,
             is_busy: true,
             shared,
+        };
+        if is_restored {
+            sequencer.announce();
         }
+        sequencer
+    }
+
+    /// Lets the host, the ledger and the directory know the restored streams and queries.
+    fn announce(&mut self) {
+        let mut outputs = Vec::new();
+        self.coordinator.announce(&mut outputs);
+        // Streams and queries are made known; nothing is injected.
+        let announced = self.carry_out(outputs, self.log_end);
+        debug_assert!(announced.is_ok());
+        let queries = self.coordinator.query_count();
+        self.shared.figures.set_queries(queries);
     }
 
     /// Takes one event at this time, and does what follows from it.
@@ -250,6 +274,7 @@ impl Sequencer {
             Event::LogFailed(error) => self.fail(RuntimeError::Log(error)),
             Event::Applied => self.moved = true,
             Event::UpdateEvaluated(change) => self.on_evaluated(change),
+            Event::CheckpointWritten(written) => self.on_checkpoint_written(written),
             Event::TidyShards => {
                 if let Err(error) = self.fabric.tidy() {
                     self.fail(RuntimeError::Fabric(error));
@@ -278,6 +303,7 @@ impl Sequencer {
             self.is_busy |= self.cut_slice();
             self.take_more();
         }
+        self.go_on_with_checkpoint();
         self.report_failure();
         self.answer_quiescing();
         if self.has_stopped() {
@@ -339,6 +365,7 @@ impl Sequencer {
             } => self.on_input(*input, ack_when, reply),
             Request::Update { job, reply } => self.begin_update(job, reply),
             Request::Quiesce { reply } => self.quiescing.push(reply),
+            Request::Checkpoint { reply } => self.begin_checkpoint(reply),
             Request::Check { reply } => drop(reply.send(self.check())),
             Request::Stop { deadline, reply } => {
                 let until = self.now.at + deadline;
@@ -428,6 +455,7 @@ impl Sequencer {
         };
         self.stability.give_up(&error);
         self.refuse_waiting(&error);
+        self.checkpoints.give_up(&error);
         if !self.reported_failure {
             self.reported_failure = true;
             tracing::error!("{error}");

@@ -6,6 +6,7 @@ use crate::host::Fired;
 use crate::replay::Portion;
 use crossbeam_channel::Sender;
 use oxrdf::GraphName;
+use somersault_checkpoint::Manifest;
 use somersault_log::{LoadSegment, LogError, Position, Resolved};
 use somersault_model::{QuadIds, Sn};
 use somersault_query::Effects;
@@ -32,6 +33,8 @@ pub(crate) enum Event {
     Applied,
     /// An update has been evaluated.
     UpdateEvaluated(Result<Option<Change>, RuntimeError>),
+    /// A checkpoint has been written, or could not be.
+    CheckpointWritten(Result<Manifest, RuntimeError>),
     /// Shards may free what was replaced, and go on with renewing their images.
     TidyShards,
     /// Time has passed.
@@ -42,6 +45,9 @@ pub(crate) enum Event {
 
 /// Reads the registry between two steps of the sequencer.
 pub(crate) type Read = Box<dyn FnOnce(&Coordinator) + Send>;
+
+/// The way of an answer to a request for a checkpoint.
+pub(crate) type CheckpointReply = Sender<Result<Manifest, RuntimeError>>;
 
 /// When an input is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +176,8 @@ pub(crate) enum Request {
     Quiesce {
         reply: Sender<Result<(), RuntimeError>>,
     },
+    /// Writes a checkpoint.
+    Checkpoint { reply: CheckpointReply },
     /// Checks the state of the sequencer and the delivery ledger.
     Check { reply: Sender<Result<(), String>> },
     Stop {

@@ -283,7 +283,9 @@ impl Sequencer {
         let store = &self.shared.store;
         let stable = store.snapshots().stable();
         self.stability.answer(stable, durable);
-        self.stability.carry_out_retirements(stable, store);
+        if !self.checkpoints.keeps_slices() {
+            self.stability.carry_out_retirements(stable, store);
+        }
         let unstable = self.stability.unstable();
         self.shared.figures.set_unstable(unstable);
     }

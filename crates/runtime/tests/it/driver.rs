@@ -146,6 +146,8 @@ pub(crate) fn start_on(
         store,
         log: Arc::new(Log::volatile()),
         recovered: None,
+        restored: None,
+        checkpoints: None,
         host,
         clock: Arc::new(ManualClock),
         process,

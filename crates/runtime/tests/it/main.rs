@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ahead;
+mod checkpoints;
 mod credit;
 mod driver;
 mod fabrics;

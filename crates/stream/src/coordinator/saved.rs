@@ -16,6 +16,7 @@ use crate::protocol::command::ReadTexts;
 use crate::protocol::declaration::RestoredTerms;
 use crate::queries::FrozenQueries;
 use crate::saved::queries::{QueryRecord, SavedGroup};
+use crate::saved::streams::ShownBatches;
 use crate::saved::{CoreRecord, RestoreError, SavedCounters, VERSION, contradiction, portions};
 use somersault_model::{Lease, QueryUid, Sn};
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct FrozenCore {
     sn: Sn,
+    shown: Vec<ShownBatches>,
     /// The records before those of the queries, and those after them.
     before: Vec<CoreRecord>,
     queries: FrozenQueries,
@@ -42,6 +44,11 @@ impl FrozenCore {
     /// written, because the statements may be retired before.
     pub fn leases(&self) -> &[Lease] {
         &self.leases
+    }
+
+    /// The batches of the streams that are slices at this SN, or were retired.
+    pub fn shown(&self) -> &[ShownBatches] {
+        &self.shown
     }
 
     /// The records, in the order in which [`Coordinator::restore`] takes them.
@@ -88,6 +95,7 @@ impl Coordinator {
         after.extend(answered.map(CoreRecord::AnsweredBefore));
         Some(FrozenCore {
             sn,
+            shown: self.home.shown(),
             before,
             queries: planner.queries.freeze(),
             after,

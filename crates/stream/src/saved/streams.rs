@@ -114,6 +114,17 @@ pub struct SavedBatch {
     pub facts: Vec<QuadIds>,
 }
 
+/// The batches of a stream that an SN has shown. They are slices, which a checkpoint holds apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownBatches {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The length of its batches.
+    pub interval: Millis,
+    /// The batch after the last.
+    pub end: BatchNumber,
+}
+
 /// What the statements of a saved batch wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BatchKind {

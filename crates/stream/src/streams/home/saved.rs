@@ -7,7 +7,7 @@
 use super::StreamHome;
 use crate::protocol::command::ReadTexts;
 use crate::protocol::declaration::RestoredTerms;
-use crate::saved::streams::{BatchKind, SavedBatch, SavedStream, StreamRecord};
+use crate::saved::streams::{BatchKind, SavedBatch, SavedStream, ShownBatches, StreamRecord};
 use crate::saved::{CoreRecord, RestoreError, contradiction};
 use crate::streams::stream::{Stream, derived_declaration};
 use somersault_lang::CreateStream;
@@ -21,6 +21,11 @@ impl StreamHome {
         }
         self.closed.save(out);
         self.amendments.save(out);
+    }
+
+    /// The batches of each stream that an SN has shown, which are slices.
+    pub(crate) fn shown(&self) -> Vec<ShownBatches> {
+        self.streams.values().filter_map(Stream::shown).collect()
     }
 
     /// The leases on the terms of all statements that [`StreamHome::save`] gives.

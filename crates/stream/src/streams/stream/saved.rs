@@ -6,7 +6,7 @@
 
 use super::{NewDerived, NewStream, Progress, Stream, StreamTotals};
 use crate::saved::streams::{
-    BatchKind, SavedDerived, SavedSource, SavedStream, SavedTotals, StreamRecord,
+    BatchKind, SavedDerived, SavedSource, SavedStream, SavedTotals, ShownBatches, StreamRecord,
 };
 use crate::saved::{CoreRecord, RestoreError, portions};
 use crate::streams::batches::Batch;
@@ -87,6 +87,16 @@ impl Stream {
         for (number, batch) in self.open.iter() {
             batch.save((uid, number, BatchKind::Open), out);
         }
+    }
+
+    /// The batches before the first that no SN has shown.
+    pub(in crate::streams) fn shown(&self) -> Option<ShownBatches> {
+        let (planned, interval) = (self.progress.planned?, self.interval());
+        Some(ShownBatches {
+            stream: self.uid(),
+            interval,
+            end: BatchNumber::of(planned, interval),
+        })
     }
 
     /// The leases on the terms of statements in open batches.

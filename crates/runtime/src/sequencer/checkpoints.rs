@@ -1,0 +1,215 @@
+//! Checkpoints, on the sequencer's side.
+//!
+//! 1. Between two steps the coordinator is frozen, at the end of the log, and its newest SN pinned.
+//! 2. The checkpoint waits until that SN is stable, the firings that became due by then are done,
+//!    and the log is durable up to there, the statements of those firings included.
+//! 3. A lane of its own writes the files. Inputs, firings and reads go on all the time.
+//!
+//! Before changing anything here: from 1 to 3 no slice is retired. A later close may retire one
+//! that the replay of its own record needs.
+
+use super::Sequencer;
+use super::requests::{CheckpointReply, Event};
+use crate::checkpoints::{CheckpointWriter, FrozenState};
+use crate::error::RuntimeError;
+use crossbeam_channel::Sender;
+use parking_lot::Mutex;
+use somersault_checkpoint::Manifest;
+use somersault_log::Position;
+use somersault_stream::FiringKey;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The checkpoint that is under way, if there is one.
+pub(crate) struct Checkpoints {
+    /// `None` where nothing is written to disk.
+    writer: Option<Arc<Mutex<CheckpointWriter>>>,
+    /// The lane that writes.
+    jobs: Sender<CheckpointJob>,
+    stage: CheckpointStage,
+}
+
+/// How far a checkpoint is.
+#[derive(Default)]
+enum CheckpointStage {
+    #[default]
+    None,
+    /// Effects of an update or a load wait for their SN, which is cut at once.
+    Asked(CheckpointReply),
+    Frozen(Box<Frozen>),
+    Written(CheckpointReply),
+}
+
+/// A frozen state that waits for what belongs to it.
+struct Frozen {
+    state: FrozenState,
+    /// Firings that were not done at some time since; the last one has not been looked at.
+    firings: Vec<FiringKey>,
+    /// The end of the log once all firings are done: their statements are in it.
+    done: Option<Position>,
+    reply: CheckpointReply,
+}
+
+/// A checkpoint to be written.
+pub(crate) struct CheckpointJob {
+    writer: Arc<Mutex<CheckpointWriter>>,
+    state: FrozenState,
+    events: Sender<Event>,
+}
+
+impl CheckpointJob {
+    /// Writes the checkpoint and tells the sequencer.
+    pub(crate) fn run(self) {
+        let CheckpointJob {
+            writer,
+            state,
+            events,
+        } = self;
+        let written = catch_unwind(AssertUnwindSafe(|| writer.lock().write(state)));
+        let written = written.unwrap_or_else(|_| {
+            let what = "the writing of a checkpoint panicked".to_owned();
+            Err(RuntimeError::Internal(what))
+        });
+        // The sequencer may have ended.
+        let _ = events.send(Event::CheckpointWritten(written));
+    }
+}
+
+impl Checkpoints {
+    /// Without a checkpoint under way. `jobs` leads to the lane that writes.
+    pub(crate) fn new(
+        writer: Option<CheckpointWriter>,
+        jobs: Sender<CheckpointJob>,
+    ) -> Checkpoints {
+        Checkpoints {
+            writer: writer.map(|writer| Arc::new(Mutex::new(writer))),
+            jobs,
+            stage: CheckpointStage::None,
+        }
+    }
+
+    /// Whether a checkpoint needs the slices of its SN.
+    pub(super) fn keeps_slices(&self) -> bool {
+        matches!(
+            self.stage,
+            CheckpointStage::Frozen(_) | CheckpointStage::Written(_)
+        )
+    }
+
+    /// Refuses a checkpoint that waits for something that does not happen any more.
+    pub(super) fn give_up(&mut self, error: &RuntimeError) {
+        match std::mem::take(&mut self.stage) {
+            CheckpointStage::Asked(reply) => drop(reply.send(Err(error.clone()))),
+            CheckpointStage::Frozen(frozen) => {
+                // A caller that no longer waits is no error.
+                let _ = frozen.reply.send(Err(error.clone()));
+            }
+            stage => self.stage = stage,
+        }
+    }
+}
+
+impl Sequencer {
+    /// Begins a checkpoint, if none is under way.
+    pub(super) fn begin_checkpoint(&mut self, reply: CheckpointReply) {
+        let ready = self.refuse_if_failed().and_then(|()| {
+            let why = match &self.checkpoints {
+                Checkpoints { writer: None, .. } => "nothing is written to a folder",
+                Checkpoints {
+                    stage: CheckpointStage::None,
+                    ..
+                } => return Ok(()),
+                _ => "another one is being written; ask again when it is done",
+            };
+            Err(RuntimeError::NoCheckpoint(why))
+        });
+        match ready {
+            Ok(()) => self.checkpoints.stage = CheckpointStage::Asked(reply),
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    /// Freezes the state for a checkpoint that was asked for, or has a frozen one written once what
+    /// belongs to it has happened.
+    pub(super) fn go_on_with_checkpoint(&mut self) {
+        if let CheckpointStage::Asked(_) = &self.checkpoints.stage
+            && let CheckpointStage::Asked(reply) = std::mem::take(&mut self.checkpoints.stage)
+        {
+            self.checkpoints.stage = self.freeze(reply);
+        }
+        if self.is_frozen_whole()
+            && let CheckpointStage::Frozen(frozen) = std::mem::take(&mut self.checkpoints.stage)
+        {
+            self.checkpoints.stage = self.write(frozen);
+        }
+    }
+
+    fn freeze(&mut self, reply: CheckpointReply) -> CheckpointStage {
+        let Some(core) = self.coordinator.freeze() else {
+            return CheckpointStage::Asked(reply);
+        };
+        match self.shared.store.pin(core.sn()) {
+            Ok(pin) => CheckpointStage::Frozen(Box::new(Frozen {
+                state: FrozenState {
+                    core,
+                    position: self.log_end,
+                    pin,
+                },
+                // All of them became due by now.
+                firings: self.delivery.unacknowledged(),
+                done: None,
+                reply,
+            })),
+            Err(error) => {
+                let error = RuntimeError::Internal(error.to_string());
+                drop(reply.send(Err(error)));
+                CheckpointStage::None
+            }
+        }
+    }
+
+    /// Whether all that belongs to a frozen state has happened, and is durable.
+    fn is_frozen_whole(&mut self) -> bool {
+        let CheckpointStage::Frozen(frozen) = &mut self.checkpoints.stage else {
+            return false;
+        };
+        let delivery = &self.delivery;
+        let is_done = |key: &mut FiringKey| !delivery.is_unacknowledged(key);
+        while frozen.firings.pop_if(is_done).is_some() {}
+        if !frozen.firings.is_empty() {
+            return false;
+        }
+        let done = *frozen.done.get_or_insert(self.log_end);
+        let stable = self.shared.store.snapshots().stable();
+        frozen.state.pin.sn() <= stable && done <= self.shared.log.durable()
+    }
+
+    fn write(&mut self, frozen: Box<Frozen>) -> CheckpointStage {
+        let Frozen { state, reply, .. } = *frozen;
+        let Some(writer) = self.checkpoints.writer.clone() else {
+            return CheckpointStage::None;
+        };
+        let job = CheckpointJob {
+            writer,
+            state,
+            events: self.events.clone(),
+        };
+        match self.checkpoints.jobs.send(job) {
+            Ok(()) => CheckpointStage::Written(reply),
+            Err(_) => {
+                drop(reply.send(Err(RuntimeError::Stopped)));
+                CheckpointStage::None
+            }
+        }
+    }
+
+    /// The checkpoint is there, or its files could not be written. Nothing else depends on it.
+    pub(super) fn on_checkpoint_written(&mut self, written: Result<Manifest, RuntimeError>) {
+        if let CheckpointStage::Written(reply) = std::mem::take(&mut self.checkpoints.stage) {
+            // A caller that no longer waits is no error.
+            let _ = reply.send(written);
+        }
+        // Slices that waited for it are retired.
+        self.moved = true;
+    }
+}
