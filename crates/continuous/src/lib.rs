@@ -5,8 +5,8 @@
 //! not wait. It only notes what changes; threads of the query pool execute firings and put changes
 //! in place. Results are published in close order, by one thread of a cohort at a time.
 //!
-//! Rooms, lowest first: metrics, resources, order, subscriptions, evaluation, stages, delivery,
-//! cohort, registry.
+//! Rooms, lowest first: saved, metrics, resources, order, subscriptions, evaluation, stages,
+//! delivery, cohort, registry.
 
 mod cohort;
 mod delivery;
@@ -15,6 +15,7 @@ mod metrics;
 mod order;
 mod registry;
 mod resources;
+mod saved;
 mod stages;
 mod subscriptions;
 
@@ -22,6 +23,7 @@ pub use evaluation::continuous_dataset;
 pub use metrics::{Latency, QueryMetrics, Recorder};
 pub use registry::{CohortSize, MemberSummary, Registry};
 pub use resources::{DeltaMode, Settings, Stopwatch};
+pub use saved::{AnswerRecord, AnswersError};
 #[cfg(feature = "futures")]
 pub use subscriptions::SubscriptionStream;
 pub use subscriptions::{

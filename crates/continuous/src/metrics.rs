@@ -3,8 +3,8 @@
 //! The one thing to know before changing it: thousands of queries may not have fired yet, so a
 //! recorder takes memory only from its first duration on.
 
+use crate::saved::SavedTally;
 use hdrhistogram::Histogram;
-use somersault_model::EventTime;
 use std::fmt;
 use std::time::Duration;
 
@@ -96,7 +96,6 @@ pub(crate) struct Tally {
     pub(crate) rows: u64,
     pub(crate) skipped_empty: u64,
     pub(crate) skipped: u64,
-    pub(crate) last_close: Option<EventTime>,
     /// The error of the newest firing, if it failed.
     pub(crate) last_error: Option<String>,
     /// `None` before the first firing.
@@ -202,19 +201,45 @@ impl Tally {
         timings.map_or_else(Default::default, Timings::quantiles)
     }
 
+    /// Returns the counts, without the times.
+    pub(crate) fn save(&self) -> SavedTally {
+        SavedTally {
+            firings: self.firings,
+            executions: self.executions,
+            nonempty: self.nonempty,
+            failed: self.failed,
+            rows: self.rows,
+            skipped_empty: self.skipped_empty,
+            skipped: self.skipped,
+        }
+    }
+
+    /// Returns a tally that goes on with these counts; the times begin again.
+    pub(crate) fn restore(saved: SavedTally, last_error: Option<String>) -> Tally {
+        Tally {
+            firings: saved.firings,
+            executions: saved.executions,
+            nonempty: saved.nonempty,
+            failed: saved.failed,
+            rows: saved.rows,
+            skipped_empty: saved.skipped_empty,
+            skipped: saved.skipped,
+            last_error,
+            timings: None,
+        }
+    }
+
     /// Counts a firing, except its rows.
-    pub(crate) fn fired(&mut self, close: EventTime, took: FiringTimes, error: Option<String>) {
+    pub(crate) fn fired(&mut self, took: FiringTimes, error: Option<String>) {
         self.firings += 1;
-        self.last_close = self.last_close.max(Some(close));
         self.failed += u64::from(error.is_some());
         self.last_error = error;
         self.timings.get_or_insert_default().record(took);
     }
 
     /// Counts closes that were passed without a firing.
-    pub(crate) fn passed(&mut self, last: EventTime, count: u64) {
+    pub(crate) fn passed(&mut self, count: u64) {
         self.skipped_empty += count;
-        self.last_close = self.last_close.max(Some(last));
     }
 
     pub(crate) fn metrics(&self, name: String, members: u64) -> QueryMetrics {

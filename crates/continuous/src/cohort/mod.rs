@@ -11,9 +11,10 @@
 //! new subscriber cuts its own part of the kept results under the hub's lock.
 
 mod compile;
+mod saved;
 
 use crate::delivery::JoiningSlot;
-use crate::delivery::hub::{CohortHub, MemberSummary};
+use crate::delivery::hub::{CohortHub, FreezePoint, MemberSummary};
 use crate::evaluation::evaluator::{Evaluator, OwnQueries, own};
 use crate::evaluation::firing::{self, Due};
 use crate::evaluation::incremental::GroupTarget;
@@ -28,10 +29,12 @@ pub(crate) use compile::Source;
 use compile::{CompiledText, compile};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustc_hash::FxHashMap;
+use saved::Restored;
+pub(crate) use saved::{Freeze, RestoredCohort};
 use somersault_dictionary::Dictionary;
 use somersault_lang::Overload;
 use somersault_lang::lift::Shape;
-use somersault_model::{EventTime, QueryUid, TermId};
+use somersault_model::{EventTime, QueryUid, Sn, TermId};
 use somersault_query::{Cells, Execution, QueryError, SnapshotView};
 use somersault_runtime::FiringAcks;
 use somersault_store::Store;
@@ -58,6 +61,8 @@ pub(crate) struct Cohort {
     /// The order in which results are published.
     order: Resequencer<Turn>,
     hub: Mutex<CohortHub>,
+    /// Set for a cohort that a checkpoint had.
+    restored: Option<Restored>,
 }
 
 /// A change of the members, or an event whose order among those changes matters.
@@ -80,6 +85,10 @@ enum MembershipChange {
     Passed(EventTime),
     /// Firings that were answered before a restart.
     Evicted(Evicted),
+    /// For restored members: the words of their cells, where cells have their own queries.
+    Texts(Vec<(u32, Vec<String>)>),
+    /// The position of a checkpoint.
+    Frozen(FreezePoint),
 }
 
 /// Changes that are not in place yet.
@@ -88,6 +97,16 @@ struct Pending {
     changes: Vec<MembershipChange>,
     /// For members that one of the changes resumes: the slot that they had before.
     resumed: FxHashMap<u32, u32>,
+    /// The number of the newest checkpoint whose position is among the changes, or was.
+    freezes: u64,
+}
+
+impl Pending {
+    /// Takes the changes out. Which checkpoints are known stays.
+    fn take(&mut self) -> Vec<MembershipChange> {
+        self.resumed = FxHashMap::default();
+        std::mem::take(&mut self.changes)
+    }
 }
 
 /// The size of a cohort, for EXPLAIN and `QueryInfo`.
@@ -100,15 +119,25 @@ pub struct CohortSize {
 }
 
 impl Cohort {
-    /// Returns a cohort without members; `source` is the text of the first.
+    /// Returns a cohort without members; `source` is the text of the first. A checkpoint has its
+    /// answers if it was `restored`. It is formed after the position of the checkpoint of number
+    /// `freezes`.
     pub(crate) fn new(
         shape: Arc<Shape>,
         (source, overload): (Source, Overload),
         view: Arc<CohortView>,
         resources: Arc<Resources>,
+        (restored, freezes): (Option<RestoredCohort>, u64),
     ) -> Cohort {
         let (is_shared, width) = (shape.is_shared(), shape.width());
         let kept_firings = resources.settings().kept_firings;
+        let (hub, restored) = match restored {
+            Some(RestoredCohort { mut hub, stages }) => {
+                hub.resize(kept_firings, is_shared);
+                (hub, Some(Restored::new(stages)))
+            }
+            None => (CohortHub::new(kept_firings, is_shared), None),
+        };
         Cohort {
             shape,
             view,
@@ -117,10 +146,14 @@ impl Cohort {
             compiled: OnceLock::new(),
             slots: FiringSlots::new(overload == Overload::Skip),
             dropped: Arc::default(),
-            pending: Mutex::default(),
+            pending: Mutex::new(Pending {
+                freezes,
+                ..Pending::default()
+            }),
             cells: RwLock::new(Arc::new(Cells::new(width))),
             order: Resequencer::new(),
-            hub: Mutex::new(CohortHub::new(kept_firings, is_shared)),
+            hub: Mutex::new(hub),
+            restored,
         }
     }
 
@@ -131,7 +164,12 @@ impl Cohort {
             let source = self.source.lock().take();
             let compiled = source.map(|source| compile(&self.shape, &source, &self.resources));
             match compiled {
-                Some(Ok(compiled)) => compiled,
+                Some(Ok(compiled)) => {
+                    if let Some(stages) = self.restored.as_ref().and_then(Restored::take_stages) {
+                        compiled.stages.restore(stages);
+                    }
+                    compiled
+                }
                 Some(Err(error)) => CompiledText::broken(error.to_string()),
                 // A panic came before.
                 None => {
@@ -168,7 +206,16 @@ impl Cohort {
                 members.iter().map(|member| member.words.clone()).collect()
             }
         };
-        let joining: Vec<(u32, Vec<TermId>)> = ids.collect();
+        let mut joining: Vec<(u32, Vec<TermId>)> = ids.collect();
+        let mut words = words;
+        if let Some(restored) = &self.restored
+            && resumed.is_none()
+        {
+            self.join_again(restored, &mut joining, &mut words);
+            if joining.is_empty() {
+                return;
+            }
+        }
         let mut pending = self.pending.lock();
         if let Some(before) = resumed {
             (pending.resumed).extend(joining.iter().map(|(slot, _)| (*slot, before)));
@@ -237,8 +284,8 @@ impl Cohort {
         // Taken once the hub is held: a thread that finds no changes and then locks the hub sees
         // them in place.
         let mut hub = self.hub.lock();
-        let pending = std::mem::take(&mut *self.pending.lock());
-        for change in pending.changes {
+        let changes = self.pending.lock().take();
+        for change in changes {
             self.put(change, &mut cells, &mut hub);
         }
     }
@@ -267,13 +314,8 @@ impl Cohort {
                 hub.ledger.begin(members.len(), base);
                 for (slot, ids) in members {
                     let cell = cells.enter(&ids);
-                    if let (Evaluator::Each { parser, prepared }, Some(words)) =
-                        (&self.compiled().evaluator, words.next())
-                    {
-                        let text = self.shape.text_with(&words);
-                        let mut prepared = prepared.write();
-                        let prepared = Arc::make_mut(&mut prepared);
-                        prepared.entry(cell).or_insert_with(|| own(parser, &text));
+                    if let Some(words) = words.next() {
+                        self.prepare(cell, &words);
                     }
                     hub.ledger.join(JoiningSlot { slot, cell }, resumed);
                     if let Some(before) = resumed {
@@ -295,6 +337,22 @@ impl Cohort {
             }
             MembershipChange::Passed(last) => hub.ledger.passed(last),
             MembershipChange::Evicted(gone) => hub.record_evicted(gone),
+            MembershipChange::Texts(words) => {
+                for (cell, words) in words {
+                    self.prepare(cell, &words);
+                }
+            }
+            MembershipChange::Frozen(point) => hub.freeze(point),
+        }
+    }
+
+    /// Prepares the query of a cell, where cells have their own.
+    fn prepare(&self, cell: u32, words: &[String]) {
+        if let Evaluator::Each { parser, prepared } = &self.compiled().evaluator {
+            let text = self.shape.text_with(words);
+            let mut prepared = prepared.write();
+            let prepared = Arc::make_mut(&mut prepared);
+            prepared.entry(cell).or_insert_with(|| own(parser, &text));
         }
     }
 
@@ -306,7 +364,7 @@ impl Cohort {
     /// Notes closes that were passed without a firing.
     pub(crate) fn passed(&self, last: EventTime, count: u64) {
         let mut hub = self.hub.lock();
-        hub.count_passed(last, count);
+        hub.count_passed(count);
         let changes = &mut self.pending.lock().changes;
         match changes.is_empty() {
             true => hub.ledger.passed(last),
@@ -437,9 +495,17 @@ impl Cohort {
         self.order.leave(due.ticket, Turn { key, result: None })
     }
 
-    /// Counts a firing that is not executed because a newer one is due.
-    pub(crate) fn count_skipped(&self) {
-        self.hub.lock().count_skipped();
+    /// Counts a firing at `sn` that is not executed because a newer one is due.
+    pub(crate) fn count_skipped(&self, sn: Sn) {
+        let mut hub = self.hub.lock();
+        hub.count_skipped(sn);
+        for change in &mut self.pending.lock().changes {
+            if let MembershipChange::Frozen(point) = change
+                && sn <= point.sn
+            {
+                point.skipped += 1;
+            }
+        }
     }
 
     /// Publishes the results whose turn it is, one after the other, so the driver learns of the
@@ -466,7 +532,12 @@ impl Cohort {
         result: CohortResult,
         decoder: &Arc<Dictionary>,
     ) -> Option<Arc<CohortResult>> {
-        let (result, is_reported) = match self.compiled().stages.compare(result, decoder) {
+        let stages = &self.compiled().stages;
+        if stages.compares() {
+            let sn = result.firing.sn;
+            self.hub.lock().note_compared(sn, || stages.save());
+        }
+        let (result, is_reported) = match stages.compare(result, decoder) {
             Ok(compared) => compared,
             Err(id) => {
                 self.record_evicted(id);
@@ -496,7 +567,7 @@ impl Cohort {
 mod tests {
     use super::*;
     use crate::resources::{DeltaMode, Settings, Stopwatch};
-    use somersault_model::{Limits, Sn};
+    use somersault_model::Limits;
     use somersault_pool::QueryPool;
     use somersault_query::Environment;
 
@@ -521,6 +592,7 @@ mod tests {
             (source, Overload::default()),
             Arc::new(CohortView::new("q", 1)),
             Arc::new(Resources::new(Arc::new(environment), store, settings)),
+            (None, 0),
         )
     }
 

@@ -6,6 +6,8 @@
 //! subscribers receive a result ([`CohortHub::take`]) and then cuts the answers. A new subscriber
 //! finds that result among those that are kept.
 
+mod saved;
+
 use super::ledger::MemberLedger;
 use crate::evaluation::outcome::CohortResult;
 use crate::metrics::{QueryMetrics, Tally};
@@ -13,6 +15,8 @@ use crate::subscriptions::{
     Evicted, FiringId, FiringResult, Mailbox, SubscribeOptions, Subscription,
 };
 use rustc_hash::FxHashMap;
+pub(crate) use saved::FreezePoint;
+use saved::FrozenHub;
 use somersault_dictionary::Dictionary;
 use somersault_model::{EventTime, QueryUid, Sn};
 use std::collections::VecDeque;
@@ -62,6 +66,7 @@ pub(crate) struct Delivery {
 }
 
 /// The history of a paused member, kept once others have received more.
+#[derive(Clone)]
 struct PausedHistory {
     /// All its firings, as if none were kept.
     given: Evicted,
@@ -87,6 +92,8 @@ pub(crate) struct CohortHub {
     listeners: FxHashMap<u32, Listener>,
     ended: bool,
     tally: Tally,
+    /// While a checkpoint is made: the state that it holds.
+    frozen: Option<FrozenHub>,
 }
 
 impl CohortHub {
@@ -103,6 +110,7 @@ impl CohortHub {
             listeners: FxHashMap::default(),
             ended: false,
             tally: Tally::default(),
+            frozen: None,
         }
     }
 
@@ -117,6 +125,9 @@ impl CohortHub {
     /// not seen them has missed them.
     pub(crate) fn record_evicted(&mut self, gone: Evicted) {
         if let Some(sn) = gone.newest().and_then(|newest| newest.sn) {
+            if let Some(frozen) = self.frozen_at(sn) {
+                frozen.record_evicted(gone);
+            }
             self.fix_paused_histories(sn);
         }
         self.gone.add(gone);
@@ -183,16 +194,21 @@ impl CohortHub {
     /// Notes that the query that a member replaced was answered up to here: a subscriber that has
     /// not seen that firing has missed it.
     pub(crate) fn answered_before(&mut self, slot: u32, id: FiringId) {
-        self.before.insert(slot, id);
+        // A restored member may have been resumed since its first slot.
+        self.before.insert(self.ledger.first(slot), id);
     }
 
     /// Counts a result, and keeps it if it is reported; returns the subscribers that receive it.
     pub(crate) fn take(&mut self, result: &Arc<CohortResult>, is_reported: bool) -> Vec<Delivery> {
+        if let Some(frozen) = self.frozen_at(result.firing.sn) {
+            let none = frozen.take(result, is_reported);
+            debug_assert!(none.is_empty(), "a frozen hub has no subscribers");
+        }
         self.fix_paused_histories(result.firing.sn);
         let counted = self.ledger.count(&result.firing, result.outcome.rows());
         let tally = &mut self.tally;
         let error = result.outcome.a_failure().cloned();
-        tally.fired(result.firing.close, result.took, error);
+        tally.fired(result.took, error);
         tally.executions += counted.executions;
         tally.nonempty += counted.nonempty;
         tally.rows += counted.rows;
@@ -201,12 +217,7 @@ impl CohortHub {
         }
         self.kept_bytes += result.outcome.memory_bytes();
         self.kept.push_back(Arc::clone(result));
-        while self.kept.len() > self.capacity {
-            if let Some(gone) = self.kept.pop_front() {
-                self.kept_bytes -= gone.outcome.memory_bytes();
-                self.gone.note(gone.id());
-            }
-        }
+        self.evict();
         let mut deliveries = Vec::new();
         let ledger = &self.ledger;
         self.listeners.retain(|slot, listener| {
@@ -223,6 +234,16 @@ impl CohortHub {
             true
         });
         deliveries
+    }
+
+    /// Lets the oldest results go that are more than it keeps.
+    fn evict(&mut self) {
+        while self.kept.len() > self.capacity {
+            if let Some(gone) = self.kept.pop_front() {
+                self.kept_bytes -= gone.outcome.memory_bytes();
+                self.gone.note(gone.id());
+            }
+        }
     }
 
     /// Returns a subscription to the member in a slot; `None` if the slot has no member, or not
@@ -302,12 +323,15 @@ impl CohortHub {
     }
 
     /// Counts closes that were passed, for all members together.
-    pub(crate) fn count_passed(&mut self, last: EventTime, count: u64) {
-        self.tally.passed(last, count);
+    pub(crate) fn count_passed(&mut self, count: u64) {
+        self.tally.passed(count);
     }
 
-    /// Counts a firing that was not executed.
-    pub(crate) fn count_skipped(&mut self) {
+    /// Counts a firing at `sn` that was not executed.
+    pub(crate) fn count_skipped(&mut self, sn: Sn) {
+        if let Some(frozen) = self.frozen_at(sn) {
+            frozen.count_skipped(sn);
+        }
         self.tally.skipped += 1;
     }
 

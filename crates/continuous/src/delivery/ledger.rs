@@ -6,6 +6,8 @@
 //! and only then is that difference fixed. So a result costs what its rows cost, however many
 //! members there are.
 
+mod saved;
+
 use rustc_hash::FxHashMap;
 use somersault_model::{EventTime, Sn};
 use somersault_stream::{Firing, Pause};
@@ -40,6 +42,7 @@ struct CellCounts {
 const VACANT: u32 = u32::MAX;
 
 /// Members that joined at the same time.
+#[derive(Clone)]
 struct JoinWave {
     first: u32,
     base: EventTime,
@@ -56,6 +59,7 @@ pub(crate) struct MemberCounts {
 }
 
 /// The pause of the member in a slot.
+#[derive(Clone)]
 struct PausedSlot {
     pause: Pause,
     /// The last close before its pause that was passed. Firings of earlier closes may still be
@@ -77,7 +81,7 @@ pub(crate) struct ResultCounts {
 }
 
 /// The slots and counts of a cohort's members.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct MemberLedger {
     /// Ascending by slot.
     entries: Vec<Entry>,
@@ -150,6 +154,10 @@ impl MemberLedger {
     }
 
     pub(crate) fn pause(&mut self, slot: u32, pause: Pause) {
+        if self.until.contains_key(&slot) {
+            // Restored: a slot is paused once.
+            return;
+        }
         let until = PausedSlot {
             pause,
             passed_through: self.passed_through,

@@ -3,4 +3,4 @@
 pub(crate) mod hub;
 mod ledger;
 
-pub(crate) use ledger::JoiningSlot;
+pub(crate) use ledger::{JoiningSlot, MemberLedger};

@@ -7,5 +7,6 @@ pub(crate) mod evaluator;
 pub(crate) mod firing;
 pub(crate) mod incremental;
 pub(crate) mod outcome;
+pub(crate) mod saved;
 
 pub use dataset::continuous_dataset;

@@ -20,15 +20,15 @@ pub(crate) struct CohortResult {
 /// The answers of all cells for one firing.
 pub(crate) struct Outcome {
     /// Cells that were evaluated together; several entries if that had to be done in parts.
-    together: Vec<GroupAnswer>,
+    pub(super) together: Vec<GroupAnswer>,
     /// Cells that were evaluated one by one and have rows, and all cells that failed.
-    each: FxHashMap<u32, Result<Answer, String>>,
+    pub(super) each: FxHashMap<u32, Result<Answer, String>>,
     /// The answer of all other cells, where they were evaluated one by one.
-    empty: Option<Answer>,
+    pub(super) empty: Option<Answer>,
     /// Why nothing was evaluated, if so.
-    failed: Option<String>,
+    pub(super) failed: Option<String>,
     /// The largest number of rows that an answer may have.
-    most_rows: u64,
+    pub(super) most_rows: u64,
 }
 
 impl Outcome {

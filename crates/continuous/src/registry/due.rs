@@ -20,12 +20,13 @@ impl Registry {
             }
             return;
         };
+        cohort.note_freeze(self.freeze());
         let ticket = cohort.ticket();
         match cohort.slots().enter(Due { job, ticket }, &self.spare) {
             Admission::Now(due) => self.submit(cohort, due),
             Admission::Waits => {}
             Admission::Skipped(due) => {
-                cohort.count_skipped();
+                cohort.count_skipped(due.job.firing.sn);
                 if cohort.leave_unanswered(&due) {
                     let pool = Arc::clone(&self.pool);
                     pool.submit(Class::Continuous, move || self.publish(&cohort));

@@ -3,17 +3,19 @@
 //! its cohort.
 
 mod due;
+mod saved;
 
 pub use crate::cohort::CohortSize;
 pub use crate::delivery::hub::MemberSummary;
 
-use crate::cohort::{Cohort, Source};
+use crate::cohort::{Cohort, Freeze, RestoredCohort, Source};
 use crate::evaluation::incremental::{Incremental, SingleTarget};
 use crate::metrics::QueryMetrics;
 use crate::order::firing_slots::SharedSlots;
 use crate::resources::{Resources, Settings};
 use crate::subscriptions::{FiringId, SubscribeOptions, Subscription};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
 use somersault_lang::ContinuousQuery;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_pool::{Class, QueryPool};
@@ -37,6 +39,10 @@ pub struct Registry {
     cohorts: RwLock<HashMap<QueryUid, Arc<Cohort>>>,
     /// Extra threads for queries that already have a firing under way.
     spare: SharedSlots,
+    /// The newest checkpoint.
+    freeze: Mutex<Freeze>,
+    /// The cohorts of the checkpoint that the engine was started from, until they are formed.
+    restored: Mutex<FxHashMap<QueryUid, RestoredCohort>>,
 }
 
 impl Registry {
@@ -54,6 +60,8 @@ impl Registry {
             answered: OnceLock::new(),
             cohorts: RwLock::new(HashMap::new()),
             spare,
+            freeze: Mutex::default(),
+            restored: Mutex::default(),
         }
     }
 
@@ -159,7 +167,10 @@ impl Host for Registry {
             } => {
                 let source = Source { text, namespace };
                 let resources = Arc::clone(&self.resources);
-                let cohort = Cohort::new(shape, (source, overload), view, resources);
+                let restored = self.restored.lock().remove(&uid);
+                let freezes = self.freeze().number;
+                let history = (restored, freezes);
+                let cohort = Cohort::new(shape, (source, overload), view, resources, history);
                 self.cohorts.write().insert(uid, Arc::new(cohort));
                 return;
             }
@@ -167,6 +178,7 @@ impl Host for Registry {
             _ => self.cohort(uid),
         };
         let Some(cohort) = cohort else { return };
+        cohort.note_freeze(self.freeze());
         match change {
             QueryChange::Joined { base, members } => {
                 cohort.joined(base, &members, None, self.resources.store());

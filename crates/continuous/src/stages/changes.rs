@@ -20,8 +20,10 @@ pub(crate) struct Changes {
 }
 
 /// The answer of the firing before.
-enum Before {
+#[derive(Clone, Default)]
+pub(super) enum Before {
     /// There was none, or none since the engine was started.
+    #[default]
     Nothing,
     Known(Arc<Inner>),
     /// It failed when it was executed again after the restart.
@@ -41,6 +43,16 @@ impl Changes {
             comparison,
             before: Before::Nothing,
         }
+    }
+
+    /// Returns what the next answer is compared with.
+    pub(super) fn before(&self) -> &Before {
+        &self.before
+    }
+
+    /// Sets what the next answer is compared with.
+    pub(super) fn set_before(&mut self, before: Before) {
+        self.before = before;
     }
 
     /// Returns the firing with its changes in place of the whole answer. A firing that was

@@ -10,8 +10,10 @@
 mod changes;
 mod comparison;
 mod reporting;
+mod saved;
 
 pub(crate) use comparison::Comparison;
+pub(crate) use saved::SavedStages;
 
 use crate::evaluation::outcome::CohortResult;
 use crate::subscriptions::{FiringId, FiringResult};
@@ -70,6 +72,38 @@ impl Stages {
         Stages {
             compared: compares.then(|| Box::new(Mutex::new(Compared { changes, reporting }))),
             derives: query.derives.is_some(),
+        }
+    }
+
+    /// Whether some stage compares each answer with the one before.
+    pub(crate) fn compares(&self) -> bool {
+        self.compared.is_some()
+    }
+
+    /// Returns what the next answer is compared with.
+    pub(crate) fn save(&self) -> SavedStages {
+        let Some(compared) = &self.compared else {
+            return SavedStages::default();
+        };
+        let Compared { changes, reporting } = &*compared.lock();
+        let changes = changes.as_ref().map(Changes::before);
+        SavedStages {
+            changes: changes.cloned().unwrap_or_default(),
+            reporting: reporting.as_ref().and_then(Reporting::before).cloned(),
+        }
+    }
+
+    /// Sets what the next answer is compared with.
+    pub(crate) fn restore(&self, saved: SavedStages) {
+        let Some(compared) = &self.compared else {
+            return;
+        };
+        let Compared { changes, reporting } = &mut *compared.lock();
+        if let Some(changes) = changes {
+            changes.set_before(saved.changes);
+        }
+        if let Some(reporting) = reporting {
+            reporting.set_before(saved.reporting);
         }
     }
 

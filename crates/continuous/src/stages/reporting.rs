@@ -28,6 +28,16 @@ impl Reporting {
         }
     }
 
+    /// Returns the answer that the next one is compared with.
+    pub(super) fn before(&self) -> Option<&Arc<Inner>> {
+        self.before.as_ref()
+    }
+
+    /// Sets the answer that the next one is compared with.
+    pub(super) fn set_before(&mut self, before: Option<Arc<Inner>>) {
+        self.before = before;
+    }
+
     /// Whether subscribers receive the firing. A failed firing is always reported, and so is one
     /// that cannot be compared within the limits.
     pub(crate) fn reports(&mut self, result: &FiringResult) -> bool {

@@ -2,6 +2,7 @@
 
 use super::firing_id::FiringId;
 use super::options::SubscribeOptions;
+use crate::saved::SavedEvicted;
 use somersault_model::EventTime;
 
 /// The firings of a query that are no longer kept.
@@ -14,6 +15,20 @@ pub(crate) struct Evicted {
 }
 
 impl Evicted {
+    pub(crate) fn save(self) -> SavedEvicted {
+        SavedEvicted {
+            unamended: self.unamended.map(FiringId::save),
+            amended: self.amended.map(FiringId::save),
+        }
+    }
+
+    pub(crate) fn restore(saved: SavedEvicted) -> Evicted {
+        Evicted {
+            unamended: saved.unamended.map(FiringId::restore),
+            amended: saved.amended.map(FiringId::restore),
+        }
+    }
+
     /// Notes one more firing that is no longer kept; firings leave in their order.
     pub(crate) fn note(&mut self, id: FiringId) {
         match id.revision {

@@ -1,5 +1,6 @@
 //! The position of a firing among those of its query, which is the id of its event.
 
+use crate::saved::SavedId;
 use somersault_model::{EventTime, Sn};
 use somersault_stream::FiringKey;
 
@@ -47,6 +48,25 @@ impl FiringId {
             ordinal: 0,
             revision: 0,
             sn: None,
+        }
+    }
+
+    pub(crate) fn save(self) -> SavedId {
+        SavedId {
+            close: self.close,
+            ordinal: self.ordinal,
+            revision: self.revision,
+            sn: self.sn,
+        }
+    }
+
+    pub(crate) fn restore(saved: SavedId) -> FiringId {
+        FiringId {
+            uid: None,
+            close: saved.close,
+            ordinal: saved.ordinal,
+            revision: saved.revision,
+            sn: saved.sn,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A driver that says what happens to queries and which firings are due, and nothing else. All that
 //! queries find lies in the stored graph; their windows are empty.
 
-use somersault_continuous::{DeltaMode, Registry, Settings, Stopwatch};
+use somersault_continuous::{AnswerRecord, AnswersError, DeltaMode, Registry, Settings, Stopwatch};
 use somersault_lang::lift::Shape;
 use somersault_lang::{Overload, Parser};
 use somersault_model::{
@@ -10,7 +10,7 @@ use somersault_model::{
 use somersault_pool::QueryPool;
 use somersault_query::Environment;
 use somersault_runtime::{Fired, FiringAcks, FiringJob, Host};
-use somersault_store::{ShardBatch, ShardWriter, Store};
+use somersault_store::{ShardBatch, ShardWriter, Snapshot, Store};
 use somersault_stream::{
     BatchShape, CohortView, Firing, FiringKey, JoiningMember, MemberId, QueryChange,
     QueryDeclaration, QueryEvent, QueryStatus, WindowBatches,
@@ -33,31 +33,86 @@ pub(crate) struct FakeDriver {
     sn: Sn,
     members: u32,
     view: Arc<CohortView>,
+    environment: Arc<Environment>,
+    /// Every SN stays readable.
+    pins: Vec<Snapshot>,
+}
+
+fn settings() -> Settings {
+    Settings {
+        kept_firings: 2,
+        delta: DeltaMode::Auto,
+        threads: 2,
+        stopwatch: Stopwatch::Machine,
+    }
+}
+
+/// The shape of a text, which may have no constants.
+pub(crate) fn shape_of(text: &str) -> (Shape, Vec<String>) {
+    Shape::of(text).unwrap_or_else(|| (Shape::whole(text), Vec::new()))
+}
+
+/// A registry without queries, and the firings that it acknowledges.
+fn start(
+    environment: &Arc<Environment>,
+    store: &Arc<Store>,
+    pool: &Arc<QueryPool>,
+) -> (Arc<Registry>, Receiver<Fired>) {
+    let registry = Registry::new(
+        Arc::clone(environment),
+        Arc::clone(store),
+        Arc::clone(pool),
+        settings(),
+    );
+    let registry = Arc::new(registry);
+    let (sender, answered) = channel();
+    registry.attach(FiringAcks::new(move |fired| {
+        let _ = sender.send(fired);
+    }));
+    (registry, answered)
 }
 
 impl FakeDriver {
+    /// Another registry takes the place of this one, with the answers of these records.
+    pub(crate) fn restart(&mut self, records: &[Vec<u8>]) -> Result<(), AnswersError> {
+        let (registry, answered) = start(&self.environment, &self.store, &self.pool);
+        registry.restore(
+            records
+                .iter()
+                .map(|record| AnswerRecord::from_bytes(record)),
+        )?;
+        self.registry.end();
+        (self.registry, self.answered) = (registry, answered);
+        Ok(())
+    }
+
+    pub(crate) fn sn(&self) -> Sn {
+        self.sn
+    }
+
+    /// Ends an SN without a change of data.
+    pub(crate) fn cut(&mut self) {
+        self.apply(&[]);
+    }
+
+    fn apply(&mut self, mutations: &[Mutation]) {
+        self.sn = self.sn.next();
+        for batch in ShardBatch::split(mutations, self.store.placement()) {
+            self.writer.apply(self.sn, &batch).expect("in order");
+        }
+        self.store.snapshots().publish_stable(self.sn);
+        self.pins.push(self.store.pin_stable());
+    }
+
     pub(crate) fn new() -> FakeDriver {
         let store = Store::new(1);
         let pool = Arc::new(QueryPool::start(2).expect("threads start"));
         let environment = Environment::new(Limits::default(), 4, Arc::clone(pool.workers()), None);
-        let settings = Settings {
-            kept_firings: 2,
-            delta: DeltaMode::Auto,
-            threads: 2,
-            stopwatch: Stopwatch::Machine,
-        };
-        let registry = Registry::new(
-            Arc::new(environment),
-            Arc::clone(&store),
-            Arc::clone(&pool),
-            settings,
-        );
-        let registry = Arc::new(registry);
-        let (sender, answered) = channel();
-        registry.attach(FiringAcks::new(move |fired| {
-            let _ = sender.send(fired);
-        }));
+        let environment = Arc::new(environment);
+        let (registry, answered) = start(&environment, &store, &pool);
         FakeDriver {
+            environment,
+            pins: vec![store.pin_stable()],
             writer: store.take_writer(ShardId(0)).expect("the first writer"),
             registry,
             store,
@@ -81,11 +136,7 @@ impl FakeDriver {
             predicate: id(p),
             object: id(o),
         };
-        self.sn = self.sn.next();
-        for batch in ShardBatch::split(&[Mutation::insert(quad)], self.store.placement()) {
-            self.writer.apply(self.sn, &batch).expect("in order");
-        }
-        self.store.snapshots().publish_stable(self.sn);
+        self.apply(&[Mutation::insert(quad)]);
     }
 
     pub(crate) fn tell(&self, change: QueryChange) {
@@ -95,7 +146,13 @@ impl FakeDriver {
 
     /// Forms the cohort with a query of this text, which fires after `base_ms`.
     pub(crate) fn form(&mut self, text: &str, base_ms: i64) -> QueryStatus {
-        let (shape, _) = Shape::of(text).expect("the text has a shape");
+        let (shape, _) = shape_of(text);
+        self.form_empty(shape, text);
+        self.join(text, base_ms)
+    }
+
+    /// Forms the cohort, without its members.
+    pub(crate) fn form_empty(&self, shape: Shape, text: &str) {
         self.tell(QueryChange::Formed {
             shape: Arc::new(shape),
             text: text.to_owned(),
@@ -104,12 +161,11 @@ impl FakeDriver {
             overload: Overload::default(),
             view: Arc::clone(&self.view),
         });
-        self.join(text, base_ms)
     }
 
     /// Adds a query to the cohort.
     pub(crate) fn join(&mut self, text: &str, base_ms: i64) -> QueryStatus {
-        let (shape, words) = Shape::of(text).expect("the text has a shape");
+        let (shape, words) = shape_of(text);
         let slot = self.members;
         self.members += 1;
         let member = JoiningMember {
@@ -147,6 +203,11 @@ impl FakeDriver {
 
     /// Lets the cohort fire for a close, and does not wait for the answer.
     pub(crate) fn fire(&self, close_ms: i64) {
+        self.fire_at(close_ms, self.sn, self.members);
+    }
+
+    /// Lets the first `members` slots of the cohort fire for a close that became due at `sn`.
+    pub(crate) fn fire_at(&self, close_ms: i64, sn: Sn, members: u32) {
         let nothing = BatchNumber(0);
         let window = WindowBatches {
             stream: StreamUid(1),
@@ -157,16 +218,16 @@ impl FakeDriver {
         };
         let firing = Firing {
             query: COHORT,
-            members: self.members,
+            members,
             close: EventTime(close_ms),
             ordinal: 0,
             revision: 0,
             repeated: false,
-            sn: self.sn,
+            sn,
             windows: [window].into(),
             complete_from: None,
         };
-        let job = FiringJob::unpaced(firing, self.store.pin_stable());
+        let job = FiringJob::unpaced(firing, self.store.pin(sn).expect("it is pinned"));
         Arc::clone(&self.registry).fire(job);
     }
 

@@ -4,7 +4,7 @@
 
 use crate::view::term_source::TermSource;
 use oxrdf::{Quad, Term, Triple};
-use somersault_dictionary::TermPin;
+use somersault_dictionary::{Dictionary, TermPin};
 use somersault_model::{Tag, TermId};
 use std::sync::Arc;
 
@@ -66,6 +66,12 @@ impl Solutions {
             local: (!local.is_empty()).then_some(local),
             held: None,
         }
+    }
+
+    /// The same, holding its transient terms in this dictionary.
+    pub fn holding(mut self, dictionary: &Dictionary) -> Solutions {
+        self.held = dictionary.hold(self.columns.iter().flatten());
+        self
     }
 
     /// The terms that it holds in the dictionary.

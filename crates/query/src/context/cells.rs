@@ -84,6 +84,10 @@ impl Cells {
             self.members[cell as usize] += 1;
             return cell;
         }
+        // A cell in the list may have been entered by its number since.
+        while (self.free.last()).is_some_and(|cell| self.members(*cell) > 0) {
+            self.free.pop();
+        }
         let cell = match self.free.pop() {
             Some(cell) => {
                 let width = self.width;
@@ -102,6 +106,35 @@ impl Cells {
         self.index.insert(hash_of(ids), cell + 1);
         self.changes += 1;
         cell
+    }
+
+    /// Puts one more query into the cell of this number, which it was in before a restart. Returns
+    /// whether the cell has these constants, or had none.
+    ///
+    /// # Panics
+    /// If the number of constants is not that of the cells.
+    #[must_use]
+    pub fn enter_again(&mut self, cell: u32, ids: &[TermId]) -> bool {
+        assert_eq!(ids.len(), self.width, "a cell has all constants");
+        if let Some(found) = self.find(ids) {
+            self.members[found as usize] += 1;
+            return found == cell;
+        }
+        let known = self.members.len() as u32;
+        if cell >= known {
+            self.free.extend(known..cell);
+            self.members.resize(cell as usize + 1, 0);
+            self.ids
+                .resize(self.members.len() * self.width, TermId::UNBOUND);
+        } else if self.members(cell) > 0 {
+            return false;
+        }
+        let width = self.width;
+        self.ids[cell as usize * width..][..width].copy_from_slice(ids);
+        self.members[cell as usize] = 1;
+        self.index.insert(hash_of(ids), cell + 1);
+        self.changes += 1;
+        true
     }
 
     /// Takes a query out of its cell.
@@ -224,6 +257,26 @@ mod tests {
         assert_eq!(cells.find(&[id(2), id(1)]), Some(other));
         let mut none = Cells::new(0);
         assert_eq!((none.enter(&[]), none.enter(&[]), none.len()), (0, 0, 1));
+    }
+
+    #[test]
+    fn cells_are_entered_again_under_their_numbers() {
+        let id = |number: u64| [TermId::from_raw(1 << 60 | number)];
+        let mut cells = Cells::new(1);
+        for (cell, number) in [(3, 30), (1, 10), (3, 30)] {
+            assert!(cells.enter_again(cell, &id(number)));
+        }
+        assert_eq!(cells.numbers().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(cells.members(3), 2);
+        assert!(!cells.clone().enter_again(1, &id(30)), "it is in cell 3");
+        assert!(!cells.clone().enter_again(1, &id(20)), "it has another");
+        // The numbers between are free, and each is given once.
+        let mut entered: Vec<u32> = (40..44).map(|number| cells.enter(&id(number))).collect();
+        entered.sort_unstable();
+        assert_eq!(entered, [0, 2, 4, 5]);
+        cells.leave(1);
+        assert_eq!(cells.enter(&id(50)), 1);
+        assert_eq!(cells.enter(&id(51)), 6);
     }
 
     #[test]

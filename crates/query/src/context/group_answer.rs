@@ -25,6 +25,28 @@ impl GroupAnswer {
         GroupAnswer { rows, spans }
     }
 
+    /// An answer of rows in the order of their cells, with the cells that have some, ascending, and
+    /// how many rows each has; `None` if the numbers do not fit the rows.
+    pub fn of_rows(rows: Solutions, cells: &[(u32, u32)]) -> Option<GroupAnswer> {
+        let mut spans = Vec::with_capacity(cells.len() + 1);
+        let mut from: u32 = 0;
+        for (cell, count) in cells {
+            let follows = spans.last().is_none_or(|(last, _)| last < cell);
+            if !follows || *count == 0 || *cell == u32::MAX {
+                return None;
+            }
+            spans.push((*cell, from));
+            from = from.checked_add(*count)?;
+        }
+        spans.push((u32::MAX, from));
+        (rows.rows == from as usize).then_some(GroupAnswer { rows, spans })
+    }
+
+    /// The rows of all cells, one cell after the other.
+    pub fn rows(&self) -> &Solutions {
+        &self.rows
+    }
+
     /// The number of rows that all cells have.
     pub fn len(&self) -> usize {
         self.rows.rows
