@@ -36,8 +36,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An image is renewed when one in this many of its half edges has changed.
-const RENEWED_SHARE: usize = 8;
+/// An image is renewed when as many half edges have changed as it has. A renewal costs as much as
+/// the image is large, and the next change of each list looks into the image again; so with every
+/// doubling each half edge is copied once or twice in its life.
+const RENEWED_SHARE: usize = 1;
 /// The number of waiting lists that an SN folds at most, besides twice as many as it touches: so
 /// the backlog shrinks gradually after a long query.
 const FOLDS_PER_APPLY: usize = 4096;
