@@ -269,6 +269,8 @@ impl ShardWriter {
         shard.renewal.want(state.changed_edges >= renewed_from);
         state.applying = false;
         state.folds_left += FOLDS_PER_APPLY + 2 * touched;
+        self.publish_bytes();
+        let (shard, _) = self.parts();
         shard.applied.store(sn.0, Ordering::Release);
         applied
     }
@@ -500,6 +502,12 @@ impl ShardWriter {
         let next_pin = self.snapshots.horizon().next_pin;
         let (shard, state) = self.parts_mut();
         state.stamp(next_pin, &shard.replaced);
+        self.publish_bytes();
+    }
+
+    /// Shows the memory of the shard. An SN is reported with what it added, so this comes before.
+    fn publish_bytes(&self) {
+        let (shard, state) = self.parts();
         let bytes = usize::try_from(state.live_bytes).unwrap_or(0);
         shard.stored_bytes.store(bytes, Ordering::Relaxed);
         let retired = state.retired.len() * size_of::<(u64, Retired)>();
