@@ -37,32 +37,14 @@ impl TransientTerm {
     /// `kind`, `number` and `text` are as in [`Stored`].
     pub(crate) fn new(
         (id, hash): (TermId, u64),
-        lease: &Lease,
+        last_mention: LastMention,
         (kind, number, text): (Kind, u32, &str),
         parts: Option<TripleParts>,
     ) -> TransientTerm {
         TransientTerm {
             id,
             hash,
-            last_mention: LastMention::new(lease),
-            number,
-            kind,
-            text: text.into(),
-            parts: parts.map(Box::new),
-        }
-    }
-
-    /// A term as it was exported: with the bits of its last mention.
-    pub(crate) fn restored(
-        (id, hash): (TermId, u64),
-        mention: u64,
-        (kind, number, text): (Kind, u32, &str),
-        parts: Option<TripleParts>,
-    ) -> TransientTerm {
-        TransientTerm {
-            id,
-            hash,
-            last_mention: LastMention(AtomicU64::new(mention)),
+            last_mention,
             number,
             kind,
             text: text.into(),
@@ -146,12 +128,17 @@ fn bits(slot: u64, epoch: u64) -> u64 {
 }
 
 impl LastMention {
-    fn new(lease: &Lease) -> LastMention {
+    pub(crate) fn new(lease: &Lease) -> LastMention {
         let epoch = lease.epoch();
         LastMention(AtomicU64::new(bits(
             slot_of(epoch.stream()),
             epoch.number(),
         )))
+    }
+
+    /// The record with these bits, as they were exported.
+    pub(crate) fn of_bits(bits: u64) -> LastMention {
+        LastMention(AtomicU64::new(bits))
     }
 
     /// Records that a statement which the lease covers mentions the term.

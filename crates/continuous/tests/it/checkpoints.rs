@@ -322,7 +322,8 @@ fn event(random: &mut Random) -> Event {
     }
 }
 
-/// Freezes one of two equal cohorts again and again, and restarts it with what came since.
+/// Freezes one of two equal cohorts at several points, restarts it there, and repeats the events
+/// that followed.
 fn twin(texts: &[&str], seed: u64) {
     let mut random = Random(seed * 0x9e37_79b9 + 1);
     let [mut plain, mut restarted] = [Cohort::new(texts), Cohort::new(texts)];

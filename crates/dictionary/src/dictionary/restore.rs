@@ -16,7 +16,7 @@ use super::{
     Writer, rdf_type,
 };
 use crate::arena::{Kind, Place, Stored};
-use crate::transient::{MOST_EPOCHS, Mentioned, TransientTerm, TripleParts};
+use crate::transient::{LastMention, MOST_EPOCHS, Mentioned, TransientTerm, TripleParts};
 use oxrdf::vocab::rdf;
 use parking_lot::{Mutex, RwLockWriteGuard};
 use somersault_model::{Lease, StreamUid, Tag, TermId, VirtualShard};
@@ -170,7 +170,8 @@ impl DictionaryRestore {
             held,
         });
         let text = (kind, term.number, term.text);
-        let restored = TransientTerm::restored((id, saved.hash), saved.mention, text, parts);
+        let mention = LastMention::of_bits(saved.mention);
+        let restored = TransientTerm::new((id, saved.hash), mention, text, parts);
         let restored = Arc::new(restored);
         if restored.last_mention.is_permanent() {
             stripe.promoted.lock().push(Arc::clone(&restored));

@@ -22,7 +22,7 @@
 use super::{Dictionary, Parts, Writer, take_apart};
 use crate::epochs::Portion;
 use crate::term_view::TermView;
-use crate::transient::{ReclaimOutcome, TransientTerm, TripleParts};
+use crate::transient::{LastMention, ReclaimOutcome, TransientTerm, TripleParts};
 use oxrdf::TermRef;
 use somersault_model::{Lease, StreamUid, TermId, VirtualShard};
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl Dictionary {
         let id = TermId::transient(kind.tag(), shard, writer.transient.next_number());
         let term = TransientTerm::new(
             (id, parts.hash),
-            &mentions.lease,
+            LastMention::new(&mentions.lease),
             (kind, number, text),
             triple,
         );

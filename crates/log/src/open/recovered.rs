@@ -1,7 +1,7 @@
 //! The records of a verified log, handed out in order.
 //!
 //! The one thing to know: a long log is decoded ahead on threads of its own, which begin with the
-//! first record that is asked for. Their number never changes what comes out.
+//! first record that is asked for. The records are the same whatever the number of threads.
 
 use super::TornTail;
 use super::ahead::DecodeAhead;

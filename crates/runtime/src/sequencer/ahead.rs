@@ -1,8 +1,8 @@
 //! What the shards have been handed of batches that are still open (ADR 41).
 //!
 //! Before changing anything here: the portions of a batch are its first statements and its first
-//! facts, in order of arrival. A batch only grows until it is handed out, so what is left of it
-//! then is what comes after them.
+//! facts, in order of arrival. A batch only grows until it is handed out, so the rest that is
+//! handed out then is everything behind its portions.
 
 use crate::fabric::{AheadWork, BatchPortion, PreparedFacts};
 use somersault_model::{BatchNumber, Mutation, Operation, Placement, ShardId, StreamUid};

@@ -285,7 +285,7 @@ impl Drop for ListHold {
         let gone = match lists.begun.get_mut(&self.number) {
             Some(begin) if self.pins => begin.pin.take(),
             None if self.pins => {
-                // It was not set: nobody takes its pin any more.
+                // It was not set, and nothing takes its pin any more.
                 lists.pins = false;
                 None
             }

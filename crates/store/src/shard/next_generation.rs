@@ -1,6 +1,6 @@
 //! A generation in the making: an image that shows its shard at one SN, and the cells of the keys
-//! that changed since. Nobody reads it before the shard's writer publishes it, so what is replaced
-//! in it is freed at once, and its lists need no history.
+//! that changed since. It has no reader before the shard's writer publishes it, so what is
+//! replaced in it is freed at once, and its lists need no history.
 //!
 //! Keys are copied from the generation that is being replaced. Index vertices are not copied: their
 //! additions and removals are relative to the image, and follow from the lists that came and went.
@@ -152,8 +152,8 @@ impl NextGeneration {
     }
 
     fn find(&self, key: Key) -> Option<NonNull<Cell>> {
-        // SAFETY: nobody else knows this generation, and what is replaced in it is freed only where
-        // it is no longer borrowed.
+        // SAFETY: no other thread knows this generation, and what is replaced in it is freed only
+        // where it is no longer borrowed.
         unsafe { self.generation().segments.find(key) }.map(NonNull::from)
     }
 
@@ -229,7 +229,7 @@ impl NextGeneration {
     fn put(&mut self, key: Key, fresh: FreshBase) {
         self.bytes += fresh.bytes as isize;
         let cell = self.cell(key);
-        // SAFETY: the cell lives as long as the generation, and nobody else knows it.
+        // SAFETY: the cell lives as long as the generation, and no other thread knows it.
         let cell = unsafe { cell.as_ref() };
         // SAFETY: as above, for all publishing, and for freeing what it replaces.
         let freed = unsafe {
@@ -268,11 +268,12 @@ impl NextGeneration {
         self.bytes += allocated as isize;
         let generation = self.generation();
         generation.image.note(key);
-        // SAFETY: nobody else writes; the cells are freed with the generation, after its segments.
+        // SAFETY: no other thread writes; the cells are freed with the generation, after its
+        // segments.
         let inserted = unsafe { generation.segments.insert(cell, key.hash()) };
         self.bytes += inserted.allocated as isize;
         if let Some(replaced) = inserted.replaced {
-            // SAFETY: made by Box::into_raw in `insert`, replaced once, and nobody reads it.
+            // SAFETY: made by Box::into_raw in `insert`, replaced once, and it has no reader.
             let table = unsafe { Box::from_raw(replaced.as_ptr()) };
             self.bytes -= table.bytes() as isize;
         }
@@ -284,7 +285,7 @@ impl Drop for NextGeneration {
     fn drop(&mut self) {
         if let Some(generation) = self.generation.take() {
             let generation = NonNull::from(Box::leak(generation));
-            // SAFETY: it comes from a box, its cells are these, and nobody reads it.
+            // SAFETY: it comes from a box, its cells are these, and it has no reader.
             unsafe { Generation::free(generation, std::mem::take(&mut self.cells)) };
         }
     }

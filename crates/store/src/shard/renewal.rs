@@ -5,14 +5,15 @@
 //! 2. A builder, beside the writer, makes an image of the shard at c, a portion at a time. Edges of
 //!    predicates without cells are shared with the old image.
 //! 3. It copies what the image leaves out (small predicates, counts) into the cells of a new
-//!    generation that nobody reads yet.
+//!    generation that has no reader yet.
 //! 4. In rounds it copies the lists that changed: the writer sets another marker, and pins another
 //!    SN c'; the builder copies the cells of the list between the markers as they are at c'. Each
 //!    round takes less time than the one before, so its list is shorter.
 //! 5. When a list was short, the writer copies what changed since, and publishes the generation.
 //!
 //! A load that makes a generation of its own meanwhile ends the renewal. Every step is bounded but
-//! for sorting the cells of one predicate and indexing one graph, which hold nobody up.
+//! for sorting the cells of one predicate and indexing one graph, which neither readers nor
+//! the writer wait for.
 #![allow(unsafe_code)]
 
 use crate::image::{

@@ -36,10 +36,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An image is renewed when as many half edges have changed as it has. A renewal costs as much as
-/// the image is large, and the next change of each list looks into the image again; so with every
-/// doubling each half edge is copied once or twice in its life.
-const RENEWED_SHARE: usize = 1;
 /// The number of waiting lists that an SN folds at most, besides twice as many as it touches: so
 /// the backlog shrinks gradually after a long query.
 const FOLDS_PER_APPLY: usize = 4096;
@@ -345,7 +341,9 @@ impl ShardWriter {
         let old = NonNull::from(unsafe { shard.at(u64::MAX) });
         generation.older.store(old.as_ptr(), Ordering::Relaxed);
         state.changed_edges = 0;
-        state.renewed_from = generation.image.half_edges() / RENEWED_SHARE;
+        // A renewal costs as much as the image is large, and the next change of each list looks
+        // into the image again. So an image that grows is renewed whenever it has doubled.
+        state.renewed_from = generation.image.half_edges();
         shard.renewal.want(false);
         // The old generation is never touched again.
         state.waiting.clear();

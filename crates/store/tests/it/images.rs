@@ -1,7 +1,7 @@
 //! Images against the same dull twin as everything else: loads that make new generations, mixed
 //! with small changes and with pins of earlier ones, over vertices of all kinds.
 
-use crate::reference::{self, Quads, Step, apply, compare, graph, predicate, writers};
+use crate::reference::{self, Quads, Step, apply, change, compare, graph, predicate, writers};
 use proptest::prelude::*;
 use somersault_model::{
     Direction, Mutation, Operation, QuadIds, Sn, Tag, TermId, VirtualShard, inline,
@@ -125,12 +125,7 @@ fn long_lists_of_an_image_change_a_piece_at_a_time() {
             .map(Mutation::delete)
             .chain(new.map(Mutation::insert))
             .collect();
-        for mutation in &mutations {
-            match mutation.operation {
-                Operation::Insert => model.insert(mutation.quad),
-                Operation::Delete => model.remove(&mutation.quad),
-            };
-        }
+        change(&mut model, &mutations);
         apply(&store, &mut writers, Sn(round + 2), &mutations);
         store.snapshots().publish_stable(Sn(round + 2));
         writers[0].fold(usize::MAX);

@@ -1,8 +1,8 @@
 //! What readers take out of the store, list by list, against the plain set of statements: all lists
 //! and those that changed since a marker, and stores that are restored from both.
 
-use crate::reference::{Quads, apply, compare, graph, predicate, vertex, writers};
-use somersault_model::{Direction, Mutation, Operation, QuadIds, ShardId, Sn, TermId};
+use crate::reference::{Quads, apply, change, compare, graph, predicate, vertex, writers};
+use somersault_model::{Direction, Mutation, QuadIds, ShardId, Sn, TermId};
 use somersault_store::{
     ListKey, ListRun, Marker, MergedRuns, RenewalState, RestoreError, ShardBatch, ShardRestore,
     ShardWriter, Snapshot, Store, fingerprint,
@@ -266,12 +266,7 @@ fn long_lists_change_while_an_image_is_renewed() {
             .map(Mutation::delete)
             .chain(new.map(Mutation::insert))
             .collect();
-        for mutation in &mutations {
-            match mutation.operation {
-                Operation::Insert => model.insert(mutation.quad),
-                Operation::Delete => model.remove(&mutation.quad),
-            };
-        }
+        change(&mut model, &mutations);
         apply(&store, &mut writers, Sn(round + 1), &mutations);
         store.snapshots().publish_stable(Sn(round + 1));
         for _ in 0..round % 40 {

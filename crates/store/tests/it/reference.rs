@@ -103,6 +103,16 @@ pub(crate) fn writers(store: &Arc<Store>) -> Vec<ShardWriter> {
         .collect()
 }
 
+/// Makes the changes in a plain set.
+pub(crate) fn change(model: &mut Quads, mutations: &[Mutation]) {
+    for mutation in mutations {
+        match mutation.operation {
+            Operation::Insert => model.insert(mutation.quad),
+            Operation::Delete => model.remove(&mutation.quad),
+        };
+    }
+}
+
 pub(crate) fn apply(
     store: &Store,
     writers: &mut [ShardWriter],
@@ -286,12 +296,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
             Step::Apply(mutations, halves) => {
                 sn = sn.next();
                 let before = model.clone();
-                for mutation in &mutations {
-                    match mutation.operation {
-                        Operation::Insert => model.insert(mutation.quad),
-                        Operation::Delete => model.remove(&mutation.quad),
-                    };
-                }
+                change(&mut model, &mutations);
                 if halves {
                     let (first, second) = mutations.split_at(mutations.len() / 2);
                     apply(&store, &mut writers, sn, first);
@@ -308,12 +313,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
                 let before = model.len();
                 let graphs: Arc<[TermId]> = graphs.into_iter().map(graph).collect();
                 model.retain(|quad| !graphs.contains(&quad.graph));
-                for mutation in &mutations {
-                    match mutation.operation {
-                        Operation::Insert => model.insert(mutation.quad),
-                        Operation::Delete => model.remove(&mutation.quad),
-                    };
-                }
+                change(&mut model, &mutations);
                 let batches = ShardBatch::split(&mutations, store.placement());
                 let mut net = 0;
                 for (writer, batch) in writers.iter_mut().zip(batches) {
@@ -444,12 +444,7 @@ fn long_lists_equal_their_sets_while_they_grow_and_shrink() {
                 }
             })
             .collect();
-        for mutation in &mutations {
-            match mutation.operation {
-                Operation::Insert => model.insert(mutation.quad),
-                Operation::Delete => model.remove(&mutation.quad),
-            };
-        }
+        change(&mut model, &mutations);
         apply(&store, &mut writers, sn, &mutations);
         store.snapshots().publish_stable(sn);
         if round % 9 == 4 {

@@ -626,15 +626,20 @@ fn derivations(records: &mut [CoreRecord], change: impl Fn(&mut SavedDerivation)
     });
 }
 
+/// A derived stream whose query has fired, and has amended that.
+fn derive_and_amend(driver: &mut Driver) {
+    driver.create(amended_stream(A, 60)).unwrap();
+    let mut deriving = windows(&[(A, 40, 10)]);
+    deriving.derives = Some(derived("http://d/"));
+    driver.register("http://d/", deriving).unwrap();
+    driver.push(A, &[(12, 1), (55, 2)]).unwrap();
+    driver.push(A, &[(21, 3)]).unwrap();
+}
+
 #[test]
 fn the_answer_of_a_firing_goes_into_its_stream_once() {
     let run = |driver: &mut Driver, restart: &dyn Fn(&mut Driver)| {
-        driver.create(amended_stream(A, 60)).unwrap();
-        let mut deriving = windows(&[(A, 40, 10)]);
-        deriving.derives = Some(derived("http://d/"));
-        driver.register("http://d/", deriving).unwrap();
-        driver.push(A, &[(12, 1), (55, 2)]).unwrap();
-        driver.push(A, &[(21, 3)]).unwrap();
+        derive_and_amend(driver);
         restart(driver);
         derive_again(driver, 40, 0);
         derive_again(driver, 40, 1);
@@ -647,12 +652,7 @@ fn the_answer_of_a_firing_goes_into_its_stream_once() {
         ],
     );
     let later = |driver: &mut Driver, restart: &dyn Fn(&mut Driver)| {
-        driver.create(amended_stream(A, 60)).unwrap();
-        let mut deriving = windows(&[(A, 40, 10)]);
-        deriving.derives = Some(derived("http://d/"));
-        driver.register("http://d/", deriving).unwrap();
-        driver.push(A, &[(12, 1), (55, 2)]).unwrap();
-        driver.push(A, &[(21, 3)]).unwrap();
+        derive_and_amend(driver);
         // The first amendment is forgotten with the second, and known to be over.
         driver.push(A, &[(200, 4), (255, 5)]).unwrap();
         driver.push(A, &[(221, 6)]).unwrap();
