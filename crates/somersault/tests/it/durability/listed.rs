@@ -10,20 +10,38 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Whether syncs wait.
+/// Whether syncs wait, and how many wait now.
+#[derive(Default)]
+struct GateState {
+    closed: bool,
+    waiting: usize,
+}
+
+/// Holds the syncs of a disk back while it is closed.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
+struct Gate(Arc<(Mutex<GateState>, Condvar)>);
 
 impl Gate {
     fn set(&self, closed: bool) {
-        *self.0.0.lock() = closed;
+        self.0.0.lock().closed = closed;
         self.0.1.notify_all();
     }
 
     fn pass(&self) {
-        let mut closed = self.0.0.lock();
-        while *closed {
-            self.0.1.wait(&mut closed);
+        let mut state = self.0.0.lock();
+        state.waiting += 1;
+        self.0.1.notify_all();
+        while state.closed {
+            self.0.1.wait(&mut state);
+        }
+        state.waiting -= 1;
+    }
+
+    /// Returns when a sync waits.
+    fn until_a_sync_waits(&self) {
+        let mut state = self.0.0.lock();
+        while state.waiting == 0 {
+            self.0.1.wait(&mut state);
         }
     }
 }
@@ -48,23 +66,18 @@ fn streams_and_queries_are_listed_once_they_are_durable() {
                 .map(drop)
         }
     });
-    let list = || {
-        let (send, listed) = mpsc::channel();
+    // The sequencer appends a record before the log syncs it, so it takes the list after the stream.
+    gate.until_a_sync_waits();
+    let (send, listed) = mpsc::channel();
+    std::thread::spawn({
         let engine = engine.clone();
-        std::thread::spawn(move || send.send(engine.streams().len()));
-        listed
-    };
-    // Lists are empty until the command is taken; from then on they wait.
-    let waiting = loop {
-        let listed = list();
-        match listed.recv_timeout(Duration::from_millis(300)) {
-            Ok(streams) => assert_eq!(streams, 0, "a stream is listed that a crash would lose"),
-            Err(_) => break listed,
-        }
-    };
+        move || send.send(engine.streams().len())
+    });
+    let early = listed.recv_timeout(Duration::from_millis(300));
+    assert!(early.is_err(), "a stream is listed that a crash would lose");
     gate.set(false);
     create.join().unwrap().unwrap();
-    assert_eq!(waiting.recv().unwrap(), 1);
+    assert_eq!(listed.recv().unwrap(), 1);
 }
 
 /// A term that is as deep as a log can write.
