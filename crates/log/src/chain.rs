@@ -9,10 +9,13 @@
 //!
 //! Before changing anything here: the newest segment always stays, as the log goes on in it.
 
+use crate::copy::LogCopy;
 use crate::error::LogError;
 use crate::file::{place, read_file};
+use crate::hold::FolderHolds;
+use crate::identity::Origin;
 use crate::load::set_orphan_aside;
-use crate::proof::ProofFile;
+use crate::proof::{Proof, ProofFile};
 use crate::record::Position;
 use crate::segment::{Header, read_extent, read_header, segment_name};
 use parking_lot::Mutex;
@@ -37,8 +40,23 @@ pub(crate) struct Chain {
     links: Mutex<Links>,
     /// One trim at a time.
     trimming: Mutex<()>,
+    /// Held while a record that names a load segment is appended, until the name is known here.
+    naming: Mutex<()>,
+    holds: FolderHolds,
     /// The bytes of segments that trims took away.
     trimmed_bytes: AtomicU64,
+}
+
+/// The end of the log that was durable at one instant.
+#[derive(Clone, Copy)]
+pub(crate) struct DurableEnd {
+    /// The newest segment.
+    pub(crate) segment: u64,
+    /// The length through which it is durable.
+    pub(crate) length: u64,
+    pub(crate) durable: Position,
+    /// The opening that writes.
+    pub(crate) origin: Origin,
 }
 
 struct Links {
@@ -77,6 +95,8 @@ impl Chain {
                 unnamed,
             }),
             trimming: Mutex::new(()),
+            naming: Mutex::new(()),
+            holds: FolderHolds::default(),
             trimmed_bytes: AtomicU64::new(0),
         }
     }
@@ -90,9 +110,83 @@ impl Chain {
         self.links.lock().headers.push(header);
     }
 
-    /// A record at this position names a load segment.
-    pub(crate) fn name_load(&self, position: Position, name: String) {
-        self.links.lock().loads.push((position, name));
+    /// Appends a record that names a load segment. `append` returns its position.
+    ///
+    /// # Errors
+    /// Those of `append`.
+    pub(crate) fn name_load(
+        &self,
+        name: &str,
+        append: impl FnOnce() -> Result<Position, LogError>,
+    ) -> Result<Position, LogError> {
+        let _naming = self.naming.lock();
+        let position = append()?;
+        self.links.lock().loads.push((position, name.to_owned()));
+        Ok(position)
+    }
+
+    /// The holds on the files.
+    pub(crate) fn holds(&self) -> &FolderHolds {
+        &self.holds
+    }
+
+    /// The files that hold the records behind `after`, up to the durable end that `end` returns.
+    ///
+    /// # Errors
+    /// The log has not all of these records any more; those of the disk.
+    pub(crate) fn copy(
+        &self,
+        disk: &dyn Disk,
+        after: Position,
+        end: impl FnOnce() -> DurableEnd,
+    ) -> Result<LogCopy, LogError> {
+        let (end, headers, loads) = {
+            let _naming = self.naming.lock();
+            let end = end();
+            let links = self.links.lock();
+            let headers = links.headers.iter().filter(|it| it.number <= end.segment);
+            (
+                end,
+                headers.copied().collect::<Vec<_>>(),
+                links.loads.clone(),
+            )
+        };
+        let first = headers.partition_point(|it| it.first <= after.next());
+        let headers = &headers[first.saturating_sub(1)..];
+        let oldest = headers
+            .first()
+            .filter(|oldest| oldest.first <= after.next());
+        let oldest = oldest.ok_or_else(|| LogError::Missing {
+            file: format!("{}/{}", disk.describe(), segment_name(1)),
+            what: format!("the records from {} on are needed", after.next()),
+        })?;
+        let named = loads
+            .into_iter()
+            .filter(|(position, _)| (oldest.first..=end.durable).contains(position));
+        let named: BTreeSet<String> = named.map(|(_, name)| name).collect();
+        let segments = headers.iter().rev().map(|it| segment_name(it.number));
+        let mut files = Vec::new();
+        for name in named.into_iter().chain(segments) {
+            let length = bytes_of(disk, std::iter::once(name.clone()))?;
+            let counts = match name == segment_name(end.segment) {
+                true => end.length,
+                false => length,
+            };
+            files.push((name, counts));
+        }
+        let proof = Proof {
+            segment: end.segment,
+            length: end.length,
+            durable: end.durable,
+            closed: false,
+            oldest: oldest.number,
+            origin: Some(end.origin),
+        };
+        Ok(LogCopy {
+            proof: proof.bytes().to_vec(),
+            files,
+            end: end.durable,
+        })
     }
 
     /// The position of the oldest record.
@@ -106,12 +200,16 @@ impl Chain {
         self.trimmed_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes away the segments whose records are all at or before `through`.
+    /// Takes away the segments whose records are all at or before `through`; nothing while there is
+    /// a hold.
     ///
     /// # Errors
     /// Those of the disk; the next opening finishes what is left.
     pub(crate) fn trim(&self, disk: &dyn Disk, through: Position) -> Result<Trimmed, LogError> {
         let _one = self.trimming.lock();
+        if self.holds.is_held() {
+            return Ok(Trimmed::default());
+        }
         let (cut, known_from) = {
             let links = self.links.lock();
             (links.cut(through), links.known_from)

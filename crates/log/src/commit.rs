@@ -55,6 +55,8 @@ struct State {
     pending: Vec<u8>,
     encoder: Encoder,
     end: Position,
+    /// The segment that holds the last durable record, and the length through which it is durable.
+    synced: (u64, u64),
     failed: Option<LogError>,
     closing: bool,
     /// The committer has ended.
@@ -81,7 +83,7 @@ impl Shared {
         folder: String,
         seed: u32,
         end: Position,
-        bytes: u64,
+        (synced, bytes): ((u64, u64), u64),
         is_full: Arc<AtomicBool>,
         by_callers: Option<Committer>,
     ) -> Arc<Shared> {
@@ -93,6 +95,7 @@ impl Shared {
                 pending: Vec::new(),
                 encoder: Encoder::default(),
                 end,
+                synced,
                 failed: None,
                 closing: false,
                 ended: false,
@@ -115,7 +118,7 @@ impl Shared {
             String::new(),
             0,
             end,
-            0,
+            ((0, 0), 0),
             has_room,
             None,
         )
@@ -180,6 +183,12 @@ impl Shared {
 
     pub(crate) fn durable(&self) -> Position {
         Position(self.durable.load(Ordering::Acquire))
+    }
+
+    /// The last durable position, with the segment and the length through which it is durable.
+    pub(crate) fn durable_end(&self) -> ((u64, u64), Position) {
+        let state = self.state.lock();
+        (state.synced, self.durable())
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -318,8 +327,9 @@ impl Shared {
         self.tell_observers();
     }
 
-    fn advance_durable(&self, position: Position) {
-        let state = self.state.lock();
+    fn advance_durable(&self, position: Position, synced: (u64, u64)) {
+        let mut state = self.state.lock();
+        state.synced = synced;
         self.durable.store(position.0, Ordering::Release);
         drop(state);
         self.progress.notify_all();
@@ -540,7 +550,7 @@ impl Committer {
         self.durable = through;
         self.witnessed = false;
         shared.bytes.store(self.bytes, Ordering::Relaxed);
-        shared.advance_durable(through);
+        shared.advance_durable(through, (self.segment, self.synced));
         group.clear();
         if group.capacity() <= 2 * options.pending_bytes {
             self.group = group;

@@ -17,6 +17,14 @@ pub enum LogError {
         /// The data folder.
         folder: String,
     },
+    /// The folder is a backup, or a copy that was not finished.
+    #[error(
+        "{folder} is a backup, or a copy that was not finished, and nothing writes it: make a data folder of it with somersault restore {folder} DIR"
+    )]
+    Copy {
+        /// The folder.
+        folder: String,
+    },
     /// A segment of a format that this build does not read.
     #[error(
         "{file} has log format version {found}, this build reads versions up to {expected}: open it with the release that wrote it, or start with an empty data folder"

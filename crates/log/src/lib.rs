@@ -6,13 +6,15 @@
 //! and never loses an acknowledged one. The log knows terms, never ids, and no clock: times come in
 //! with the records.
 //!
-//! Rooms, lowest first: record, error, progress, file, identity, options, wire, segment, proof,
-//! load, chain, room, open, commit, log.
+//! Rooms, lowest first: record, error, progress, file, hold, identity, options, wire, segment,
+//! proof, copy, load, chain, room, open, verify, commit, log.
 
 mod chain;
 mod commit;
+mod copy;
 mod error;
 mod file;
+mod hold;
 mod identity;
 mod load;
 mod log;
@@ -23,10 +25,13 @@ mod proof;
 mod record;
 mod room;
 mod segment;
+mod verify;
 mod wire;
 
 pub use chain::Trimmed;
+pub use copy::LogCopy;
 pub use error::LogError;
+pub use hold::{FolderHold, FolderHolds};
 pub use identity::LogIdentity;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
 pub use log::Log;
@@ -37,4 +42,5 @@ pub use record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
     PlanRecord, Position, PushRecord, Record, Replaced, Resolved, StreamStatement, UpdateRecord,
 };
+pub use verify::{LogFileKind, VerifiedLog, verify_log};
 pub use wire::{EncodedStatements, PushBody, PushForm, StatementEncoder};

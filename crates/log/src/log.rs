@@ -1,10 +1,12 @@
 //! The public interface of the log: open, append, wait, close. The order of `append` calls is the
 //! order of the records.
 
-use crate::chain::{Chain, Trimmed};
+use crate::chain::{Chain, DurableEnd, Trimmed};
 use crate::commit::{Committer, Shared};
+use crate::copy::LogCopy;
 use crate::error::LogError;
-use crate::identity::LogIdentity;
+use crate::hold::FolderHolds;
+use crate::identity::{LogIdentity, Origin};
 use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
 use crate::open::{self, Recovered};
 use crate::options::{CommitMode, LogOptions};
@@ -85,7 +87,7 @@ impl Log {
             CommitMode::Thread => options.decoders,
             CommitMode::Callers => 0,
         };
-        let opened = open::open(&disk, after, &progress, decoders)?;
+        let opened = open::open(&disk, after, &options, decoders)?;
         let segment_lock = lock_segment(&*disk, opened.segment, Access::Write)?;
         let mut file = opened.file;
         let room = Room::new(&disk, &options, &mut *file, opened.length)?;
@@ -119,7 +121,7 @@ impl Log {
             folder.clone(),
             seed,
             opened.end,
-            opened.bytes,
+            ((opened.segment, opened.length), opened.bytes),
             is_full,
             of_callers,
         );
@@ -217,11 +219,12 @@ impl Log {
         let Some(chain) = &self.chain else {
             return self.shared.append_volatile();
         };
-        let position = self.shared.append(record)?;
-        if let Record::Load(load) = record {
-            chain.name_load(position, load.segment.name.clone());
+        match record {
+            Record::Load(load) => {
+                chain.name_load(&load.segment.name, || self.shared.append(record))
+            }
+            _ => self.shared.append(record),
         }
-        Ok(position)
     }
 
     /// The identity of the log; none if it has no disk, or is only read and has version 1.
@@ -241,8 +244,69 @@ impl Log {
             .map_or(Position(1), |chain| chain.first())
     }
 
+    /// The holds on the log's files, which a backup takes and trimming heeds; none if nothing is
+    /// written.
+    pub fn holds(&self) -> Option<&FolderHolds> {
+        self.chain.as_ref().map(|chain| chain.holds())
+    }
+
+    /// The folder of the log, if it has one.
+    pub fn disk(&self) -> Option<&Arc<dyn Disk>> {
+        self.disk.as_ref()
+    }
+
+    /// The files that hold the records behind `after`, up to what is durable now. The caller has a
+    /// hold on them ([`Log::holds`]).
+    ///
+    /// ```
+    /// use somersault_disk::SimDisk;
+    /// use somersault_log::{AdvanceRecord, Log, LogOptions, Position, Record};
+    /// # fn main() -> Result<(), somersault_log::LogError> {
+    /// let (log, _) = Log::open(std::sync::Arc::new(SimDisk::new()), LogOptions::default())?;
+    /// let record: Record = Record::Advance(AdvanceRecord { received_ms: 0, to: Vec::new() });
+    /// log.wait_durable(log.append(&record)?)?;
+    /// let copy = log.copy(Position::START)?;
+    /// assert_eq!((copy.end(), copy.files().len()), (Position(1), 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Nothing is written, so there is nothing to copy; records behind `after` are not there any
+    /// more; those of the disk.
+    pub fn copy(&self, after: Position) -> Result<LogCopy, LogError> {
+        let written = self.chain.as_ref().zip(self.disk.as_ref());
+        let (Some((chain, disk)), Some(identity)) = (written, self.identity) else {
+            return Err(LogError::Unwritable {
+                what: "this engine has no data folder that it writes; start it with one".to_owned(),
+            });
+        };
+        let origin = Origin {
+            identity,
+            incarnation: self.incarnation,
+        };
+        let end = || {
+            let ((segment, length), durable) = self.shared.durable_end();
+            DurableEnd {
+                segment,
+                length,
+                durable,
+                origin,
+            }
+        };
+        chain.copy(&**disk, after, end)
+    }
+
+    /// Keeps writing processes out of a folder until the guard is dropped, and changes nothing.
+    ///
+    /// # Errors
+    /// A process that writes has the folder; those of the disk.
+    pub fn lock_to_read(disk: &dyn Disk) -> Result<DiskLock, LogError> {
+        lock_folder(disk, Access::Read)
+    }
+
     /// Takes away the segments whose records are all at or before `through`, and the load segments
-    /// that only they name. The newest segment stays. The caller keeps a checkpoint of the state at
+    /// that only they name. The newest segment stays, and all stay while there is a hold. The caller keeps a checkpoint of the state at
     /// `through`, durably. A crash at any instant leaves a log that opens after `through`.
     ///
     /// # Errors

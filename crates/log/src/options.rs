@@ -43,6 +43,10 @@ pub struct LogOptions {
     /// The number of threads that decode a long log ahead of its reader, besides one that reads it;
     /// 0 for the reader's own thread, and always so if callers commit.
     pub decoders: usize,
+    /// Whether the folder was copied from one that may go on. This opening then begins a branch:
+    /// its number is far from those that the original will give, so that nothing which the two
+    /// write from now on reads as a part of the other. The mark of a copy is taken away.
+    pub is_copy: bool,
     /// Told how far opening is, and then how far its records and load segments have been read.
     pub progress: Arc<OpenProgress>,
 }
@@ -60,6 +64,7 @@ impl Default for LogOptions {
             proof_groups: 256,
             idle_proof: Duration::from_secs(1),
             decoders: std::thread::available_parallelism().map_or(1, NonZero::get),
+            is_copy: false,
             progress: Arc::default(),
         }
     }

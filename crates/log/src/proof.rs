@@ -124,7 +124,7 @@ impl Proof {
     }
 
     /// Only proofs of this version are written; they have an origin.
-    fn bytes(&self) -> [u8; BYTES] {
+    pub(crate) fn bytes(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());

@@ -22,10 +22,12 @@ mod survey;
 pub use recovered::Recovered;
 
 use crate::chain::{Chain, loads_before, remove_trimmed};
+use crate::copy::COPY_FILE;
 use crate::error::LogError;
 use crate::file::{free_name, place, read_file};
 use crate::identity::{LogIdentity, Origin};
 use crate::load::{is_unfinished, load_number, set_orphan_aside};
+use crate::options::LogOptions;
 use crate::progress::OpenProgress;
 use crate::proof::{Proof, ProofFile};
 use crate::record::Position;
@@ -37,7 +39,7 @@ use crate::segment::{
 use somersault_disk::{Disk, DiskFile};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use survey::{Newest, Segment, Survey, is_finished_load};
+use survey::{Newest, Segment, Survey, examine_segments, is_finished_load};
 
 /// The ending that opening gives to a segment whose creation was not finished, and to the bytes
 /// that it cuts off.
@@ -45,6 +47,9 @@ const TORN: &str = ".torn";
 
 /// The ending of a segment that an opening is writing.
 const UNFINISHED: &str = ".tmp";
+
+/// A copy's openings are numbered at least this far behind those of the original.
+const COPY_JUMP: u64 = 1 << 32;
 
 /// The end of the newest segment, where it does not read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,14 +107,20 @@ pub(crate) struct Opened {
 pub(crate) fn open(
     disk: &Arc<dyn Disk>,
     after: Position,
-    progress: &Arc<OpenProgress>,
+    options: &LogOptions,
     decoders: usize,
 ) -> Result<Opened, LogError> {
+    let progress = &options.progress;
     let io = |action| {
         let folder = disk.describe();
         move |error| LogError::io(action, &folder, &error)
     };
     let names = disk.list().map_err(io("list"))?;
+    let is_marked = names.iter().any(|name| name == COPY_FILE);
+    if is_marked && !options.is_copy {
+        let folder = disk.describe();
+        return Err(LogError::Copy { folder });
+    }
     let mut survey = Survey::of(&**disk, &names, after, progress)?;
     let identity = match survey.identity() {
         Some(identity) => identity,
@@ -117,7 +128,7 @@ pub(crate) fn open(
     };
     let origin = Origin {
         identity,
-        incarnation: survey.incarnation().saturating_add(1),
+        incarnation: next_incarnation(&**disk, &survey, options.is_copy)?,
     };
     let trimmed = trimmed_loads(&**disk, &names, &survey)?;
     let unnamed = set_aside(&**disk, &names, &survey, &trimmed)?;
@@ -133,6 +144,12 @@ pub(crate) fn open(
         origin: Some(origin),
     };
     let proof = ProofFile::begin(disk, proof)?;
+    if is_marked {
+        // The branch has begun: its first segment and its proof are durable.
+        disk.remove(COPY_FILE)
+            .map_err(io("take the mark of a copy from"))?;
+        disk.sync_folder().map_err(io("sync"))?;
+    }
     // Not before this proof, which says so too, is durable: the one before need not be.
     remove_trimmed(&**disk, &survey.leftovers, &trimmed)?;
     let headers = survey.segments.iter().map(|segment| segment.header);
@@ -157,6 +174,22 @@ pub(crate) fn open(
     })
 }
 
+/// The number of this opening. A copy jumps far ahead, by a number that no other copy draws, so
+/// that no opening of the original ever has the number of one of the copy.
+fn next_incarnation(disk: &dyn Disk, survey: &Survey, is_copy: bool) -> Result<u64, LogError> {
+    let next = survey.incarnation().saturating_add(1);
+    if !is_copy {
+        return Ok(next);
+    }
+    let drawn = disk.draw_identity();
+    let drawn = drawn
+        .map_err(|error| LogError::io("draw a number for a copy in", &disk.describe(), &error))?;
+    let jump = drawn[..6]
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Ok(next.saturating_add(COPY_JUMP).saturating_add(jump))
+}
+
 /// Verifies the folder for its records after `after`, and changes nothing in it. Returns the
 /// identity of the log too, if it has one.
 pub(crate) fn read(
@@ -172,6 +205,40 @@ pub(crate) fn read(
     let identity = survey.identity();
     let recovered = Recovered::new(survey, after, disk, progress, decoders);
     Ok((recovered, identity))
+}
+
+/// The log of a folder, as far back as the folder has it.
+pub(crate) struct WholeLog {
+    pub(crate) identity: Option<LogIdentity>,
+    pub(crate) incarnation: u64,
+    /// The position before the oldest record.
+    pub(crate) before: Position,
+    /// The names of the segments, oldest first.
+    pub(crate) segments: Vec<String>,
+    pub(crate) recovered: Recovered,
+}
+
+/// Verifies all segments of the folder, and changes nothing in it.
+pub(crate) fn read_whole(
+    disk: &Arc<dyn Disk>,
+    names: &[String],
+    progress: &Arc<OpenProgress>,
+) -> Result<WholeLog, LogError> {
+    let before = Survey::before_oldest(&**disk, names)?;
+    let survey = Survey::of(&**disk, names, before, progress)?;
+    let numbers = survey.segments.iter().map(|segment| segment.header.number);
+    Ok(WholeLog {
+        identity: survey.identity(),
+        incarnation: survey.incarnation(),
+        before,
+        segments: numbers.map(segment_name).collect(),
+        recovered: Recovered::new(survey, before, disk, progress, 0),
+    })
+}
+
+/// All damage to single segments of the folder.
+pub(crate) fn damaged_segments(disk: &dyn Disk, names: &[String]) -> Vec<LogError> {
+    examine_segments(disk, names)
 }
 
 /// The load segments that only trimmed segments name which are still there.

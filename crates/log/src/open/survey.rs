@@ -74,11 +74,7 @@ impl Survey {
         progress: &OpenProgress,
     ) -> Result<Survey, LogError> {
         let proof = Proof::read(disk, names)?;
-        let numbers = names.iter().filter_map(|name| segment_number(name));
-        let mut numbers: Vec<u64> = numbers.filter(|number| *number > 0).collect();
-        numbers.sort_unstable();
-        let oldest = proof.map_or(0, |proof| proof.oldest);
-        let kept = numbers.split_off(numbers.partition_point(|number| *number < oldest));
+        let (leftovers, kept) = segment_numbers(names, proof.as_ref());
         let (headers, unfinished) = read_headers(disk, &kept, proof.as_ref())?;
         if let Some(oldest) = headers.first()
             && oldest.first > after.next()
@@ -95,7 +91,7 @@ impl Survey {
         let mut survey = Survey {
             segments: Vec::new(),
             unread: wanted.saturating_sub(1),
-            leftovers: numbers,
+            leftovers,
             unfinished,
             next: Position(1),
             closed: false,
@@ -111,6 +107,15 @@ impl Survey {
         survey.check_load_segments(disk, names)?;
         survey.check_end(disk, after)?;
         Ok(survey)
+    }
+
+    /// The position before the oldest record that the folder has.
+    pub(super) fn before_oldest(disk: &dyn Disk, names: &[String]) -> Result<Position, LogError> {
+        let proof = Proof::read(disk, names)?;
+        let (_, kept) = segment_numbers(names, proof.as_ref());
+        let (headers, _) = read_headers(disk, &kept, proof.as_ref())?;
+        let oldest = headers.first().map_or(Position(1), |oldest| oldest.first);
+        Ok(Position(oldest.0 - 1))
     }
 
     /// The identity that the log has so far.
@@ -171,8 +176,7 @@ impl Survey {
         let header = self.segments[index].header;
         let name = segment_name(header.number);
         let mut bytes = read_file(disk, &name, u64::MAX)?;
-        let of_later = following.filter(|next| next.incarnation() > header.incarnation());
-        let extent = read_extent(&header, &bytes, of_later.map(|next| next.first));
+        let extent = counted_extent(&header, &bytes, following);
         if let Some(following) = following {
             check_joint(disk, &header, &extent, following)?;
         }
@@ -214,16 +218,8 @@ impl Survey {
             );
             return Err(missing(disk, &next, what));
         }
+        check_claims(disk, header, extent, bytes)?;
         let offset = extent.length as u64;
-        if let Some(claimed) = claims_behind(header, bytes, extent.length)
-            && claimed >= extent.next
-        {
-            let what = format!(
-                "record {} does not read back, yet the log was durable through record {claimed}",
-                extent.next
-            );
-            return Err(LogError::Damaged { file, offset, what });
-        }
         if extent.length < bytes.len() {
             self.closed = false;
             self.torn = Some(TornTail {
@@ -324,6 +320,89 @@ impl Survey {
     }
 }
 
+/// Looks at each segment for itself: for damage beyond the first that a survey finds.
+pub(super) fn examine_segments(disk: &dyn Disk, names: &[String]) -> Vec<LogError> {
+    // A damaged proof is a finding of the survey. Segments are then examined from the first on.
+    let proof = Proof::read(disk, names).ok().flatten();
+    let (_, numbers) = segment_numbers(names, proof.as_ref());
+    let headers: Vec<Result<Option<Header>, LogError>> = numbers
+        .iter()
+        .map(|&number| header_of(disk, number))
+        .collect();
+    let mut found = Vec::new();
+    for (index, header) in headers.iter().enumerate() {
+        let following = match headers.get(index + 1) {
+            Some(Ok(Some(following))) => Some(following),
+            _ => None,
+        };
+        match header {
+            Ok(Some(header)) => found.extend(examine_segment(disk, header, following).err()),
+            Ok(None) => {}
+            Err(error) => found.push(error.clone()),
+        }
+    }
+    found
+}
+
+fn examine_segment(
+    disk: &dyn Disk,
+    header: &Header,
+    following: Option<&Header>,
+) -> Result<(), LogError> {
+    let bytes = read_file(disk, &segment_name(header.number), u64::MAX)?;
+    let extent = counted_extent(header, &bytes, following);
+    match following {
+        Some(following) => check_joint(disk, header, &extent, following),
+        None => check_claims(disk, header, &extent, &bytes),
+    }
+}
+
+/// The numbers of the segments that were trimmed and are still there, and of those of the log.
+fn segment_numbers(names: &[String], proof: Option<&Proof>) -> (Vec<u64>, Vec<u64>) {
+    let numbers = names.iter().filter_map(|name| segment_number(name));
+    let mut numbers: Vec<u64> = numbers.filter(|number| *number > 0).collect();
+    numbers.sort_unstable();
+    let oldest = proof.map_or(0, |proof| proof.oldest);
+    let kept = numbers.split_off(numbers.partition_point(|number| *number < oldest));
+    (numbers, kept)
+}
+
+/// The header of a segment; `None` if its creation was not finished.
+fn header_of(disk: &dyn Disk, number: u64) -> Result<Option<Header>, LogError> {
+    let name = segment_name(number);
+    let bytes = read_file(disk, &name, HEADER_BYTES as u64)?;
+    let length = length_of(disk, &name)?;
+    read_header(&place(disk, &name), number, &bytes, length)
+}
+
+/// The part of a segment that counts: to the record with which the segment of a later opening
+/// begins.
+fn counted_extent(header: &Header, bytes: &[u8], following: Option<&Header>) -> Extent {
+    let of_later = following.filter(|next| next.incarnation() > header.incarnation());
+    read_extent(header, bytes, of_later.map(|next| next.first))
+}
+
+/// Refuses the newest segment if a witness behind its first bad frame shows that records were
+/// durable there.
+fn check_claims(
+    disk: &dyn Disk,
+    header: &Header,
+    extent: &Extent,
+    bytes: &[u8],
+) -> Result<(), LogError> {
+    match claims_behind(header, bytes, extent.length) {
+        Some(claimed) if claimed >= extent.next => Err(LogError::Damaged {
+            file: place(disk, &segment_name(header.number)),
+            offset: extent.length as u64,
+            what: format!(
+                "record {} does not read back, yet the log was durable through record {claimed}",
+                extent.next
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Reads the headers of the segments with these numbers, which are in order. Returns them with the
 /// number of the last segment if its creation was not finished.
 fn read_headers(
@@ -352,8 +431,7 @@ fn read_headers(
             return Err(missing(disk, &segment_name(expected), what));
         }
         let file = place(disk, &name);
-        let bytes = read_file(disk, &name, HEADER_BYTES as u64)?;
-        let Some(header) = read_header(&file, number, &bytes, length_of(disk, &name)?)? else {
+        let Some(header) = header_of(disk, number)? else {
             if numbers.last() != Some(&number) {
                 let what = "its header is incomplete, yet the log went on behind it".to_owned();
                 return Err(LogError::Damaged {

@@ -14,3 +14,4 @@ mod load_segments;
 mod samples;
 mod shorter;
 mod trim;
+mod verify;
