@@ -110,7 +110,7 @@ pub fn remove_unneeded(disk: &dyn Disk, kept: &[Manifest]) -> Result<usize, Chec
 
 /// All checkpoint files of the folder, unfinished manifests included, with the names that they
 /// have.
-fn names(disk: &dyn Disk) -> Result<Vec<(FileName, String)>, CheckpointError> {
+pub(crate) fn names(disk: &dyn Disk) -> Result<Vec<(FileName, String)>, CheckpointError> {
     let listed = disk.list();
     let listed = listed.map_err(|error| CheckpointError::io("list", &disk.describe(), &error))?;
     let known = listed.into_iter().filter_map(|text| {

@@ -6,7 +6,7 @@
 //! names is ever removed. docs/format.md has the bytes of every file.
 //!
 //! Rooms, lowest first: error, name, container, records, terms, lists, slices, manifest, folder,
-//! dictionary.
+//! verify, dictionary.
 
 mod container;
 mod dictionary;
@@ -18,6 +18,7 @@ mod name;
 mod records;
 mod slices;
 mod terms;
+mod verify;
 
 pub use container::{FileHeader, FileReader, FileSummary, FileWriter, LogOrigin};
 pub use dictionary::{TermRuns, restore_dictionary};
@@ -29,3 +30,4 @@ pub use name::{FileKind, FileName};
 pub use records::{RecordReader, RecordWriter};
 pub use slices::{SavedSlice, SliceReader, SliceWriter};
 pub use terms::{TermFileReader, read_transient_terms, write_terms, write_transient_terms};
+pub use verify::{VerifiedCheckpoint, VerifiedCheckpoints, verify_checkpoints};

@@ -10,4 +10,5 @@ mod format;
 mod lists;
 mod samples;
 mod slices;
+mod verify;
 mod whole;
