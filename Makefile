@@ -79,6 +79,7 @@ rsp: programs ## the stream suites: 1, 2 and 4 shards, the simulator, kill and r
 	  for dialect in rsp-ql cqels-ql; do echo "rsp, in $$dialect"; $(DEV)/somersault-conformance rsp --dialect $$dialect $$suites; done; \
 	  for seed in 1 2 3; do echo "rsp, simulator, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 4 --fabric sim --seed $$seed $$suites; done; \
 	  for seed in 1 2; do echo "rsp, killed and restarted, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 2 --kill-points 3 --seed $$seed $$suites; done; \
+	  echo "rsp, killed and restarted from checkpoints"; $(DEV)/somersault-conformance rsp --shards 2 --kill-points 4 --checkpoint-every 5 --seed 3 $$suites; \
 	else echo "skipped: no test data (no stream suites at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
 
 PEERS ?= $(TARGET)/peers

@@ -25,7 +25,7 @@ pub use dictionary::{TermRuns, restore_dictionary};
 pub use error::CheckpointError;
 pub use folder::{WholeCheckpoints, next_number, remove_unneeded, whole_checkpoints};
 pub use lists::{ListFileReader, ListFileWriter};
-pub use manifest::{Coverage, ListedFile, Manifest, NewCheckpoint, VerifyDepth};
+pub use manifest::{CheckpointTimes, Coverage, ListedFile, Manifest, NewCheckpoint, VerifyDepth};
 pub use name::{FileKind, FileName};
 pub use records::{RecordReader, RecordWriter};
 pub use slices::{SavedSlice, SliceReader, SliceWriter};

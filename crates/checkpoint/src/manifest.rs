@@ -84,6 +84,16 @@ struct ManifestHead {
     position: u64,
     sn: Sn,
     shards: u16,
+    times: CheckpointTimes,
+}
+
+/// The times of a checkpoint, as its log counts them: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointTimes {
+    /// The time of the newest record that its SN shows.
+    pub shown_ms: i64,
+    /// The time of the newest record up to its position.
+    pub newest_ms: i64,
 }
 
 /// Every further record of a manifest.
@@ -128,6 +138,12 @@ impl Manifest {
         self.head.shards
     }
 
+    /// The times of its newest records.
+    #[must_use]
+    pub fn times(&self) -> CheckpointTimes {
+        self.head.times
+    }
+
     /// All files, the earliest first.
     #[must_use]
     pub fn files(&self) -> &[ListedFile] {
@@ -143,6 +159,15 @@ impl Manifest {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.summary.length).sum()
+    }
+
+    /// The length of the files that this checkpoint wrote itself, in bytes.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        let own = |file: &&ListedFile| file.name.checkpoint == self.number;
+        (self.files.iter().filter(own))
+            .map(|file| file.summary.length)
+            .sum()
     }
 
     /// The file name of the manifest.
@@ -304,6 +329,7 @@ impl<'d> NewCheckpoint<'d> {
             position,
             sn,
             shards,
+            times: CheckpointTimes::default(),
         };
         NewCheckpoint {
             disk,
@@ -315,6 +341,13 @@ impl<'d> NewCheckpoint<'d> {
             },
             parts: BTreeMap::new(),
         }
+    }
+
+    /// Sets the times of its newest records.
+    #[must_use]
+    pub fn at_times(mut self, times: CheckpointTimes) -> NewCheckpoint<'d> {
+        self.manifest.head.times = times;
+        self
     }
 
     /// Creates a file of the checkpoint.

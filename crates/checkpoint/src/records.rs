@@ -30,8 +30,16 @@ impl RecordWriter {
             file: self.file.place().to_owned(),
             what: format!("a record has no encoding ({error})"),
         })?;
+        self.push_bytes(&bytes)
+    }
+
+    /// Adds a record that has its encoding already.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
         self.file.write_number(bytes.len() as u64)?;
-        self.file.write(&bytes)
+        self.file.write(bytes)
     }
 
     /// The file, to be finished.
@@ -65,16 +73,12 @@ impl RecordReader {
     pub fn into_records<T: DeserializeOwned>(
         mut self,
     ) -> impl Iterator<Item = Result<T, CheckpointError>> {
-        let mut is_ended = false;
-        std::iter::from_fn(move || {
-            let next = if is_ended {
-                None
-            } else {
-                self.take().transpose()
-            };
-            is_ended = !matches!(next, Some(Ok(_)));
-            next
-        })
+        until_error(move || self.take())
+    }
+
+    /// The records that are left, as bytes. An error is the last item.
+    pub fn into_bytes(mut self) -> impl Iterator<Item = Result<Vec<u8>, CheckpointError>> {
+        until_error(move || Ok(self.take_bytes()?.map(<[u8]>::to_vec)))
     }
 
     /// Takes the next record; `None` at the end of the file, which is then checked as a whole.
@@ -82,15 +86,37 @@ impl RecordReader {
     /// # Errors
     /// Damage, which includes a record of another type, or IO.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CheckpointError> {
-        if self.file.is_at_end()? {
+        let Some(bytes) = self.take_bytes()? else {
             return Ok(None);
-        }
-        let length = self.file.take_small()?;
-        let read = match postcard::take_from_bytes(self.file.take(length)?) {
+        };
+        let read = match postcard::take_from_bytes(bytes) {
             Ok((record, [])) => Some(record),
             _ => None,
         };
         let unreadable = || self.file.damaged("a record does not decode");
         read.map(Some).ok_or_else(unreadable)
     }
+
+    fn take_bytes(&mut self) -> Result<Option<&[u8]>, CheckpointError> {
+        if self.file.is_at_end()? {
+            return Ok(None);
+        }
+        let length = self.file.take_small()?;
+        self.file.take(length).map(Some)
+    }
+}
+
+/// The items up to the first error, or to the end.
+fn until_error<T>(
+    mut take: impl FnMut() -> Result<Option<T>, CheckpointError>,
+) -> impl Iterator<Item = Result<T, CheckpointError>> {
+    let mut is_ended = false;
+    std::iter::from_fn(move || {
+        let next = match is_ended {
+            true => None,
+            false => take().transpose(),
+        };
+        is_ended = !matches!(next, Some(Ok(_)));
+        next
+    })
 }

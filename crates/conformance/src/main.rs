@@ -110,6 +110,10 @@ struct RspArguments {
     /// Number of times to kill the engine's process (SIGKILL) and restart it
     #[arg(long, default_value_t = 0)]
     kill_points: usize,
+    /// With --kill-points: begin a checkpoint after this number of requests, again and again, and
+    /// restart with 1, 2 and 4 shards in turn
+    #[arg(long, default_value_t = 0)]
+    checkpoint_every: usize,
 }
 
 #[derive(Args)]
@@ -215,6 +219,7 @@ fn run_rsp(arguments: &RspArguments) -> RunResult {
         dialect: arguments.dialect,
         delta: arguments.delta,
         kill,
+        checkpoint_every: arguments.checkpoint_every,
     };
     let mut exact = true;
     for path in &arguments.suites {

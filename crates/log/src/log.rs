@@ -54,6 +54,31 @@ impl Log {
         Log::open_after(disk, options, Position::START)
     }
 
+    /// The identity of the log in a folder, by which a checkpoint is chosen before the log is
+    /// opened behind it. `None` for a folder without a log, or with one of version 1.
+    ///
+    /// ```
+    /// use somersault_disk::{Access, SimDisk};
+    /// use somersault_log::{Log, LogOptions};
+    /// # fn main() -> Result<(), somersault_log::LogError> {
+    /// let disk = std::sync::Arc::new(SimDisk::new());
+    /// assert_eq!(Log::identity_in(&*disk, Access::Write)?, None);
+    /// let (log, _) = Log::open(disk.clone(), LogOptions::default())?;
+    /// let identity = log.identity();
+    /// log.close()?;
+    /// drop(log);
+    /// assert_eq!(Log::identity_in(&*disk, Access::Write)?, identity);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Another process has the folder, the file that shows the identity is damaged, or IO.
+    pub fn identity_in(disk: &dyn Disk, access: Access) -> Result<Option<LogIdentity>, LogError> {
+        let _lock = lock_folder(disk, access)?;
+        open::identity(disk)
+    }
+
     /// Opens the log in a folder as [`Log::open`] does; only the records behind `after` are
     /// recovered. Segments without such records are not read.
     ///

@@ -5,9 +5,22 @@
 //! position, at the newest SN that was cut there. The log is replayed behind that position, so
 //! whatever a record up to there has changed is in the files, or was waited for.
 
+mod lists;
 mod restore;
 mod write;
 
-pub use restore::{Restored, restore_checkpoint};
+pub(crate) use lists::CheckpointMarkers;
+pub use restore::{RecentCheckpoint, Restored, RestoredState, restore_checkpoint, restore_newest};
 pub use write::CheckpointWriter;
-pub(crate) use write::FrozenState;
+pub(crate) use write::{FrozenState, StopFlag};
+
+use lists::ListRuns;
+use somersault_checkpoint::TermRuns;
+
+/// The files of a checkpoint that the one after it can carry over.
+#[derive(Default)]
+pub struct CheckpointRuns {
+    terms: TermRuns,
+    /// `None` before the first checkpoint, and if its shards were others.
+    lists: Option<ListRuns>,
+}

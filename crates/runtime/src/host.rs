@@ -167,7 +167,47 @@ pub trait Host: Send + Sync + 'static {
 
     /// Reports a failure after which nothing becomes stable any more.
     fn failed(&self, error: &RuntimeError);
+
+    /// Begins a checkpoint of the answers at the driver's present position, with `sn` the newest SN
+    /// that was cut. What an earlier call began is given up.
+    fn freeze_at(&self, sn: Sn) {
+        let _ = sn;
+    }
+
+    /// Gives the records of the checkpoint that [`Host::freeze_at`] began to `out`, once. All
+    /// firings that were due by then have been answered. Called on a thread of its own, beside all
+    /// other calls.
+    fn save(&self, out: &mut dyn FnMut(&[u8])) {
+        let _ = out;
+    }
+
+    /// The checkpoint is written, or given up: nothing more needs to be kept for it.
+    fn thaw(&self) {}
+
+    /// Takes the records of a checkpoint, whose dictionary keeps all transient terms meanwhile. The
+    /// changes that make its queries known follow, and then those of the log behind it.
+    ///
+    /// # Errors
+    /// The first error of `records`; or the records make no answers.
+    fn restore(&self, records: &mut SavedRecords<'_>) -> Result<(), RuntimeError> {
+        for record in records {
+            record?;
+        }
+        Ok(())
+    }
+
+    /// After the queries of the checkpoint were made known: checks that the restored answers are
+    /// theirs.
+    ///
+    /// # Errors
+    /// They are those of other queries.
+    fn check_restored(&self) -> Result<(), RuntimeError> {
+        Ok(())
+    }
 }
+
+/// The records of a host in a checkpoint, in the order in which [`Host::save`] gave them.
+pub type SavedRecords<'r> = dyn Iterator<Item = Result<Vec<u8>, RuntimeError>> + 'r;
 
 #[cfg(test)]
 mod tests {

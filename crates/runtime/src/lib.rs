@@ -20,7 +20,10 @@ mod replay;
 mod resolver;
 mod sequencer;
 
-pub use checkpoints::{CheckpointWriter, Restored, restore_checkpoint};
+pub use checkpoints::{
+    CheckpointRuns, CheckpointWriter, RecentCheckpoint, Restored, RestoredState,
+    restore_checkpoint, restore_newest,
+};
 pub use clock::{Clock, ManualClock, Now, SystemClock};
 pub use driver::{Driver, DriverParts, DriverStatus, Pending, PendingInput, Process};
 pub use error::RuntimeError;
@@ -29,6 +32,6 @@ pub use fabric::{
     PreparedFacts, ShardCounters, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
     window_version,
 };
-pub use host::{DerivedOutput, DueSnapshot, Fired, FiringAcks, FiringJob, Host};
+pub use host::{DerivedOutput, DueSnapshot, Fired, FiringAcks, FiringJob, Host, SavedRecords};
 pub use resolver::{gather_blocks, intern_quad_with};
 pub use sequencer::{Change, DriverConfig, InputReceipt, Outcome, UpdateJob, UpdateResult};

@@ -37,6 +37,8 @@ pub(crate) struct Subject {
     crash_at_turn: Arc<Mutex<Option<(u64, CrashKeep)>>>,
     trace: Trace,
     pub(crate) crashes: u64,
+    /// The restarts that found a checkpoint.
+    pub(crate) begun: u64,
     /// The turns of the engines before this one.
     turns_before: u64,
 }
@@ -52,6 +54,7 @@ impl Subject {
             crash_at_turn: Arc::default(),
             trace: trace.clone(),
             crashes: 0,
+            begun: 0,
             turns_before: 0,
         };
         let writes = trace.clone();
@@ -212,6 +215,8 @@ impl Subject {
         *self.crash_turn() = None;
         self.crash_planned = false;
         self.crashes += 1;
+        let names = self.disk.names();
+        self.begun += u64::from(names.iter().any(|name| name.ends_with(".manifest")));
         self.engine = None;
         self.start()
     }

@@ -80,6 +80,7 @@ pub fn scenario(seed: u64, steps: usize) -> Scenario {
     }
     generator.end();
     spread_crashes(seed, &mut generator.steps);
+    place_checkpoints(seed, &mut generator.steps);
     Scenario {
         streams: generator.streams,
         steps: generator.steps,
@@ -116,6 +117,21 @@ fn spread_crashes(seed: u64, steps: &mut [Step]) {
         {
             *step = Step::CrashAtTurn(draw.below(MOST_TURNS), *keep);
         }
+    }
+}
+
+/// Two of three seeds take checkpoints, before one of ten steps. They have draws of their own too.
+fn place_checkpoints(seed: u64, steps: &mut Vec<Step>) {
+    if seed.is_multiple_of(3) {
+        return;
+    }
+    let mut draw = Draw::new(seed.rotate_left(17));
+    for step in std::mem::take(steps) {
+        if draw.chance(10) {
+            let waits = draw.chance(40);
+            steps.push(Step::Checkpoint { waits });
+        }
+        steps.push(step);
     }
 }
 

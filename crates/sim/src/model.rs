@@ -343,6 +343,11 @@ pub enum Step {
     },
     /// The stored graphs and what the engine says about its queries are compared.
     Look,
+    /// A checkpoint is taken. It is waited for, or written beside the next steps.
+    Checkpoint {
+        /// Whether it is waited for.
+        waits: bool,
+    },
     /// The machine crashes.
     Crash(CrashKeep),
     /// The machine will crash at a later sync of the disk.

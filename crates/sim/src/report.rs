@@ -34,6 +34,10 @@ pub struct Summary {
     pub rows: u64,
     /// Crashes.
     pub crashes: u64,
+    /// Checkpoints that were waited for.
+    pub checkpoints: u64,
+    /// Restarts that began from a checkpoint.
+    pub begun: u64,
     /// Updates.
     pub updates: u64,
     /// Turns of the process.
@@ -50,13 +54,15 @@ impl std::fmt::Display for Summary {
             firings,
             rows,
             crashes,
+            checkpoints,
+            begun,
             updates,
             turns,
             trace,
         } = self;
         write!(
             f,
-            "{firings} firings with {rows} rows compared; {statements} statements, {late} too late; {updates} updates, {crashes} crashes; {turns} turns, trace {trace:016x}"
+            "{firings} firings with {rows} rows compared; {statements} statements, {late} too late; {updates} updates, {checkpoints} checkpoints, {crashes} crashes, {begun} from a checkpoint; {turns} turns, trace {trace:016x}"
         )
     }
 }
@@ -68,6 +74,8 @@ impl std::ops::AddAssign for Summary {
         self.firings += other.firings;
         self.rows += other.rows;
         self.crashes += other.crashes;
+        self.checkpoints += other.checkpoints;
+        self.begun += other.begun;
         self.updates += other.updates;
         self.turns += other.turns;
         self.trace = self.trace.wrapping_add(other.trace);

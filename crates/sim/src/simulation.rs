@@ -92,6 +92,7 @@ impl Simulation {
                 Ok(())
             }
             Step::Look => self.look(),
+            Step::Checkpoint { waits } => self.checkpoint(*waits),
             Step::Crash(keep) => {
                 self.subject.crash(*keep)?;
                 self.twin.restarted();
@@ -106,6 +107,20 @@ impl Simulation {
                 Ok(())
             }
         }
+    }
+
+    /// Takes a checkpoint. It is refused only while another one is being written.
+    fn checkpoint(&mut self, waits: bool) -> Result<(), String> {
+        let asked = self.ask(|engine| match waits {
+            true => engine.checkpoint().map(|_| ()),
+            false => engine.begin_checkpoint().map(|_| ()),
+        })?;
+        match asked {
+            Asked::Done(()) => self.summary.checkpoints += u64::from(waits),
+            Asked::Refused(why) if why.contains("another one is being written") => {}
+            Asked::Refused(why) => return Err(format!("a checkpoint was refused: {why}")),
+        }
+        Ok(())
     }
 
     /// Drops a query, unless other queries window the stream that it derives.
@@ -557,6 +572,7 @@ impl Simulation {
         self.insist(Engine::check)?;
         self.insist(Engine::shutdown)?;
         self.summary.crashes = self.subject.crashes;
+        self.summary.begun = self.subject.begun;
         self.summary.turns = self.subject.turns();
         self.summary.trace = self.subject.trace().hash();
         Ok(self.summary)

@@ -2,6 +2,7 @@
 //! return when their effect is durable (push) or stable (all others).
 
 mod batch;
+mod checkpoints;
 mod data;
 mod execute;
 mod graphs;
@@ -17,6 +18,8 @@ mod streams;
 mod striped_counters;
 
 pub use batch::{NewQuery, Registered, Replacement};
+#[doc(hidden)]
+pub use checkpoints::PendingCheckpoint;
 pub use execute::DeferredQuery;
 pub use options::{CancelToken, QueryOptions, UpdateOptions};
 pub use prepared::PreparedQuery;
@@ -26,9 +29,11 @@ pub use request::{FastPath, QueryRequest, UpdateRequest};
 use crate::config::{BeforeApply, Clock, EngineConfig, FabricKind};
 use crate::error::EngineError;
 use crate::process::SimulatedProcess;
+use checkpoints::{Beginning, empty_store};
 use parking_lot::MutexGuard;
 use permits::Permits;
 use somersault_continuous::{Registry, Settings, Stopwatch};
+use somersault_dictionary::Dictionary;
 use somersault_disk::{Disk, RealDisk};
 use somersault_lang::Parser;
 use somersault_log::{CommitMode, Log, LogOptions, OpenProgress, Recovered};
@@ -37,8 +42,9 @@ use somersault_pool::QueryPool;
 use somersault_query::{Environment, PlanCache};
 use somersault_results::Answer;
 use somersault_runtime::{
-    AheadWork, Apply, Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock,
-    OnApplied, Process, RuntimeError, ShardWork, SimFabric, SystemClock, TimelyFabric,
+    AheadWork, Apply, CheckpointRuns, CheckpointWriter, Driver, DriverConfig, DriverParts, Fabric,
+    Host, Injectors, ManualClock, OnApplied, Process, RuntimeError, ShardWork, SimFabric,
+    SystemClock, TimelyFabric,
 };
 use somersault_store::Store;
 use somersault_stream::StreamLimits;
@@ -178,7 +184,7 @@ impl Engine {
         progress: &Arc<OpenProgress>,
     ) -> Result<Engine, EngineError> {
         match &config.data {
-            None => Engine::start(config, Log::volatile(), None),
+            None => Engine::start(config, Log::volatile(), None, Beginning::default()),
             Some(folder) => {
                 let disk = if config.read_only {
                     RealDisk::existing(folder)
@@ -223,8 +229,10 @@ impl Engine {
         progress: &Arc<OpenProgress>,
     ) -> Result<Engine, EngineError> {
         let progress = Arc::clone(progress);
-        let (log, recovered) = if config.read_only {
-            Log::read(disk, progress)?
+        let beginning = Beginning::of(&config, &*disk)?;
+        let after = beginning.after;
+        let opened = if config.read_only {
+            Log::read_after(Arc::clone(&disk), progress, after)
         } else {
             let options = LogOptions {
                 progress,
@@ -232,20 +240,23 @@ impl Engine {
                     None => CommitMode::Thread,
                     Some(_) => CommitMode::Callers,
                 },
+                segment_bytes: segment_bytes(&config),
                 ..LogOptions::default()
             };
-            Log::open(disk, options)?
+            Log::open_after(Arc::clone(&disk), options, after)
         };
+        let (log, recovered) = opened.map_err(|error| beginning.refusal(error))?;
         if let Some(torn) = recovered.torn_tail() {
             tracing::warn!("{torn}");
         }
-        Engine::start(config, log, Some(recovered))
+        Engine::start(config, log, Some((disk, recovered)), beginning)
     }
 
     fn start(
         config: EngineConfig,
         log: Log,
-        recovered: Option<Recovered>,
+        recovered: Option<(Arc<dyn Disk>, Recovered)>,
+        beginning: Beginning,
     ) -> Result<Engine, EngineError> {
         let config = match config.process {
             None => config,
@@ -253,7 +264,17 @@ impl Engine {
         };
         let log = Arc::new(log);
         let epoch = log.end().0;
-        let store = empty_store(&config);
+        let (store, restored, runs) = match beginning.restored {
+            None => (
+                empty_store(&config, Dictionary::new()),
+                None,
+                CheckpointRuns::default(),
+            ),
+            Some(it) => (it.store, Some(it.state), it.runs),
+        };
+        let stable = store.snapshots().stable();
+        let (disk, recovered) = recovered.unzip();
+        let checkpoints = disk.and_then(|disk| CheckpointWriter::new(disk, &log, runs));
         let injectors = Injectors::new(&store)
             .map(Arc::new)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
@@ -276,8 +297,8 @@ impl Engine {
             store: Arc::clone(&store),
             log: Arc::clone(&log),
             recovered,
-            restored: None,
-            checkpoints: None,
+            restored,
+            checkpoints,
             host: Arc::clone(&continuous) as Arc<dyn Host>,
             clock: clock(&config),
             process: config
@@ -286,7 +307,8 @@ impl Engine {
                 .map(|process| Arc::new(process) as Arc<dyn Process>),
         };
         let apply = Arc::clone(&injectors);
-        let driver = Driver::start(parts, |on_applied| fabric(&config, apply, on_applied))?;
+        let fabric = |on_applied| fabric(&config, stable, apply, on_applied);
+        let driver = Driver::start(parts, fabric)?;
         if let Some(process) = &config.process {
             process.attach_driver(&driver);
         }
@@ -377,6 +399,15 @@ impl Engine {
 /// The time for which an input may cut the closes that it makes due before other inputs come first.
 const CLOSES_PATIENCE: Duration = Duration::from_millis(100);
 
+/// The length at which a segment of the log ends. A simulated process writes little, so in two of
+/// three of them segments are short, and checkpoints make some needless.
+fn segment_bytes(config: &EngineConfig) -> u64 {
+    match &config.process {
+        Some(process) if process.seed() % 3 > 0 => 4 << 10,
+        _ => LogOptions::default().segment_bytes,
+    }
+}
+
 /// Returns the limits of inputs to streams. A clock that stands still cannot tell how far ahead a
 /// time lies.
 fn stream_limits(config: &EngineConfig) -> StreamLimits {
@@ -418,16 +449,6 @@ fn driver_config(config: &EngineConfig) -> DriverConfig {
             // One seed is one run: no clock decides which input comes first.
             Some(_) => Duration::from_secs(86_400),
         },
-    }
-}
-
-/// An empty store. A simulated process holds little, so with every other seed images are small
-/// there, and are made and renewed all the time.
-fn empty_store(config: &EngineConfig) -> Arc<Store> {
-    let workers = config.workers.max(1);
-    match &config.process {
-        Some(process) if process.seed() % 2 == 1 => Store::with_images_from(workers, 16, 3),
-        _ => Store::new(workers),
     }
 }
 
@@ -497,8 +518,10 @@ impl Apply for ObservedApply {
     }
 }
 
+/// Starts the shards, which have applied everything up to the stable SN.
 fn fabric(
     config: &EngineConfig,
+    stable: Sn,
     injectors: Arc<Injectors>,
     on_applied: OnApplied,
 ) -> Result<Box<dyn Fabric>, RuntimeError> {
@@ -508,8 +531,8 @@ fn fabric(
     };
     let shards = config.workers.max(1);
     Ok(match simulated_seed(config) {
-        None => Box::new(TimelyFabric::start(shards, Sn::ZERO, apply, on_applied)?),
-        Some(seed) => Box::new(SimFabric::start(shards, Sn::ZERO, seed, apply, on_applied)),
+        None => Box::new(TimelyFabric::start(shards, stable, apply, on_applied)?),
+        Some(seed) => Box::new(SimFabric::start(shards, stable, seed, apply, on_applied)),
     })
 }
 

@@ -2,6 +2,7 @@
 //! wrong, where, and what to do; the server maps the variants to status codes.
 
 use oxrdfio::RdfParseError;
+use somersault_checkpoint::CheckpointError;
 use somersault_lang::ParseError;
 use somersault_log::LogError;
 use somersault_query::QueryError;
@@ -186,6 +187,29 @@ impl From<AnswerError> for EngineError {
     }
 }
 
+impl From<CheckpointError> for EngineError {
+    fn from(error: CheckpointError) -> Self {
+        let message = error.to_string();
+        match error {
+            CheckpointError::DiskFull { .. } => EngineError::DiskFull(message),
+            CheckpointError::Damaged { file, offset, .. } => EngineError::Damaged {
+                file: file.into(),
+                offset,
+                message,
+            },
+            CheckpointError::Missing { file, .. }
+            | CheckpointError::Foreign { file, .. }
+            | CheckpointError::Newer { file, .. } => EngineError::Damaged {
+                file: file.into(),
+                offset: 0,
+                message,
+            },
+            CheckpointError::Unwritable { .. } => EngineError::Invalid(message),
+            _ => EngineError::DiskFailed(message),
+        }
+    }
+}
+
 impl From<RuntimeError> for EngineError {
     fn from(error: RuntimeError) -> Self {
         match error {
@@ -220,6 +244,8 @@ impl From<RuntimeError> for EngineError {
                 offset: 0,
                 message,
             },
+            RuntimeError::Checkpoint(error) => error.into(),
+            RuntimeError::NoCheckpoint(_) => EngineError::Conflict(error.to_string()),
             RuntimeError::Query(error) => error.into(),
             RuntimeError::Stopped => EngineError::Stopped,
             RuntimeError::ReadOnly => EngineError::Conflict(error.to_string()),

@@ -1,5 +1,6 @@
 //! The engine's reports about its streams, its queries and itself.
 
+use somersault_checkpoint::Manifest;
 use somersault_model::{EventTime, Sn};
 use std::time::Duration;
 
@@ -40,6 +41,37 @@ pub struct StreamInfo {
     pub budget_bytes: u64,
     /// The time for which it may be silent before its time follows the clock; `None` is IDLE NEVER.
     pub idle: Option<Duration>,
+}
+
+/// A checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CheckpointInfo {
+    /// Its number, which stands in the names of its files.
+    pub number: u64,
+    /// The last record of the log that it covers.
+    pub position: u64,
+    /// The snapshot number that it holds.
+    pub sn: Sn,
+    /// The length of all its files, in bytes.
+    pub bytes: u64,
+    /// The length of those that it does not share with the checkpoint before it.
+    pub written_bytes: u64,
+    /// The time from the request until it was written.
+    pub seconds: f64,
+}
+
+impl CheckpointInfo {
+    pub(crate) fn of(manifest: &Manifest, seconds: f64) -> CheckpointInfo {
+        CheckpointInfo {
+            number: manifest.number(),
+            position: manifest.position(),
+            sn: manifest.sn(),
+            bytes: manifest.bytes(),
+            written_bytes: manifest.written_bytes(),
+            seconds,
+        }
+    }
 }
 
 /// One window of a continuous query.

@@ -26,6 +26,8 @@ pub mod replay;
 pub mod syntax;
 
 pub use config::{Clock, EngineConfig, FabricKind};
+#[doc(hidden)]
+pub use engine::PendingCheckpoint;
 pub use engine::{
     CancelToken, DeferredQuery, Engine, FastPath, NewQuery, PreparedQuery, QueryOptions, QueryPage,
     QueryRequest, QueryResults, Registered, Replacement, UpdateOptions, UpdateRequest,
@@ -33,7 +35,8 @@ pub use engine::{
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{
-    GroupInfo, Health, HealthStatus, QueryInfo, StreamInfo, StreamProgress, WindowInfo,
+    CheckpointInfo, GroupInfo, Health, HealthStatus, QueryInfo, StreamInfo, StreamProgress,
+    WindowInfo,
 };
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};

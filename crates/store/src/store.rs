@@ -73,7 +73,9 @@ impl Store {
         Store::with_images(shards, load, predicate, Dictionary::new())
     }
 
-    fn with_images(
+    /// As [`Store::with_images_from`], with a dictionary that was restored.
+    #[doc(hidden)]
+    pub fn with_images(
         shards: u16,
         load: usize,
         predicate: usize,

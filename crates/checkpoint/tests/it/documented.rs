@@ -6,8 +6,9 @@
 use crate::samples::ORIGIN;
 use oxrdf::{Literal, NamedNode, Triple};
 use somersault_checkpoint::{
-    Coverage, FileHeader, FileKind, FileName, FileReader, FileWriter, ListFileWriter,
-    NewCheckpoint, RecordWriter, SavedSlice, SliceWriter, write_terms, write_transient_terms,
+    CheckpointTimes, Coverage, FileHeader, FileKind, FileName, FileReader, FileWriter,
+    ListFileWriter, NewCheckpoint, RecordWriter, SavedSlice, SliceWriter, write_terms,
+    write_transient_terms,
 };
 use somersault_dictionary::{Dictionary, DictionaryMark, SavedForm};
 use somersault_disk::SimDisk;
@@ -69,7 +70,12 @@ fn content(disk: &SimDisk, name: FileName) -> Vec<u8> {
 
 fn manifest() -> Vec<u8> {
     let disk = SimDisk::new();
-    let mut new = NewCheckpoint::begin(&disk, 7, ORIGIN, (400, Sn(20)), 2);
+    let times = CheckpointTimes {
+        shown_ms: 2,
+        newest_ms: 3,
+    };
+    let new = NewCheckpoint::begin(&disk, 7, ORIGIN, (400, Sn(20)), 2);
+    let mut new = new.at_times(times);
     let file = new.create(FileKind::Core).unwrap();
     new.add(file, Coverage::whole(Sn(20))).unwrap();
     new.commit().unwrap();

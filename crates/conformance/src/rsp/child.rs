@@ -88,6 +88,9 @@ fn answer(host: &mut Option<InProcess>, request: Request) -> Result<Response, Co
     let host = host.as_mut().ok_or_else(|| {
         ConformanceError::Child("received a request before it was opened".to_owned())
     })?;
+    if !matches!(request, Request::Close) {
+        host.count_request()?;
+    }
     match request {
         Request::Open(_) => {}
         Request::Load { path, graph } => host.load(&path, graph.as_deref())?,
@@ -260,6 +263,10 @@ impl ChildHost {
     fn restart(&mut self) -> Result<(), ConformanceError> {
         self.process.kill()?;
         self.kills += 1;
+        if self.options.checkpoint_every > 0 {
+            // A checkpoint is for any number of shards.
+            self.options.shards = [1, 2, 4][self.kills % 3];
+        }
         self.process = Process::start(&self.plan.program)?;
         self.process.ask(&Request::Open(self.options.clone()))?;
         for (query, (name, after_ms)) in &self.queries {

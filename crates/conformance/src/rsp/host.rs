@@ -34,6 +34,8 @@ pub struct HostOptions {
     pub default_namespace: Option<String>,
     /// Rows are kept from close to close wherever that is possible.
     pub delta: bool,
+    /// A checkpoint is begun after this number of requests, again and again; 0 for none.
+    pub checkpoint_every: usize,
 }
 
 /// One firing of the continuous query with this number.
@@ -97,6 +99,9 @@ pub trait Host {
 pub struct InProcess {
     engine: Engine,
     subscriptions: Vec<(usize, Subscription)>,
+    checkpoint_every: usize,
+    /// The requests since the last checkpoint was begun.
+    requests: usize,
 }
 
 impl InProcess {
@@ -122,7 +127,21 @@ impl InProcess {
         Ok(Self {
             engine,
             subscriptions: Vec::new(),
+            checkpoint_every: options.checkpoint_every,
+            requests: 0,
         })
+    }
+
+    /// Counts a request, and begins a checkpoint if it is time for one, which is written beside the
+    /// next requests.
+    pub fn count_request(&mut self) -> Result<(), ConformanceError> {
+        self.requests += 1;
+        if self.requests == self.checkpoint_every {
+            self.requests = 0;
+            (self.engine.begin_checkpoint())
+                .map_err(|error| ConformanceError::engine("begin a checkpoint", error))?;
+        }
+        Ok(())
     }
 
     /// Subscribes to a registered query from a close on.

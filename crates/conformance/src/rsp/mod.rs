@@ -40,6 +40,9 @@ pub struct RunOptions {
     pub delta: bool,
     /// Kill and restart the engine during the run.
     pub kill: Option<KillPlan>,
+    /// Where the engine is killed: a checkpoint is begun after this number of requests, again and
+    /// again; 0 for none.
+    pub checkpoint_every: usize,
 }
 
 impl Default for RunOptions {
@@ -52,6 +55,7 @@ impl Default for RunOptions {
             dialect: Dialect::CSparql,
             delta: false,
             kill: None,
+            checkpoint_every: 0,
         }
     }
 }
@@ -148,6 +152,7 @@ pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, Conforman
         data: folder.as_ref().map(|folder| folder.path().to_owned()),
         default_namespace: suite.default_namespace.clone(),
         delta: options.delta,
+        checkpoint_every: options.checkpoint_every,
     };
     match &options.kill {
         None => run_on(&mut InProcess::open(&host_options)?, suite, queries, &plan),

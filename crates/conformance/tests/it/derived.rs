@@ -113,6 +113,7 @@ fn options(data: Option<PathBuf>) -> HostOptions {
         data,
         default_namespace: None,
         delta: true,
+        checkpoint_every: 0,
     }
 }
 

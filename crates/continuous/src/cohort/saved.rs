@@ -118,7 +118,10 @@ impl Cohort {
     /// After all members were announced: checks that they are those of the checkpoint's answers.
     pub(crate) fn check_restored(&self) -> Result<(), AnswersError> {
         let Some(restored) = &self.restored else {
-            return Ok(());
+            return contradiction(format!(
+                "the cohort of \"{}\" has no answers",
+                self.view.name()
+            ));
         };
         let cells = Arc::clone(&self.cells.read());
         let entered = cells.numbers().map(|cell| cells.members(cell) as usize);

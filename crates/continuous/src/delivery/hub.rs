@@ -301,6 +301,7 @@ impl CohortHub {
 
     /// Removes a member for good; returns its cell, once for every time that it entered it.
     pub(crate) fn leave(&mut self, slot: u32) -> Vec<u32> {
+        self.before.remove(&self.ledger.first(slot));
         for slot in self.ledger.stays(slot) {
             self.last.remove(&slot);
         }
@@ -309,7 +310,6 @@ impl CohortHub {
 
     /// Ends the subscriptions of a member that was dropped.
     pub(crate) fn end_member(&mut self, slot: u32) {
-        self.before.remove(&self.ledger.first(slot));
         if let Some(listener) = self.listeners.remove(&slot) {
             listener.end();
         }

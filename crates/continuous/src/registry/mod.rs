@@ -13,6 +13,7 @@ use crate::evaluation::incremental::{Incremental, SingleTarget};
 use crate::metrics::QueryMetrics;
 use crate::order::firing_slots::SharedSlots;
 use crate::resources::{Resources, Settings};
+use crate::saved::AnswerRecord;
 use crate::subscriptions::{FiringId, SubscribeOptions, Subscription};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -20,7 +21,7 @@ use somersault_lang::ContinuousQuery;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_pool::{Class, QueryPool};
 use somersault_query::{Environment, Execution, Prepared, QueryError, SnapshotView};
-use somersault_runtime::{FiringAcks, FiringJob, Host, RuntimeError};
+use somersault_runtime::{FiringAcks, FiringJob, Host, RuntimeError, SavedRecords};
 use somersault_store::Store;
 use somersault_stream::{MemberId, QueryChange, QueryEvent, QueryStatus};
 use std::collections::HashMap;
@@ -41,6 +42,9 @@ pub struct Registry {
     spare: SharedSlots,
     /// The newest checkpoint.
     freeze: Mutex<Freeze>,
+    /// While a checkpoint is made: the cohorts of its position that have ended since. `None` while
+    /// there is none.
+    ended: Mutex<Option<Vec<(QueryUid, Arc<Cohort>)>>>,
     /// The cohorts of the checkpoint that the engine was started from, until they are formed.
     restored: Mutex<FxHashMap<QueryUid, RestoredCohort>>,
 }
@@ -61,6 +65,7 @@ impl Registry {
             cohorts: RwLock::new(HashMap::new()),
             spare,
             freeze: Mutex::default(),
+            ended: Mutex::default(),
             restored: Mutex::default(),
         }
     }
@@ -174,7 +179,10 @@ impl Host for Registry {
                 self.cohorts.write().insert(uid, Arc::new(cohort));
                 return;
             }
-            QueryChange::Ended => self.cohorts.write().remove(&uid),
+            QueryChange::Ended => {
+                self.keep_ended(uid);
+                self.cohorts.write().remove(&uid)
+            }
             _ => self.cohort(uid),
         };
         let Some(cohort) = cohort else { return };
@@ -222,5 +230,26 @@ impl Host for Registry {
         tracing::error!("nothing new becomes visible any more: {error}");
         // A subscriber that heard nothing could not tell a failure from a quiet stream.
         self.end();
+    }
+
+    fn freeze_at(&self, sn: Sn) {
+        self.begin_checkpoint(sn);
+    }
+
+    fn save(&self, out: &mut dyn FnMut(&[u8])) {
+        self.save_answers(&mut |record| out(&record.to_bytes()));
+    }
+
+    fn thaw(&self) {
+        self.end_checkpoint();
+    }
+
+    fn restore(&self, records: &mut SavedRecords<'_>) -> Result<(), RuntimeError> {
+        let records = records.map(|bytes| Ok(AnswerRecord::from_bytes(&bytes?)?));
+        self.restore_answers(records)
+    }
+
+    fn check_restored(&self) -> Result<(), RuntimeError> {
+        Ok(self.check_answers()?)
     }
 }

@@ -14,32 +14,46 @@ use crate::stages::SavedStages;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
 use somersault_model::{QueryUid, Sn};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Checkpoints.
 impl Registry {
     /// Begins a checkpoint at the driver's present position, with `sn` the newest SN that was cut.
-    /// Only the driver's thread calls it. What an earlier call began is given up.
-    pub fn freeze_at(&self, sn: Sn) {
+    pub(super) fn begin_checkpoint(&self, sn: Sn) {
         let mut freeze = self.freeze.lock();
         freeze.number += 1;
         freeze.sn = sn;
+        *self.ended.lock() = Some(Vec::new());
+    }
+
+    pub(super) fn end_checkpoint(&self) {
+        *self.ended.lock() = None;
+    }
+
+    /// Keeps a cohort that ends for the checkpoint that is being made: the record that ends it may
+    /// be lost in a crash. It is still in the list of cohorts, so it is in one of both at any time.
+    pub(super) fn keep_ended(&self, uid: QueryUid) {
+        if let Some(ended) = &mut *self.ended.lock() {
+            ended.extend(self.cohort(uid).map(|cohort| (uid, cohort)));
+        }
     }
 
     pub(super) fn freeze(&self) -> Freeze {
         *self.freeze.lock()
     }
 
-    /// Writes the records of the checkpoint that [`Registry::freeze_at`] began, once. All firings
-    /// that became due at or before its SN must have been answered. Kept answers hold transient
-    /// terms, so the transient terms must be written before, or while the driver is not told of
-    /// anything. Queries that were dropped since are left out.
-    pub fn frozen(&self, out: &mut dyn FnMut(AnswerRecord)) {
+    /// Writes the records of the checkpoint that was begun last, once. All firings that became due
+    /// at or before its SN must have been answered. Kept answers hold transient terms, so the
+    /// transient terms must be written before, or while the driver is not told of anything.
+    pub(super) fn save_answers(&self, out: &mut dyn FnMut(AnswerRecord)) {
         let freeze = self.freeze();
-        let cohorts = self.cohorts.read();
-        let mut cohorts: Vec<(QueryUid, Arc<Cohort>)> =
-            (cohorts.iter().map(|(uid, it)| (*uid, Arc::clone(it)))).collect();
-        cohorts.sort_unstable_by_key(|(uid, _)| *uid);
+        // In this order: a cohort comes into the second list before it leaves the first.
+        let mut cohorts: BTreeMap<QueryUid, Arc<Cohort>> = {
+            let cohorts = self.cohorts.read();
+            (cohorts.iter().map(|(uid, it)| (*uid, Arc::clone(it)))).collect()
+        };
+        cohorts.extend(self.ended.lock().take().into_iter().flatten());
         let mut count = 0;
         let mut counted = |record| {
             count += 1;
@@ -60,7 +74,7 @@ impl Registry {
     ///
     /// # Errors
     /// The first error of `records`, or that they contradict each other.
-    pub fn restore<E: From<AnswersError>>(
+    pub(super) fn restore_answers<E: From<AnswersError>>(
         &self,
         records: impl IntoIterator<Item = Result<AnswerRecord, E>>,
     ) -> Result<(), E> {
@@ -75,8 +89,8 @@ impl Registry {
     /// After the queries were announced: checks that they are those of the restored answers.
     ///
     /// # Errors
-    /// A query is missing, or has other members.
-    pub fn check_restored(&self) -> Result<(), AnswersError> {
+    /// A query is missing, has no answers, or has other members.
+    pub(super) fn check_answers(&self) -> Result<(), AnswersError> {
         if let Some(uid) = self.restored.lock().keys().next() {
             return contradiction(format!("there is no cohort with the uid {}", uid.0));
         }

@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
+use somersault_runtime::RuntimeError;
 
 /// The version of the records that this program writes.
 pub(crate) const VERSION: u32 = 1;
@@ -251,6 +252,15 @@ impl std::fmt::Display for AnswersError {
 }
 
 impl std::error::Error for AnswersError {}
+
+impl From<AnswersError> for RuntimeError {
+    fn from(error: AnswersError) -> RuntimeError {
+        RuntimeError::Unreadable {
+            file: "checkpoint".to_owned(),
+            message: error.to_string(),
+        }
+    }
+}
 
 impl AnswerRecord {
     /// Returns the record in bytes.

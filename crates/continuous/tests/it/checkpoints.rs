@@ -2,9 +2,10 @@
 
 use crate::fake_driver::{FakeDriver, shape_of};
 use somersault_continuous::{
-    AnswerRecord, AnswersError, FiringId, SubscribeOptions, Subscription, SubscriptionEvent,
+    AnswerRecord, FiringId, SubscribeOptions, Subscription, SubscriptionEvent,
 };
 use somersault_model::{EventTime, QueryUid, Sn};
+use somersault_runtime::{Host, RuntimeError};
 use somersault_stream::{JoiningMember, Pause, QueryChange, QueryStatus};
 
 /// A sequence of numbers from a seed.
@@ -208,12 +209,12 @@ impl Cohort {
     fn frozen(&self) -> Vec<Vec<u8>> {
         let mut records = Vec::new();
         let registry = &self.driver.registry;
-        registry.frozen(&mut |record: AnswerRecord| records.push(record.to_bytes()));
+        registry.save(&mut |record| records.push(record.to_vec()));
         records
     }
 
     /// Restarts from a checkpoint, and announces the queries as its core has them.
-    fn restart(&mut self, records: &[Vec<u8>], core: &Core) -> Result<(), AnswersError> {
+    fn restart(&mut self, records: &[Vec<u8>], core: &Core) -> Result<(), RuntimeError> {
         self.driver.restart(records)?;
         self.core = core.clone();
         let text = &core.members[0].status.text;
@@ -449,6 +450,41 @@ fn a_record_that_is_missing_is_noticed() {
 }
 
 #[test]
+fn a_cohort_that_ends_after_the_position_is_there_until_the_checkpoint_is_written() {
+    let (cohort, expected) = checkpoint();
+    let core = cohort.core.clone();
+    cohort.driver.registry.freeze_at(core.sn);
+    for member in &core.members {
+        let slot = member.status.member.slot;
+        cohort.driver.tell(QueryChange::Left { slot });
+    }
+    cohort.driver.tell(QueryChange::Ended);
+    assert_eq!(cohort.frozen(), expected);
+    assert_eq!(cohort.frozen().len(), 2, "it is given once");
+
+    let (cohort, _) = checkpoint();
+    cohort.driver.registry.freeze_at(cohort.core.sn);
+    cohort.driver.registry.thaw();
+    cohort.driver.tell(QueryChange::Ended);
+    assert_eq!(
+        cohort.frozen().len(),
+        2,
+        "a checkpoint that was given up keeps nothing"
+    );
+}
+
+#[test]
+fn a_query_without_answers_is_noticed() {
+    let (mut cohort, _) = checkpoint();
+    let core = cohort.core.clone();
+    cohort.driver.tell(QueryChange::Ended);
+    cohort.driver.registry.freeze_at(core.sn);
+    let records = cohort.frozen();
+    let restored = cohort.restart(&records, &core);
+    assert!(restored.is_err_and(|error| error.to_string().contains("has no answers")));
+}
+
+#[test]
 fn other_members_than_the_cores_are_noticed() {
     let (mut cohort, records) = checkpoint();
     let core = cohort.core.clone();
@@ -472,10 +508,8 @@ fn damaged_records_are_refused_or_read_without_a_panic() {
         let at = random.below(damaged[record].len());
         damaged[record][at] ^= 1 << random.below(8);
         // Checksums of the file find it first; here it is enough that nothing panics.
-        let records = damaged
-            .iter()
-            .map(|record| AnswerRecord::from_bytes(record));
-        let _ = cohort.driver.registry.restore(records);
+        let mut records = damaged.into_iter().map(Ok);
+        let _ = cohort.driver.registry.restore(&mut records);
     }
 }
 
@@ -486,6 +520,8 @@ fn a_cohort_formed_after_the_position_is_left_out() {
     let mut driver = driver;
     driver.form(&select("ann"), 0);
     let mut records = Vec::new();
-    driver.registry.frozen(&mut |record| records.push(record));
+    driver
+        .registry
+        .save(&mut |record| records.push(record.to_vec()));
     assert_eq!(records.len(), 2, "{records:?}");
 }

@@ -1,7 +1,7 @@
 //! A driver that says what happens to queries and which firings are due, and nothing else. All that
 //! queries find lies in the stored graph; their windows are empty.
 
-use somersault_continuous::{AnswerRecord, AnswersError, DeltaMode, Registry, Settings, Stopwatch};
+use somersault_continuous::{DeltaMode, Registry, Settings, Stopwatch};
 use somersault_lang::lift::Shape;
 use somersault_lang::{Overload, Parser};
 use somersault_model::{
@@ -9,7 +9,7 @@ use somersault_model::{
 };
 use somersault_pool::QueryPool;
 use somersault_query::Environment;
-use somersault_runtime::{Fired, FiringAcks, FiringJob, Host};
+use somersault_runtime::{Fired, FiringAcks, FiringJob, Host, RuntimeError};
 use somersault_store::{ShardBatch, ShardWriter, Snapshot, Store};
 use somersault_stream::{
     BatchShape, CohortView, Firing, FiringKey, JoiningMember, MemberId, QueryChange,
@@ -74,13 +74,9 @@ fn start(
 
 impl FakeDriver {
     /// Another registry takes the place of this one, with the answers of these records.
-    pub(crate) fn restart(&mut self, records: &[Vec<u8>]) -> Result<(), AnswersError> {
+    pub(crate) fn restart(&mut self, records: &[Vec<u8>]) -> Result<(), RuntimeError> {
         let (registry, answered) = start(&self.environment, &self.store, &self.pool);
-        registry.restore(
-            records
-                .iter()
-                .map(|record| AnswerRecord::from_bytes(record)),
-        )?;
+        registry.restore(&mut records.iter().cloned().map(Ok))?;
         self.registry.end();
         (self.registry, self.answered) = (registry, answered);
         Ok(())

@@ -39,7 +39,7 @@ use crate::segment::{
 use somersault_disk::{Disk, DiskFile};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use survey::{Newest, Segment, Survey, examine_segments, is_finished_load};
+use survey::{Newest, Segment, Survey, examine_segments, identity_of_segments, is_finished_load};
 
 /// The ending that opening gives to a segment whose creation was not finished, and to the bytes
 /// that it cuts off.
@@ -239,6 +239,19 @@ pub(crate) fn read_whole(
 /// All damage to single segments of the folder.
 pub(crate) fn damaged_segments(disk: &dyn Disk, names: &[String]) -> Vec<LogError> {
     examine_segments(disk, names)
+}
+
+/// The identity of the log in the folder, if it has one: that of its proof, or else that of its
+/// newest segment that shows one.
+pub(crate) fn identity(disk: &dyn Disk) -> Result<Option<LogIdentity>, LogError> {
+    let names = disk
+        .list()
+        .map_err(|error| LogError::io("list", &disk.describe(), &error))?;
+    let of_proof = Proof::read(disk, &names)?.and_then(|proof| proof.origin);
+    match of_proof {
+        Some(origin) => Ok(Some(origin.identity)),
+        None => identity_of_segments(disk, &names),
+    }
 }
 
 /// The load segments that only trimmed segments name which are still there.

@@ -403,6 +403,24 @@ fn check_claims(
     }
 }
 
+/// The identity that the newest segment shows which has one.
+///
+/// # Errors
+/// A segment of another version, or IO.
+pub(super) fn identity_of_segments(
+    disk: &dyn Disk,
+    names: &[String],
+) -> Result<Option<LogIdentity>, LogError> {
+    let (_, numbers) = segment_numbers(names, None);
+    for number in numbers.into_iter().rev() {
+        let origin = header_of(disk, number)?.and_then(|header| header.origin);
+        if let Some(origin) = origin {
+            return Ok(Some(origin.identity));
+        }
+    }
+    Ok(None)
+}
+
 /// Reads the headers of the segments with these numbers, which are in order. Returns them with the
 /// number of the last segment if its creation was not finished.
 fn read_headers(

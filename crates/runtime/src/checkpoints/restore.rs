@@ -1,61 +1,149 @@
 //! The state of an engine from the files of a checkpoint: the dictionary first, by whose ids
-//! everything else is written, then shards, slices and the coordinator.
+//! everything else is written, then shards, slices, the coordinator and the answers.
 //!
 //! Before changing anything here: a transient term that no lease covers is reclaimed, so the leases
-//! of the restored dictionary are kept until slices and open batches have theirs.
+//! of the restored dictionary are kept until slices, open batches and answers hold their terms.
 
+use super::CheckpointRuns;
+use super::lists::ListRuns;
 use crate::error::RuntimeError;
+use crate::host::Host;
 use crate::replay::logged_texts;
 use oxrdf::TermRef;
+use parking_lot::Mutex;
 use somersault_checkpoint::{
-    FileKind, ListFileReader, ListedFile, Manifest, RecordReader, SliceReader, TermRuns,
-    restore_dictionary,
+    CheckpointError, CheckpointTimes, FileKind, FileName, ListFileReader, ListedFile, Manifest,
+    RecordReader, SliceReader, TermRuns, VerifyDepth, restore_dictionary, whole_checkpoints,
 };
-use somersault_dictionary::RestoredLeases;
+use somersault_dictionary::{Dictionary, RestoredLeases};
 use somersault_disk::Disk;
+use somersault_log::LogIdentity;
 use somersault_model::{Intern, Lease, ShardId, Sn, StreamUid, TermId};
 use somersault_store::{ListRun, MergedRuns, ShardRestore, Slice, Store};
 use somersault_stream::{Coordinator, CoreRecord, RestoredTerms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a checkpoint holds, as an engine begins with it.
-pub struct Restored {
-    /// The store, at the SN of the checkpoint, which is stable.
-    pub store: Arc<Store>,
-    /// The coordinator, for [`DriverParts::restored`](crate::DriverParts::restored).
-    pub coordinator: Coordinator,
-    /// The runs of terms, for the next checkpoint.
-    pub runs: TermRuns,
+/// The newest checkpoint of a log that could be read.
+pub struct RecentCheckpoint {
+    /// `None` if there is none.
+    pub restored: Option<Restored>,
+    /// What is wrong with newer ones.
+    pub passed_over: Vec<RuntimeError>,
 }
 
-/// Reads a checkpoint into a store of this many shards, on at most this many threads. Then the log
-/// is replayed behind [`Manifest::position`].
+/// What a checkpoint holds, as an engine begins with it.
+pub struct Restored {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The store, at the SN of the checkpoint, which is stable.
+    pub store: Arc<Store>,
+    /// The rest of the state, for [`DriverParts::restored`](crate::DriverParts::restored).
+    pub state: RestoredState,
+    /// What the checkpoint after this one goes on with.
+    pub runs: CheckpointRuns,
+}
+
+/// The state of a driver and of its host at a checkpoint. Transient terms that only the host's
+/// answers hold are kept until this is dropped.
+pub struct RestoredState {
+    pub(crate) coordinator: Coordinator,
+    pub(crate) times: CheckpointTimes,
+    answers: RecordReader,
+    answers_name: FileName,
+    leases: RestoredLeases,
+}
+
+impl RestoredState {
+    /// Gives the host its records. Returns the coordinator and the times, and the leases, which are
+    /// kept until the host has met its queries.
+    pub(crate) fn give_answers(
+        self,
+        host: &dyn Host,
+    ) -> Result<(Coordinator, CheckpointTimes, RestoredLeases), RuntimeError> {
+        let records = self.answers.into_bytes();
+        let mut records = records.map(|record| record.map_err(RuntimeError::from));
+        host.restore(&mut records)
+            .and_then(|()| records.try_for_each(|record| record.map(drop)))
+            .map_err(|error| in_file(self.answers_name, error))?;
+        Ok((self.coordinator, self.times, self.leases))
+    }
+}
+
+/// Reads the newest checkpoint of a log that is whole, as [`restore_checkpoint`] does. A damaged one
+/// is passed over.
+///
+/// # Errors
+/// A checkpoint of a newer version, or IO.
+pub fn restore_newest(
+    disk: &dyn Disk,
+    log: LogIdentity,
+    empty: impl Fn(Dictionary) -> Arc<Store>,
+    threads: usize,
+) -> Result<RecentCheckpoint, RuntimeError> {
+    let mut unreadable = Vec::new();
+    loop {
+        // What is wrong shows when it is read; then the one before it is wanted.
+        let most = unreadable.len() + 1;
+        let found = whole_checkpoints(disk, log.bytes(), VerifyDepth::Lengths, most)?;
+        let restored = match found.whole.get(unreadable.len()) {
+            None => None,
+            Some(manifest) => match restore_checkpoint(disk, manifest, &empty, threads) {
+                Err(error) if is_damage(&error) => {
+                    unreadable.push(error);
+                    continue;
+                }
+                restored => Some(restored?),
+            },
+        };
+        let passed_over = found.passed_over.into_iter().map(RuntimeError::from);
+        return Ok(RecentCheckpoint {
+            restored,
+            passed_over: passed_over.chain(unreadable).collect(),
+        });
+    }
+}
+
+/// Whether an error means that a checkpoint is not whole.
+fn is_damage(error: &RuntimeError) -> bool {
+    match error {
+        RuntimeError::Checkpoint(error) => matches!(
+            error,
+            CheckpointError::Damaged { .. }
+                | CheckpointError::Missing { .. }
+                | CheckpointError::Foreign { .. }
+        ),
+        RuntimeError::Unreadable { .. } => true,
+        _ => false,
+    }
+}
+
+/// Reads a checkpoint, on at most this many threads, into the store that `empty` makes of its
+/// dictionary; that may have any number of shards. Then the log is replayed behind
+/// [`Manifest::position`].
 ///
 /// # Errors
 /// Damage, a text that this version does not understand, or IO.
 pub fn restore_checkpoint(
     disk: &dyn Disk,
     manifest: &Manifest,
-    shards: u16,
+    empty: impl FnOnce(Dictionary) -> Arc<Store>,
     threads: usize,
 ) -> Result<Restored, RuntimeError> {
     let (dictionary, leases) = restore_dictionary(disk, manifest, threads)?;
-    let runs = TermRuns::restored(manifest, &dictionary);
-    let store = Store::with_dictionary(shards, dictionary);
+    let terms = TermRuns::restored(manifest, &dictionary);
+    let store = empty(dictionary);
     // Nothing was cut before SN 1, so a checkpoint at SN 0 has no lists.
     if manifest.sn() > Sn::ZERO {
-        for shard in store.placement().all() {
-            restore_shard(disk, manifest, &store, shard, threads)?;
-        }
+        restore_shards(disk, manifest, &store, threads)?;
         store.snapshots().publish_stable(manifest.sn());
     }
     restore_slices(disk, manifest, &store, &leases)?;
-    let terms = TermsOfCheckpoint {
+    let resolved = TermsOfCheckpoint {
         store: &store,
         leases,
     };
-    let coordinator = restore_coordinator(disk, manifest, &terms)?;
+    let coordinator = restore_coordinator(disk, manifest, &resolved)?;
     if coordinator.last_cut() != manifest.sn() {
         let message = format!(
             "{} is of {}, and its coordinator of {}; start from the checkpoint before it",
@@ -65,11 +153,50 @@ pub fn restore_checkpoint(
         );
         return Err(unreadable(manifest, message));
     }
-    Ok(Restored {
-        store,
+    let answers = the_file(manifest, FileKind::Answers)?;
+    // It is read when the host is there; by then there is no other checkpoint to turn to.
+    manifest.open(disk, answers)?.finish()?;
+    let state = RestoredState {
         coordinator,
+        times: manifest.times(),
+        answers: RecordReader::new(manifest.open(disk, answers)?),
+        answers_name: answers.name,
+        leases: resolved.leases,
+    };
+    let lists = ListRuns::restored(manifest, &store);
+    let runs = CheckpointRuns { terms, lists };
+    Ok(Restored {
+        manifest: manifest.clone(),
+        store,
+        state,
         runs,
     })
+}
+
+/// The only file of a kind.
+fn the_file(manifest: &Manifest, kind: FileKind) -> Result<&ListedFile, RuntimeError> {
+    manifest.files_of(kind).next().ok_or_else(|| {
+        let (name, file) = (
+            manifest.name(),
+            FileName {
+                kind,
+                ..manifest.name()
+            },
+        );
+        let what = "start from the checkpoint before it";
+        unreadable(manifest, format!("{name} does not name {file}; {what}"))
+    })
+}
+
+/// The error about what a file of a checkpoint holds, with its name.
+fn in_file(name: FileName, error: RuntimeError) -> RuntimeError {
+    match error {
+        RuntimeError::Unreadable { message, .. } => RuntimeError::Unreadable {
+            message: format!("{name}: {message}"),
+            file: name.to_string(),
+        },
+        error => error,
+    }
 }
 
 fn unreadable(manifest: &Manifest, message: String) -> RuntimeError {
@@ -77,6 +204,37 @@ fn unreadable(manifest: &Manifest, message: String) -> RuntimeError {
         file: manifest.name().to_string(),
         message,
     }
+}
+
+/// Fills all shards, several at a time if there are threads for it.
+fn restore_shards(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    store: &Arc<Store>,
+    threads: usize,
+) -> Result<(), RuntimeError> {
+    let shards = usize::from(store.shard_count());
+    let of_shard = (threads / shards).max(1);
+    let waiting = Mutex::new(store.placement().all());
+    let restore = || loop {
+        let next = waiting.lock().next();
+        match next {
+            Some(shard) => restore_shard(disk, manifest, store, shard, of_shard)?,
+            None => return Ok(()),
+        }
+    };
+    let threads = threads.min(shards);
+    if threads <= 1 {
+        return restore();
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(restore)).collect();
+        let mut restored = threads.into_iter().map(|thread| match thread.join() {
+            Ok(restored) => restored,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        restored.try_for_each(|restored| restored)
+    })
 }
 
 /// Fills a shard from the files that hold lists of its virtual shards, whose ranges were those of
@@ -151,17 +309,12 @@ fn restore_coordinator(
     manifest: &Manifest,
     terms: &TermsOfCheckpoint<'_>,
 ) -> Result<Coordinator, RuntimeError> {
-    let Some(file) = manifest.files_of(FileKind::Core).next() else {
-        let message = "it names no file of the coordinator; start from the checkpoint before it";
-        return Err(unreadable(
-            manifest,
-            format!("{}: {message}", manifest.name()),
-        ));
-    };
+    let file = the_file(manifest, FileKind::Core)?;
     let reader = RecordReader::new(manifest.open(disk, file)?);
     let records = reader.into_records::<CoreRecord>();
     let records = records.map(|record| record.map_err(RuntimeError::from));
     Coordinator::restore(records, &mut logged_texts(), terms)
+        .map_err(|error| in_file(file.name, error))
 }
 
 /// The terms of a restored dictionary, for the coordinator.

@@ -1,88 +1,160 @@
 //! Writes a checkpoint, beside the sequencer.
 //!
 //! Before changing anything here: terms come first. Later steps give up what keeps transient terms
-//! known: the leases of open batches, and the pin.
+//! known: the answers of its SN, the leases of open batches, and the pin.
 
+use super::CheckpointRuns;
+use super::lists::{CheckpointMarkers, ListRuns, write_lists};
 use crate::error::RuntimeError;
+use crate::host::Host;
 use somersault_checkpoint::{
-    Coverage, FileKind, ListFileWriter, LogOrigin, Manifest, NewCheckpoint, RecordWriter,
-    SavedSlice, SliceWriter, TermRuns, VerifyDepth, next_number, remove_unneeded,
-    whole_checkpoints,
+    CheckpointTimes, Coverage, FileKind, LogOrigin, Manifest, NewCheckpoint, RecordWriter,
+    SavedSlice, SliceWriter, VerifyDepth, next_number, remove_unneeded, whole_checkpoints,
 };
 use somersault_disk::Disk;
 use somersault_log::{Log, Position};
-use somersault_model::{ShardId, TermId};
-use somersault_store::{ListKey, ListReader, Snapshot, Store};
+use somersault_model::Sn;
+use somersault_store::{Snapshot, Store};
 use somersault_stream::FrozenCore;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// About this many terms go into one file.
 const TERMS_PER_FILE: u64 = 8 << 20;
-/// This many lists are read from the store at a time.
-const LISTS_AT_A_TIME: usize = 4_096;
 /// The newest checkpoints that are kept, so that a damaged newest one can be passed over.
 const KEPT: usize = 2;
 
-/// Writes the checkpoints of one log, one after another.
+/// Writes the checkpoints of one log, one after another, and takes away the part of the log that
+/// they make needless.
 pub struct CheckpointWriter {
     disk: Arc<dyn Disk>,
+    log: Arc<Log>,
     origin: LogOrigin,
-    runs: TermRuns,
+    runs: CheckpointRuns,
+    stop: StopFlag,
+}
+
+/// Whether the engine ends: a checkpoint that is being written is abandoned then.
+#[derive(Clone, Default)]
+pub(crate) struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Looked at between any two small parts of a checkpoint.
+    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(RuntimeError::Stopped),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The state of the engine at one position of its log. Slices of its SN are not retired meanwhile.
 pub(crate) struct FrozenState {
     pub(crate) core: FrozenCore,
     pub(crate) position: Position,
+    pub(crate) times: CheckpointTimes,
     /// Keeps the SN, which is stable once the state is written.
     pub(crate) pin: Snapshot,
+    pub(crate) markers: CheckpointMarkers,
 }
 
 impl CheckpointWriter {
-    /// A writer of checkpoints of this log, into its folder. `runs` are the terms that the
-    /// checkpoint has from which the engine began. `None` for a log that is not written.
-    pub fn new(disk: Arc<dyn Disk>, log: &Log, runs: TermRuns) -> Option<CheckpointWriter> {
+    /// A writer of checkpoints of this log, into its folder. `runs` are those of the checkpoint
+    /// from which the engine began. `None` for a log that is not written.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        log: &Arc<Log>,
+        runs: CheckpointRuns,
+    ) -> Option<CheckpointWriter> {
         let identity = log.identity().filter(|_| log.incarnation() > 0)?;
         let origin = LogOrigin {
             log: identity.bytes(),
             incarnation: log.incarnation(),
         };
-        Some(CheckpointWriter { disk, origin, runs })
+        let log = Arc::clone(log);
+        Some(CheckpointWriter {
+            disk,
+            log,
+            origin,
+            runs,
+            stop: StopFlag::default(),
+        })
     }
 
-    /// Writes a checkpoint. If that fails, those before it are as they were.
-    pub(crate) fn write(&mut self, frozen: FrozenState) -> Result<Manifest, RuntimeError> {
+    /// Set it when the engine ends.
+    pub(crate) fn stop_flag(&self) -> &StopFlag {
+        &self.stop
+    }
+
+    /// Writes a checkpoint, with the answers of the host. If that fails, those before it are as
+    /// they were.
+    pub(crate) fn write(
+        &mut self,
+        frozen: FrozenState,
+        host: &dyn Host,
+    ) -> Result<Manifest, RuntimeError> {
         let FrozenState {
             core,
             position,
+            times,
             pin,
+            markers,
         } = frozen;
         let disk = Arc::clone(&self.disk);
         let store = Arc::clone(pin.store());
         let at = (position.0, pin.sn());
         let number = next_number(&*disk)?;
-        let mut new = NewCheckpoint::begin(&*disk, number, self.origin, at, store.shard_count());
-        let terms = store.dictionary();
-        let runs = (self.runs).write(&mut new, terms, TERMS_PER_FILE, pin.sn())?;
-        write_slices(&mut new, &store, &core)?;
+        let new = NewCheckpoint::begin(&*disk, number, self.origin, at, store.shard_count());
+        let mut new = new.at_times(times);
+        let dictionary = store.dictionary();
+        let terms = (self.runs.terms).write(&mut new, dictionary, TERMS_PER_FILE, pin.sn())?;
+        write_slices(&mut new, &store, &core, &self.stop)?;
+        write_answers(&mut new, host, core.sn())?;
         write_core(&mut new, core)?;
-        write_lists(&mut new, &store, pin)?;
+        let before = self.runs.lists.as_ref();
+        let CheckpointMarkers { since, until } = markers;
+        let ranges = write_lists((&mut new, &*disk), before, &until, pin, &self.stop)?;
         let manifest = new.commit()?;
-        self.runs = runs;
-        self.remove_older();
+        let lists = Some(ListRuns::written(&manifest, since, ranges));
+        self.runs = CheckpointRuns { terms, lists };
+        // The new checkpoint is there, whatever comes of this. What is left is removed the next
+        // time.
+        if let Err(error) = self.remove_older() {
+            tracing::warn!("what only older checkpoints need was not removed: {error}");
+        }
         Ok(manifest)
     }
 
-    /// Removes the files that only older checkpoints need. The new one is there, whatever comes of
-    /// it.
-    fn remove_older(&self) {
+    /// Removes the files that only older checkpoints need, and then the part of the log before the
+    /// oldest one that is kept. With fewer than [`KEPT`] the log stays: it is what remains if the
+    /// only checkpoint turns out damaged.
+    fn remove_older(&self) -> Result<(), RuntimeError> {
         let disk = &*self.disk;
-        let kept = whole_checkpoints(disk, self.origin.log, VerifyDepth::Lengths, KEPT);
-        let removed = kept.and_then(|kept| remove_unneeded(disk, &kept.whole));
-        if let Err(error) = removed {
-            tracing::warn!("files of older checkpoints were not removed: {error}");
+        let kept = whole_checkpoints(disk, self.origin.log, VerifyDepth::Lengths, KEPT)?;
+        remove_unneeded(disk, &kept.whole)?;
+        if let (KEPT, Some(oldest)) = (kept.whole.len(), kept.whole.last()) {
+            self.log.trim(Position(oldest.position()))?;
         }
+        Ok(())
     }
+}
+
+/// Writes the records of the host.
+fn write_answers(new: &mut NewCheckpoint<'_>, host: &dyn Host, sn: Sn) -> Result<(), RuntimeError> {
+    let mut writer = RecordWriter::new(new.create(FileKind::Answers)?);
+    let mut written = Ok(());
+    host.save(&mut |record| {
+        if written.is_ok() {
+            written = writer.push_bytes(record);
+        }
+    });
+    written?;
+    new.add(writer.into_file(), Coverage::whole(sn))?;
+    Ok(())
 }
 
 /// Writes the slices of all streams, as they are at the checkpoint's SN.
@@ -90,10 +162,12 @@ fn write_slices(
     new: &mut NewCheckpoint<'_>,
     store: &Store,
     core: &FrozenCore,
+    stop: &StopFlag,
 ) -> Result<(), RuntimeError> {
     let mut writer = SliceWriter::new(new.create(FileKind::Slices)?);
     for shown in core.shown() {
         for slice in (store.slices()).slices_at(shown.stream, shown.end, core.sn()) {
+            stop.check()?;
             writer.push(&SavedSlice {
                 stream: shown.stream,
                 batch: slice.batch(),
@@ -116,46 +190,4 @@ fn write_core(new: &mut NewCheckpoint<'_>, core: FrozenCore) -> Result<(), Runti
     }
     new.add(writer.into_file(), coverage)?;
     Ok(())
-}
-
-/// Writes all lists of each shard. The reader of a shard keeps the SN by then, and renews its pin.
-fn write_lists(
-    new: &mut NewCheckpoint<'_>,
-    store: &Store,
-    pin: Snapshot,
-) -> Result<(), RuntimeError> {
-    let sn = pin.sn();
-    let placement = store.placement();
-    let read = |shard| {
-        let reader = store.lists_at(shard, sn);
-        reader.map_err(|error| RuntimeError::Internal(error.to_string()))
-    };
-    let mut reader = read(ShardId(0))?;
-    drop(pin);
-    for shard in placement.all() {
-        if shard != ShardId(0) {
-            reader = read(shard)?;
-        }
-        let range = placement.range_of(shard);
-        let coverage = Coverage {
-            first_shard: range.start,
-            end_shard: range.end,
-            ..Coverage::whole(sn)
-        };
-        let mut writer = ListFileWriter::new(new.create(FileKind::Image)?);
-        copy_lists(&mut reader, &mut writer)?;
-        new.add(writer.into_file(), coverage)?;
-    }
-    Ok(())
-}
-
-fn copy_lists(reader: &mut ListReader, writer: &mut ListFileWriter) -> Result<(), RuntimeError> {
-    let mut written = Ok(());
-    let mut write = |key: ListKey, members: &[TermId]| {
-        if written.is_ok() {
-            written = writer.push(&key, members);
-        }
-    };
-    while reader.portion(LISTS_AT_A_TIME, &mut write) {}
-    Ok(written?)
 }

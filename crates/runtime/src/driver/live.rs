@@ -13,10 +13,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The stack of the sequencer's thread, which parses the texts of a log, and of the thread that
-/// evaluates updates: deeply nested patterns take recursion.
+/// The stack of the sequencer's thread, which parses the texts of a log, of the thread that
+/// evaluates updates, and of the one that writes checkpoints, for which the host may compile
+/// queries: deeply nested patterns take recursion.
 const DEEP_STACK: usize = 16 << 20;
-/// The stack of the housekeeping, and of the thread that writes checkpoints.
+/// The stack of the housekeeping.
 const FLAT_STACK: usize = 1 << 20;
 
 /// The threads of a driver.
@@ -43,7 +44,7 @@ impl Threads {
         let updates = spawn("updates", DEEP_STACK, move || {
             evaluations.into_iter().for_each(Evaluation::run);
         })?;
-        let checkpoints = spawn("checkpoints", FLAT_STACK, move || {
+        let checkpoints = spawn("checkpoints", DEEP_STACK, move || {
             checkpoints.into_iter().for_each(CheckpointJob::run);
         })?;
         let shared = Arc::clone(&handle.shared);

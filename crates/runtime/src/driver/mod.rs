@@ -16,7 +16,7 @@ pub use handle::{Pending, PendingInput};
 pub use process::Process;
 pub use reads::DriverStatus;
 
-use crate::checkpoints::CheckpointWriter;
+use crate::checkpoints::{CheckpointWriter, RestoredState};
 use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
 use crate::fabric::{Fabric, OnApplied};
@@ -37,7 +37,7 @@ use somersault_checkpoint::Manifest;
 use somersault_log::{LoadSegment, Log, Recovered};
 use somersault_model::QuadIds;
 use somersault_store::Store;
-use somersault_stream::{Coordinator, Input};
+use somersault_stream::Input;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,8 +56,8 @@ pub struct DriverParts {
     pub log: Arc<Log>,
     /// The records that the log held when it was opened.
     pub recovered: Option<Recovered>,
-    /// The coordinator of the checkpoint behind which the log was opened.
-    pub restored: Option<Coordinator>,
+    /// The state of the checkpoint behind which the log was opened.
+    pub restored: Option<RestoredState>,
     /// Writes checkpoints; `None` where nothing is written to a folder.
     pub checkpoints: Option<CheckpointWriter>,
     /// The host, which keeps the queries.
@@ -120,6 +120,13 @@ impl Driver {
         shared.host.attach(answered(&events));
         let fabric = fabric(on_applied(&events))?;
         observe_log(&shared, events.clone());
+        let (restored, leases) = match parts.restored {
+            None => (None, None),
+            Some(state) => {
+                let (coordinator, times, leases) = state.give_answers(&*shared.host)?;
+                (Some((coordinator, times)), Some(leases))
+            }
+        };
         let (ready, is_ready) = bounded(1);
         let (evaluations, checkpoints, lanes) = Lanes::new();
         let recovered = parts.recovered.as_ref();
@@ -129,11 +136,15 @@ impl Driver {
             evaluations,
             events: events.clone(),
             delivered: recovered.map(|recovered| recovered.delivered().collect()),
-            restored: parts.restored,
+            restored,
             checkpoints: Checkpoints::new(parts.checkpoints, checkpoints),
             ready,
         };
         let sequencer = Sequencer::new(sequencer, Now::read(&*shared.clock));
+        if leases.is_some() {
+            shared.host.check_restored()?;
+        }
+        drop(leases);
         let (unanswered, untaken) = (reads_inbox.clone(), requests_inbox.clone());
         let mailbox = Mailbox::new(
             events_inbox,
@@ -287,13 +298,11 @@ impl Driver {
         self.handle.ask(request)
     }
 
-    /// Asks for a checkpoint, which exists when this is answered. Until it also holds the answers
-    /// that are kept, only tests begin from one.
+    /// Asks for a checkpoint, which exists when this is answered.
     ///
     /// # Errors
     /// The driver has stopped. The answer is an error if another checkpoint is being written, if
     /// nothing is written to a folder, or if writing fails. Nothing else has changed then.
-    #[doc(hidden)]
     pub fn checkpoint(&self) -> Result<Pending<Manifest>, RuntimeError> {
         self.check_writable()?;
         let (reply, answer) = bounded(1);

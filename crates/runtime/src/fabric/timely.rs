@@ -277,6 +277,8 @@ fn run_worker(
         if tidy_rounds != tidied {
             tidied = tidy_rounds;
             apply.tidy(shard);
+            // A marker may have been set that the sequencer waits for.
+            (shared.on_applied)();
         }
         let frontier = probe.with_frontier(|frontier| frontier.first().copied());
         let Some(frontier) = frontier else { continue };

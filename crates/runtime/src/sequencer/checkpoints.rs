@@ -1,8 +1,10 @@
 //! Checkpoints, on the sequencer's side.
 //!
 //! 1. Between two steps the coordinator is frozen, at the end of the log, and its newest SN pinned.
+//!    The host notes that position.
 //! 2. The checkpoint waits until that SN is stable, the firings that became due by then are done,
-//!    and the log is durable up to there, the statements of those firings included.
+//!    and the log is durable up to there, the statements of those firings included. Then it waits
+//!    for the shards to set the marker up to which it looks for changes.
 //! 3. A lane of its own writes the files. Inputs, firings and reads go on all the time.
 //!
 //! Before changing anything here: from 1 to 3 no slice is retired. A later close may retire one
@@ -10,13 +12,15 @@
 
 use super::Sequencer;
 use super::requests::{CheckpointReply, Event};
-use crate::checkpoints::{CheckpointWriter, FrozenState};
+use crate::checkpoints::{CheckpointMarkers, CheckpointWriter, FrozenState, StopFlag};
 use crate::error::RuntimeError;
+use crate::host::Host;
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
-use somersault_checkpoint::Manifest;
+use somersault_checkpoint::{CheckpointTimes, Manifest};
 use somersault_log::Position;
-use somersault_stream::FiringKey;
+use somersault_store::{Marker, Snapshot};
+use somersault_stream::{FiringKey, FrozenCore};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -24,6 +28,8 @@ use std::sync::Arc;
 pub(crate) struct Checkpoints {
     /// `None` where nothing is written to disk.
     writer: Option<Arc<Mutex<CheckpointWriter>>>,
+    /// Ends what is being written.
+    stop: StopFlag,
     /// The lane that writes.
     jobs: Sender<CheckpointJob>,
     stage: CheckpointStage,
@@ -42,7 +48,15 @@ enum CheckpointStage {
 
 /// A frozen state that waits for what belongs to it.
 struct Frozen {
-    state: FrozenState,
+    core: FrozenCore,
+    position: Position,
+    times: CheckpointTimes,
+    /// Keeps the SN.
+    pin: Snapshot,
+    /// The marker behind which the next checkpoint looks for changes.
+    since: Marker,
+    /// The marker up to which this one does, asked for once all else is there.
+    until: Option<Marker>,
     /// Firings that were not done at some time since; the last one has not been looked at.
     firings: Vec<FiringKey>,
     /// The end of the log once all firings are done: their statements are in it.
@@ -54,6 +68,7 @@ struct Frozen {
 pub(crate) struct CheckpointJob {
     writer: Arc<Mutex<CheckpointWriter>>,
     state: FrozenState,
+    host: Arc<dyn Host>,
     events: Sender<Event>,
 }
 
@@ -63,13 +78,15 @@ impl CheckpointJob {
         let CheckpointJob {
             writer,
             state,
+            host,
             events,
         } = self;
-        let written = catch_unwind(AssertUnwindSafe(|| writer.lock().write(state)));
+        let written = catch_unwind(AssertUnwindSafe(|| writer.lock().write(state, &*host)));
         let written = written.unwrap_or_else(|_| {
             let what = "the writing of a checkpoint panicked".to_owned();
             Err(RuntimeError::Internal(what))
         });
+        host.thaw();
         // The sequencer may have ended.
         let _ = events.send(Event::CheckpointWritten(written));
     }
@@ -81,11 +98,18 @@ impl Checkpoints {
         writer: Option<CheckpointWriter>,
         jobs: Sender<CheckpointJob>,
     ) -> Checkpoints {
+        let stop = writer.as_ref().map(|writer| writer.stop_flag().clone());
         Checkpoints {
+            stop: stop.unwrap_or_default(),
             writer: writer.map(|writer| Arc::new(Mutex::new(writer))),
             jobs,
             stage: CheckpointStage::None,
         }
+    }
+
+    /// Abandons a checkpoint that is being written.
+    pub(super) fn end(&self) {
+        self.stop.set();
     }
 
     /// Whether a checkpoint needs the slices of its SN.
@@ -97,10 +121,11 @@ impl Checkpoints {
     }
 
     /// Refuses a checkpoint that waits for something that does not happen any more.
-    pub(super) fn give_up(&mut self, error: &RuntimeError) {
+    pub(super) fn give_up(&mut self, host: &dyn Host, error: &RuntimeError) {
         match std::mem::take(&mut self.stage) {
             CheckpointStage::Asked(reply) => drop(reply.send(Err(error.clone()))),
             CheckpointStage::Frozen(frozen) => {
+                host.thaw();
                 // A caller that no longer waits is no error.
                 let _ = frozen.reply.send(Err(error.clone()));
             }
@@ -149,17 +174,21 @@ impl Sequencer {
             return CheckpointStage::Asked(reply);
         };
         match self.shared.store.pin(core.sn()) {
-            Ok(pin) => CheckpointStage::Frozen(Box::new(Frozen {
-                state: FrozenState {
+            Ok(pin) => {
+                self.shared.host.freeze_at(core.sn());
+                CheckpointStage::Frozen(Box::new(Frozen {
                     core,
                     position: self.log_end,
+                    times: self.stability.times(),
                     pin,
-                },
-                // All of them became due by now.
-                firings: self.delivery.unacknowledged(),
-                done: None,
-                reply,
-            })),
+                    since: self.shared.store.mark(),
+                    until: None,
+                    // All of them became due by now.
+                    firings: self.delivery.unacknowledged(),
+                    done: None,
+                    reply,
+                }))
+            }
             Err(error) => {
                 let error = RuntimeError::Internal(error.to_string());
                 drop(reply.send(Err(error)));
@@ -181,17 +210,46 @@ impl Sequencer {
         }
         let done = *frozen.done.get_or_insert(self.log_end);
         let stable = self.shared.store.snapshots().stable();
-        frozen.state.pin.sn() <= stable && done <= self.shared.log.durable()
+        if frozen.pin.sn() > stable || done > self.shared.log.durable() {
+            return false;
+        }
+        if let Some(until) = &frozen.until {
+            return until.after().is_some();
+        }
+        frozen.until = Some(self.shared.store.mark());
+        // Shards without work set it too.
+        if let Err(error) = self.fabric.tidy() {
+            self.fail(RuntimeError::Fabric(error));
+        }
+        self.moved = true;
+        false
     }
 
     fn write(&mut self, frozen: Box<Frozen>) -> CheckpointStage {
-        let Frozen { state, reply, .. } = *frozen;
-        let Some(writer) = self.checkpoints.writer.clone() else {
+        let Frozen {
+            core,
+            position,
+            times,
+            pin,
+            since,
+            until,
+            reply,
+            ..
+        } = *frozen;
+        let (Some(writer), Some(until)) = (self.checkpoints.writer.clone(), until) else {
             return CheckpointStage::None;
+        };
+        let state = FrozenState {
+            core,
+            position,
+            times,
+            pin,
+            markers: CheckpointMarkers { since, until },
         };
         let job = CheckpointJob {
             writer,
             state,
+            host: Arc::clone(&self.shared.host),
             events: self.events.clone(),
         };
         match self.checkpoints.jobs.send(job) {

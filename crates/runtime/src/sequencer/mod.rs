@@ -43,6 +43,7 @@ use directory::DirectoryWriter;
 use firings::Derived;
 use injection::Injection;
 use recovery::Recovery;
+use somersault_checkpoint::CheckpointTimes;
 use somersault_log::{DeliveredRecord, Position};
 use somersault_model::StreamUid;
 use somersault_stream::{Coordinator, Input};
@@ -146,8 +147,8 @@ pub(crate) struct SequencerParts {
     pub(crate) events: Sender<Event>,
     /// The marks of the log that is replayed; `None` if there is nothing to replay.
     pub(crate) delivered: Option<Vec<DeliveredRecord>>,
-    /// What a checkpoint held, from which the log is replayed.
-    pub(crate) restored: Option<Coordinator>,
+    /// The coordinator of a checkpoint from which the log is replayed, with its times.
+    pub(crate) restored: Option<(Coordinator, CheckpointTimes)>,
     pub(crate) checkpoints: Checkpoints,
     /// Told when the log has been replayed, or cannot be.
     pub(crate) ready: Sender<Result<(), RuntimeError>>,
@@ -158,7 +159,7 @@ impl Sequencer {
     pub(crate) fn new(parts: SequencerParts, now: Now) -> Sequencer {
         let shared = parts.shared;
         let is_restored = parts.restored.is_some();
-        let coordinator = parts.restored.unwrap_or_default();
+        let (coordinator, times) = parts.restored.unwrap_or_default();
         let mut coordinator = coordinator.with_limits(shared.config.limits);
         for mark in parts.delivered.iter().flatten() {
             coordinator.expect_delivered(mark);
@@ -173,7 +174,7 @@ impl Sequencer {
             injection: Injection::new(shared.config.portion),
             grown: Vec::new(),
             directory: DirectoryWriter::default(),
-            stability: Stability::default(),
+            stability: Stability::since(times),
             delivery: Delivery::new(shared.config.kept_firings),
             checkpoints: parts.checkpoints,
             log_end: shared.log.end(),
@@ -196,13 +197,15 @@ impl Sequencer {
             shared,
         };
         if is_restored {
-            sequencer.announce();
+            sequencer.announce(times);
         }
         sequencer
     }
 
     /// Lets the host, the ledger and the directory know the restored streams and queries.
-    fn announce(&mut self) {
+    fn announce(&mut self, times: CheckpointTimes) {
+        let stable = self.coordinator.last_cut();
+        self.shared.host.stable(stable, times.shown_ms);
         let mut outputs = Vec::new();
         self.coordinator.announce(&mut outputs);
         // Streams and queries are made known; nothing is injected.
@@ -247,6 +250,7 @@ impl Sequencer {
 
     /// Stops the shards and gives the coordinator back.
     pub(crate) fn end(mut self) -> Coordinator {
+        self.checkpoints.end();
         if let Err(error) = self.fabric.stop(FABRIC_STOP) {
             tracing::warn!("{error}");
         }
@@ -455,7 +459,7 @@ impl Sequencer {
         };
         self.stability.give_up(&error);
         self.refuse_waiting(&error);
-        self.checkpoints.give_up(&error);
+        self.checkpoints.give_up(&*self.shared.host, &error);
         if !self.reported_failure {
             self.reported_failure = true;
             tracing::error!("{error}");

@@ -5,6 +5,7 @@ use super::Sequencer;
 use super::requests::{InputReceipt, Reply, UpdateResult};
 use super::update::UpdateReply;
 use crate::error::RuntimeError;
+use somersault_checkpoint::CheckpointTimes;
 use somersault_log::Position;
 use somersault_model::{BatchNumber, Sn, StreamUid};
 use somersault_store::Store;
@@ -90,10 +91,24 @@ pub(crate) struct Stability {
     /// Slices to retire once all SNs that were cut before are applied.
     retirements: VecDeque<(Sn, Retirement)>,
     last_input: Position,
-    time_ms: i64,
+    /// The time of the newest record, and of the newest one that the newest SN shows.
+    times: CheckpointTimes,
 }
 
 impl Stability {
+    /// After a checkpoint with these times.
+    pub(crate) fn since(times: CheckpointTimes) -> Stability {
+        Stability {
+            times,
+            ..Stability::default()
+        }
+    }
+
+    /// The times for a checkpoint of the newest SN.
+    pub(crate) fn times(&self) -> CheckpointTimes {
+        self.times
+    }
+
     pub(crate) fn unstable(&self) -> usize {
         self.cuts.len()
     }
@@ -115,18 +130,19 @@ impl Stability {
             Record::Plan(_) | Record::Delivered(_) => return,
         };
         self.last_input = position;
-        self.time_ms = self.time_ms.max(received_ms);
+        self.times.newest_ms = self.times.newest_ms.max(received_ms);
     }
 
     /// Adds an SN that has been handed to the shards.
     pub(crate) fn cut(&mut self, sn: Sn, plan: Position) {
         debug_assert!(self.cuts.back().is_none_or(|last| last.sn < sn));
+        self.times.shown_ms = self.times.newest_ms;
         self.cuts.push_back(Cut {
             sn,
             plan,
             input: self.last_input,
             acknowledged: None,
-            time_ms: self.time_ms,
+            time_ms: self.times.shown_ms,
         });
     }
 

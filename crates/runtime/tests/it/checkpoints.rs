@@ -7,16 +7,16 @@
 use crate::driver::config;
 use oxrdf::{GraphName, NamedNode, Quad, Term};
 use parking_lot::Mutex;
-use somersault_checkpoint::{Manifest, TermRuns, VerifyDepth, whole_checkpoints};
+use somersault_checkpoint::{Manifest, VerifyDepth, whole_checkpoints};
 use somersault_disk::{CrashKeep, SimDisk};
 use somersault_lang::{Parser, Statement};
 use somersault_log::{CommitMode, Log, LogError, LogOptions, Position};
 use somersault_model::{Direction, EventTime, QueryUid, SeededRandom, Sn, TermId};
 use somersault_query::Effects;
 use somersault_runtime::{
-    Change, CheckpointWriter, DerivedOutput, Driver, DriverParts, Fabric, FiringAcks, FiringJob,
-    Host, Injectors, ManualClock, Pending, Process, Restored, RuntimeError, SimFabric,
-    TimelyFabric, intern_quad_with, restore_checkpoint,
+    Change, CheckpointRuns, CheckpointWriter, DerivedOutput, Driver, DriverParts, Fabric,
+    FiringAcks, FiringJob, Host, Injectors, ManualClock, Pending, Process, Restored, RuntimeError,
+    SimFabric, TimelyFabric, intern_quad_with, restore_checkpoint,
 };
 use somersault_store::{Pace, Store};
 use somersault_stream::{
@@ -210,15 +210,15 @@ fn open_behind(
     };
     let position = behind.map_or(Position::START, |(_, position)| position);
     let (log, recovered) = Log::open_after(Arc::new(disk.clone()), options, position)?;
-    let (store, coordinator, runs) = match behind {
-        None => (Store::new(shards), None, TermRuns::default()),
+    let (store, restored, runs) = match behind {
+        None => (Store::new(shards), None, CheckpointRuns::default()),
         Some((manifest, _)) => {
+            let empty = |dictionary| Store::with_dictionary(shards, dictionary);
+            let restored = restore_checkpoint(disk, manifest, empty, 1).unwrap();
             let Restored {
-                store,
-                coordinator,
-                runs,
-            } = restore_checkpoint(disk, manifest, shards, 1).unwrap();
-            (store, Some(coordinator), runs)
+                store, state, runs, ..
+            } = restored;
+            (store, Some(state), runs)
         }
     };
     let log = Arc::new(log);
@@ -244,7 +244,7 @@ fn open_behind(
         store: Arc::clone(&store),
         log: Arc::clone(&log),
         recovered: Some(recovered),
-        restored: coordinator,
+        restored,
         checkpoints: CheckpointWriter::new(Arc::new(disk.clone()), &log, runs),
         host: host.clone(),
         clock: Arc::new(ManualClock),
@@ -684,31 +684,36 @@ fn slices_that_pass_while_a_checkpoint_waits_are_in_it() {
 }
 
 #[test]
-fn a_crash_at_any_sync_of_a_checkpoint_leaves_the_one_before_it_or_the_new_one() {
+fn a_crash_at_any_sync_of_a_checkpoint_or_of_what_it_removes_leaves_a_whole_one() {
     let steps = steps(&mut SeededRandom::new(5));
     let run = |crashes: Option<u64>| {
         let mut running = open(&SimDisk::new(), None, 2, Threads::Simulated(3)).unwrap();
         running.declare();
-        let (before, rest) = steps.split_at(15);
+        let (first, rest) = steps.split_at(7);
+        let (before, rest) = rest.split_at(8);
         let (between, after) = rest.split_at(10);
+        first.iter().for_each(|step| running.take(*step));
+        running.driver.checkpoint().unwrap().wait().unwrap();
         before.iter().for_each(|step| running.take(*step));
         let older = running.driver.checkpoint().unwrap().wait().unwrap();
         between.iter().for_each(|step| running.take(*step));
         running.driver.quiesce(LONG).unwrap();
         let mut newest = None;
         if let Some(sync) = crashes {
+            let syncs = running.disk.syncs();
             running.disk.crash_at_sync(sync, CrashKeep::Seeded(sync));
             let written = running.driver.checkpoint().unwrap().wait();
+            let is_crashed = running.disk.syncs() - syncs > sync;
             let identity = running.identity().unwrap();
             running.driver.abort();
-            let kept = match written {
-                Ok(_) => running.disk.crash(CrashKeep::Seeded(sync)),
-                Err(_) => running.disk.restarted(),
+            let kept = match is_crashed {
+                false => running.disk.crash(CrashKeep::Seeded(sync)),
+                true => running.disk.restarted(),
             };
             let whole = whole_checkpoints(&kept, identity, VerifyDepth::Bytes, 1).unwrap();
             let number = whole.whole[0].number();
             assert!(written.is_err() || number > older.number());
-            newest = Some((number > older.number(), written.is_ok()));
+            newest = Some((number > older.number(), written.is_ok(), is_crashed));
             running = open(&kept, Some(identity), 2, Threads::Simulated(3)).unwrap();
         }
         after.iter().for_each(|step| running.take(*step));
@@ -716,13 +721,20 @@ fn a_crash_at_any_sync_of_a_checkpoint_leaves_the_one_before_it_or_the_new_one()
     };
     let (expected, _) = run(None);
     let mut outcomes = BTreeSet::new();
-    for sync in 0..40 {
+    for sync in 0..80 {
         let (shown, newest) = run(Some(sync));
         assert_eq!(shown, expected, "sync {sync}");
         outcomes.extend(newest);
-        if newest.is_some_and(|(_, is_written)| is_written) {
+        if newest.is_some_and(|(_, _, is_crashed)| !is_crashed) {
             break;
         }
     }
-    assert!(outcomes.contains(&(false, false)) && outcomes.contains(&(true, true)));
+    // In the files; in what is removed; behind all of it.
+    for outcome in [
+        (false, false, true),
+        (true, true, true),
+        (true, true, false),
+    ] {
+        assert!(outcomes.contains(&outcome), "{outcomes:?}");
+    }
 }

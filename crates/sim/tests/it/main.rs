@@ -2,17 +2,20 @@
 
 use somersault::{Engine, EngineConfig, EventTime};
 use somersault_disk::{CrashKeep, SimDisk};
-use somersault_sim::{Plant, run, run_planted, run_twice, trace_of};
+use somersault_sim::{Plant, Summary, run, run_planted, run_twice, trace_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 #[test]
 fn seeds_hold() {
+    let mut all = Summary::default();
     for seed in 1..=200 {
-        if let Err(failure) = run(seed, 100) {
-            panic!("{failure}");
+        match run(seed, 100) {
+            Ok(summary) => all += summary,
+            Err(failure) => panic!("{failure}"),
         }
     }
+    assert!(all.checkpoints > 200 && all.begun > 200, "{all}");
 }
 
 /// One seed is one run: each turn, each byte on the disk and each answer is the same the second

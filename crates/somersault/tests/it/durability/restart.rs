@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
+pub(super) type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
 
 /// The inputs of the run, each safe to be sent again.
-fn inputs() -> Vec<Step> {
+pub(super) fn inputs() -> Vec<Step> {
     let mut inputs: Vec<Step> = vec![
         Box::new(|engine| {
             let text = format!("CREATE STREAM <{NS}s> TIMING (<{NS}at>) BATCH 1s IDLE NEVER");
@@ -53,17 +53,17 @@ fn inputs() -> Vec<Step> {
     inputs
 }
 
-type Outcome = (BTreeMap<i64, Vec<String>>, Vec<String>);
+pub(super) type Outcome = (BTreeMap<i64, Vec<String>>, Vec<String>);
 
 /// Firings and stored statements at the end.
-fn outcome(engine: &Engine) -> Outcome {
+pub(super) fn outcome(engine: &Engine) -> Outcome {
     let all = firings(engine, "q", None).into_iter().collect();
     let stored = ask(engine, "SELECT ?s ?p ?o { ?s ?p ?o }");
     engine.check().unwrap();
     (all, stored)
 }
 
-fn uninterrupted() -> Outcome {
+pub(super) fn uninterrupted() -> Outcome {
     let engine = engine();
     for input in inputs() {
         input(&engine).unwrap();
