@@ -22,7 +22,8 @@ pub enum DeltaMode {
     Never,
 }
 
-/// The clock by which executions are timed, where their times decide how a query is evaluated.
+/// The clock by which executions are timed. Their times decide how a query is evaluated, and are
+/// written to checkpoints.
 #[derive(Clone)]
 pub enum Stopwatch {
     /// The machine's.

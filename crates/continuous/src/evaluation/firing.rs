@@ -13,7 +13,6 @@ use somersault_stream::Firing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 /// A firing to be executed, and its position in the order of answers.
 pub(crate) struct Due {
@@ -70,7 +69,8 @@ pub(crate) fn execute<T>(
     job: FiringJob,
     evaluate: impl FnOnce(FiringScope<'_>) -> Result<T, String>,
 ) -> (Firing, Result<T, String>, FiringTimes) {
-    let started = Instant::now();
+    let stopwatch = &resources.settings().stopwatch;
+    let started = stopwatch.now();
     let firing = job.firing.clone();
     let (acknowledged, released) = (job.acknowledged, job.released);
     let execute = || {
@@ -84,7 +84,7 @@ pub(crate) fn execute<T>(
     };
     let answer = catch_unwind(AssertUnwindSafe(execute))
         .unwrap_or_else(|_| Err("internal fault: the evaluation panicked".to_owned()));
-    let ready = Instant::now();
+    let ready = stopwatch.now();
     let took = FiringTimes {
         execution: ready - started,
         delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
