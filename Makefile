@@ -21,7 +21,7 @@ LISTEN ?= 127.0.0.1:7878
 # make unit
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo build test lint fmt unit examples programs w3c rsp jena-oracle bench bench-oneshot bench-http bench-load bench-streams bench-ab bench-check bench-report fuzz nightly doctor clean
+.PHONY: help demo build test lint fmt unit examples programs w3c rsp jena-oracle bench bench-oneshot bench-http bench-load bench-streams bench-papers bench-durability bench-ab bench-check bench-report fuzz nightly doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,15 @@ STORED ?= 118000000
 
 bench-streams: doctor ## streams at the paper's scale, beside the peers (ONLY=paper,rates,absorption,oneshot,citybench,memory,snapshots,steps,batches,standing,terms,peers; STORED=)
 	$(BENCH) streams --stored $(STORED) --largest $(STORED) $(if $(ONLY),--only $(ONLY))
+
+# Sizes that are given; the defaults of both commands fit into 23 GB.
+GIVEN_STORED = $(if $(filter command environment,$(firstword $(origin STORED))),--stored $(STORED))
+
+bench-papers: doctor ## figures of the Wukong papers that bench-streams does not have (ONLY=log,injection,raw,snapshot-numbers,rates,one-shot,city,incoming,ablation,universities,predicates; STORED=, UNIVERSITIES=, INCOMING=)
+	$(BENCH) papers $(GIVEN_STORED) $(if $(UNIVERSITIES),--universities $(UNIVERSITIES)) $(if $(INCOMING),--incoming $(INCOMING)) $(if $(ONLY),--only $(ONLY))
+
+bench-durability: doctor ## restarts after kill -9, memory, delays and commits (ONLY=restart,age,absorption,resident,long-query,delay,commit; STORED=, PLAYED=, AGES=)
+	$(BENCH) durability $(GIVEN_STORED) $(if $(PLAYED),--played $(PLAYED)) $(if $(AGES),--ages $(AGES)) $(if $(ONLY),--only $(ONLY))
 
 # A copy of BASE's tree is built below target/ab, and stays there for the next comparison.
 AB_TREE = target/ab/$(shell git rev-parse --short=12 '$(BASE)^{commit}' 2>/dev/null)

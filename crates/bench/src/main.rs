@@ -1,14 +1,17 @@
 //! Measures the engine, alone and beside other engines, and prints tables; `bench/results/` keeps
 //! the figures. Times here are for people to read, never for a test to assert.
 //!
-//! Rooms, lowest first: harness, parties, figures, oneshot, load, crowd, streams, summary, compare.
+//! Rooms, lowest first: harness, parties, figures, oneshot, load, crowd, streams, papers,
+//! durability, summary, compare.
 
 mod compare;
 mod crowd;
+mod durability;
 mod figures;
 mod harness;
 mod load;
 mod oneshot;
+mod papers;
 mod parties;
 mod streams;
 mod summary;
@@ -38,6 +41,10 @@ enum Command {
     All,
     /// Continuous queries over the five streams, and injection alone
     Streams(streams::StreamsOptions),
+    /// Figures of the Wukong and Wukong+S papers that one machine can show
+    Papers(papers::PapersOptions),
+    /// Restarts after kill -9, memory, delays and commits of a durable engine
+    Durability(durability::DurabilityOptions),
     /// One-shot queries beside the peers
     Oneshot(oneshot::OneshotOptions),
     /// Loading, and memory afterwards, beside the peers
@@ -64,6 +71,9 @@ enum Command {
     /// This engine in a process of its own; the bench starts it
     #[command(hide = true)]
     Child,
+    /// A durable engine in a process of its own, which the bench starts and kills
+    #[command(hide = true)]
+    DurabilityProcess(durability::ProcessOptions),
 }
 
 impl Command {
@@ -71,6 +81,9 @@ impl Command {
         match self {
             Command::All => all(),
             Command::Streams(options) => streams::run(&options),
+            Command::Papers(options) => papers::run(&options),
+            Command::Durability(options) => durability::run(&options),
+            Command::DurabilityProcess(options) => durability::run_process(&options),
             Command::Oneshot(options) => oneshot::run(&options),
             Command::Load(options) => load::run(&options),
             Command::Throughput(options) => crowd::run(&options),

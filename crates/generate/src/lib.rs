@@ -1,6 +1,6 @@
 //! Seeded data for the demo and the benches: a social network with its streams ([`SocialNetwork`]),
-//! a shop with its customers ([`WatDiv`]) and a bibliography ([`Sp2Bench`]), each with the queries
-//! that are asked of it.
+//! a shop with its customers ([`WatDiv`]), a bibliography ([`Sp2Bench`]) and universities
+//! ([`Universities`]), each with the queries that are asked of it.
 //!
 //! The network has people, friendships and groups to store, and five streams of what they do. The
 //! vocabulary, the shapes and the proportions are those of LSBench as the Wukong+S paper (SOSP
@@ -27,12 +27,14 @@ mod population;
 mod queries;
 mod random;
 mod sp2bench;
+mod universities;
 mod vocabulary;
 mod watdiv;
 
 pub use activity::{Activity, Streamed};
 pub use queries::NamedQuery;
 pub use sp2bench::Sp2Bench;
+pub use universities::Universities;
 pub use watdiv::WatDiv;
 
 use oxrdf::Triple;

@@ -115,6 +115,11 @@ pub(crate) fn stolen_time() -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
+/// The bytes that this process has had written to storage; `None` where the system does not say.
+pub(crate) fn written_bytes() -> Option<u64> {
+    field("/proc/self/io", "write_bytes")?.parse().ok()
+}
+
 /// Resident memory of this process, in bytes.
 pub(crate) fn resident_bytes() -> u64 {
     resident_bytes_of("self")

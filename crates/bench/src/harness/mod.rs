@@ -7,4 +7,5 @@ pub(crate) mod heap;
 pub(crate) mod http;
 pub(crate) mod machine;
 pub(crate) mod markdown;
+pub(crate) mod process;
 pub(crate) mod target;

@@ -31,18 +31,18 @@ const MOST_STORED: u64 = 10_000_000;
 const WARM_UP_MS: i64 = 1_000;
 
 /// A batch of all streams as text.
-struct Batch {
-    end_ms: i64,
+pub(crate) struct Batch {
+    pub(crate) end_ms: i64,
     /// One text for each stream, by its index.
-    texts: Vec<String>,
+    pub(crate) texts: Vec<String>,
 }
 
 /// One way of taking the streams.
 #[derive(Debug, Clone, Copy)]
-struct Way {
-    log: bool,
-    callers: usize,
-    one_core: bool,
+pub(crate) struct Way {
+    pub(crate) log: bool,
+    pub(crate) callers: usize,
+    pub(crate) one_core: bool,
 }
 
 const WAYS: [Way; 5] = [
@@ -134,7 +134,8 @@ fn quickest(
     Ok(best)
 }
 
-fn clear(folder: &Path) -> Result<(), Failure> {
+/// Removes a folder with all that is in it, if it is there.
+pub(crate) fn clear(folder: &Path) -> Result<(), Failure> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(format!("{} cannot be removed: {error}", folder.display()).into())
@@ -144,7 +145,7 @@ fn clear(folder: &Path) -> Result<(), Failure> {
 }
 
 /// The statements as lines `t_ms<TAB>triple .`, a text for each batch and stream.
-fn texts(stretch: &Stretch) -> Vec<Batch> {
+pub(crate) fn texts(stretch: &Stretch) -> Vec<Batch> {
     let mut batches = Vec::new();
     let mut rest = stretch.statements.as_slice();
     let mut end_ms = stretch.from_ms;
@@ -189,7 +190,7 @@ fn read(text: &[u8]) -> Result<TimedLines<'_>, Failure> {
 }
 
 /// Takes all batches; returns when the last tuple is stable.
-fn take(engine: &Engine, batches: &[Batch], way: Way) -> Result<AbsorptionRun, Failure> {
+pub(crate) fn take(engine: &Engine, batches: &[Batch], way: Way) -> Result<AbsorptionRun, Failure> {
     let (streams, owners) = (&streams(), owners(batches, way.callers));
     let (stolen, before, start) = (Stolen::from_here(), Spent::now(), Instant::now());
     let (tuples, own) = std::thread::scope(|scope| -> Result<_, Failure> {

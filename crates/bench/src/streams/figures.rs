@@ -126,7 +126,7 @@ impl AbsorptionRun {
 }
 
 /// The thread of a caller that pushes text, in the words of the figures.
-pub(super) const PUSHING: &str = "callers: decode and encode";
+pub(crate) const PUSHING: &str = "callers: decode and encode";
 
 impl Absorption {
     /// The cost of a tuple in a run, by named parts. The last part is the remainder.
@@ -306,7 +306,7 @@ pub(crate) fn file(part: &str) -> String {
 
 /// The value that `percent` of a sorted list do not exceed, in milliseconds; not a number if the
 /// list is empty.
-pub(super) fn quantile_ms(sorted: &[Duration], percent: usize) -> f64 {
+pub(crate) fn quantile_ms(sorted: &[Duration], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted
         .get(place)
@@ -314,14 +314,14 @@ pub(super) fn quantile_ms(sorted: &[Duration], percent: usize) -> f64 {
 }
 
 /// Counts the processor time that the host gives to others from here on.
-pub(super) struct Stolen(Duration);
+pub(crate) struct Stolen(Duration);
 
 impl Stolen {
-    pub(super) fn from_here() -> Stolen {
+    pub(crate) fn from_here() -> Stolen {
         Stolen(stolen_time())
     }
 
-    pub(super) fn ms(&self) -> u64 {
+    pub(crate) fn ms(&self) -> u64 {
         stolen_time().saturating_sub(self.0).as_millis() as u64
     }
 }

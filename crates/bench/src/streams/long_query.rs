@@ -110,14 +110,14 @@ fn text(authors: u64, deep: u64) -> String {
 }
 
 /// A limit that it does not meet.
-const NO_LIMIT: Duration = Duration::from_secs(600);
+pub(crate) const NO_LIMIT: Duration = Duration::from_secs(600);
 
 /// The count of a query.
 #[derive(Debug, Clone, Copy)]
-struct CountAnswer {
+pub(crate) struct CountAnswer {
     answer: u64,
     sn: Sn,
-    took: Duration,
+    pub(crate) took: Duration,
 }
 
 fn ask(engine: &Engine, text: &str, cancel: Option<CancelToken>) -> Result<CountAnswer, Failure> {
@@ -140,7 +140,7 @@ fn ask(engine: &Engine, text: &str, cancel: Option<CancelToken>) -> Result<Count
 
 /// Runs a query on another thread, and plays meanwhile once the query has its snapshot. `play` gets
 /// a function that returns whether the query still runs.
-fn beside<T>(
+pub(crate) fn beside<T>(
     engine: &Engine,
     text: &str,
     cancel: Option<CancelToken>,
@@ -169,7 +169,7 @@ fn beside<T>(
 }
 
 /// The text of a query that takes about `wanted`.
-fn taking(engine: &Engine, users: u64, wanted: Duration) -> Result<String, Failure> {
+pub(crate) fn taking(engine: &Engine, users: u64, wanted: Duration) -> Result<String, Failure> {
     let took = |authors, deep| -> Result<f64, Failure> {
         let asked = ask(engine, &text(authors, deep), None)?;
         Ok(asked.took.as_secs_f64().max(1e-6))

@@ -10,22 +10,22 @@ use somersault_generate::NamedQuery;
 use std::time::Duration;
 
 /// The time for which the windows fill before firings count.
-pub(super) const FILL_MS: i64 = 1_000;
+pub(crate) const FILL_MS: i64 = 1_000;
 /// The time limit for answering everything that is due.
-pub(super) const QUIESCE: Duration = Duration::from_secs(120);
+pub(crate) const QUIESCE: Duration = Duration::from_secs(120);
 
 /// The way in which a stretch is played.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Play {
+pub(crate) struct Play {
     /// Event time of the firings that count.
-    pub(super) duration_ms: i64,
+    pub(crate) duration_ms: i64,
     /// The multiple of the network's rate.
-    pub(super) times: f64,
-    pub(super) paced: bool,
+    pub(crate) times: f64,
+    pub(crate) paced: bool,
 }
 
 /// A continuous query that is registered, with its answers.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     name: String,
     step_ms: i64,
     answers: Subscription,
@@ -33,13 +33,13 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Registers a query; from here on no answer is lost.
-    pub(super) fn register(engine: &Engine, name: &str, text: &str) -> Result<Reader, Failure> {
+    pub(crate) fn register(engine: &Engine, name: &str, text: &str) -> Result<Reader, Failure> {
         engine.register(Some(name), text)?;
         Reader::of(engine, name)
     }
 
     /// Reads a query that is registered.
-    pub(super) fn of(engine: &Engine, name: &str) -> Result<Reader, Failure> {
+    pub(crate) fn of(engine: &Engine, name: &str) -> Result<Reader, Failure> {
         let info = engine.query_info(name)?;
         let steps = info.windows.iter().filter_map(|window| window.step_ms);
         let options = SubscribeOptions {
@@ -54,12 +54,12 @@ impl Reader {
     }
 
     /// Calls `each` with the firings that have arrived: their closes, rows and times.
-    pub(super) fn read(&self, mut each: impl FnMut(Firing)) -> Result<(), Failure> {
+    pub(crate) fn read(&self, mut each: impl FnMut(Firing)) -> Result<(), Failure> {
         self.read_answers(|firing, _| each(firing))
     }
 
     /// The same with the answers.
-    pub(super) fn read_answers(
+    pub(crate) fn read_answers(
         &self,
         mut each: impl FnMut(Firing, &Answer),
     ) -> Result<(), Failure> {
@@ -83,7 +83,7 @@ impl Reader {
     }
 
     /// The figures of all closes after this one.
-    pub(super) fn figures(&self, after_ms: i64, stolen_ms: u64) -> Result<QueryFigures, Failure> {
+    pub(crate) fn figures(&self, after_ms: i64, stolen_ms: u64) -> Result<QueryFigures, Failure> {
         let mut firings = Vec::new();
         self.read(|firing| firings.extend((firing.close_ms > after_ms).then_some(firing)))?;
         figures_of(&self.name, self.step_ms, &firings, stolen_ms)
@@ -92,15 +92,15 @@ impl Reader {
 
 /// One firing, its answer counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Firing {
-    pub(super) close_ms: i64,
-    pub(super) rows: u64,
-    pub(super) execution: Duration,
-    pub(super) delay: Duration,
+pub(crate) struct Firing {
+    pub(crate) close_ms: i64,
+    pub(crate) rows: u64,
+    pub(crate) execution: Duration,
+    pub(crate) delay: Duration,
 }
 
 /// The figures of some firings of one query.
-pub(super) fn figures_of(
+pub(crate) fn figures_of(
     name: &str,
     step_ms: i64,
     firings: &[Firing],
@@ -133,16 +133,16 @@ pub(super) fn figures_of(
 }
 
 /// The figures of queries that were measured together.
-pub(super) struct QueriesTogether {
-    pub(super) queries: Vec<QueryFigures>,
+pub(crate) struct QueriesTogether {
+    pub(crate) queries: Vec<QueryFigures>,
     /// The distance of event time behind the clock at the end.
-    pub(super) behind: Duration,
+    pub(crate) behind: Duration,
     /// Processor time of the whole process a tuple, the player's among it.
-    pub(super) us_per_tuple: f64,
+    pub(crate) us_per_tuple: f64,
 }
 
 /// Measures these queries together over the next stretch.
-pub(super) fn measure(
+pub(crate) fn measure(
     stage: &mut Stage<'_>,
     queries: &[NamedQuery],
     how: Play,
@@ -171,14 +171,14 @@ pub(super) fn measure(
 }
 
 /// The queries of these names.
-pub(super) fn named(stage: &Stage<'_>, names: &[&str]) -> Vec<NamedQuery> {
+pub(crate) fn named(stage: &Stage<'_>, names: &[&str]) -> Vec<NamedQuery> {
     let mut queries = stage.network.continuous_queries();
     queries.retain(|query| names.contains(&query.name));
     queries
 }
 
 /// The names of the columns of [`print_figures`].
-pub(super) fn heading() {
+pub(crate) fn heading() {
     println!(
         "{:<6} {:>8} {:>10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>6} {:>9}",
         "query",
@@ -195,7 +195,7 @@ pub(super) fn heading() {
 }
 
 /// One query's line.
-pub(super) fn print_figures(figures: &QueryFigures) {
+pub(crate) fn print_figures(figures: &QueryFigures) {
     println!(
         "{:<6} {:>8} {:>10} {:>8.3} ms {:>8.3} ms {:>8.3} ms {:>8.3} ms {:>8.3} ms {:>6} {:>6} ms",
         figures.query,

@@ -2,46 +2,42 @@
 //! that run alone. Each part writes a file of figures, so that it can be measured again without the
 //! others, and has a process of its own, so that it does not inherit the memory of another part.
 
-mod absorption;
+pub(crate) mod absorption;
 mod bag;
 mod batches;
 mod case;
 mod citybench;
-mod figures;
-mod long_query;
-mod measure;
+pub(crate) mod figures;
+pub(crate) mod long_query;
+pub(crate) mod measure;
 mod memory;
-mod oneshot;
+pub(crate) mod oneshot;
 mod paper;
 mod peers;
-mod rates;
+pub(crate) mod rates;
 mod registration;
 mod report;
-mod snapshots;
-mod stage;
-mod standing;
-mod standing_queries;
+pub(crate) mod snapshots;
+pub(crate) mod stage;
+pub(crate) mod standing;
+pub(crate) mod standing_queries;
 mod steps;
-mod suite;
+pub(crate) mod suite;
 mod targets;
 mod terms;
-mod threads;
+pub(crate) mod threads;
 
 pub(crate) use figures::StreamFigures;
 pub(crate) use report::write;
 pub(crate) use targets::rows;
 
+use crate::figures::parts::Failure;
 use crate::figures::results::Results;
 use crate::harness::machine::{Machine, resident_bytes};
+use crate::harness::process::in_own_process;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::error::Error;
-use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
-
-/// Why a part has no figures.
-type Failure = Box<dyn Error + Send + Sync>;
 
 /// The parts that can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -133,13 +129,14 @@ pub(crate) fn run(options: &StreamsOptions) -> Result<(), String> {
     let wanted = |part: &Part| options.only.is_empty() || options.only.contains(part);
     let parts = Part::value_variants().iter().copied();
     let parts: Vec<Part> = parts.filter(wanted).collect();
-    let run_part = match parts.len() {
-        1 => measured,
-        _ => in_own_process,
-    };
+    let alone = parts.len() == 1;
     let mut failures = Vec::new();
     for part in parts {
-        let failed = run_part(part, options).err();
+        let run = match alone {
+            true => measured(part, options).map_err(|error| error.to_string()),
+            false => in_own_process(&name(part)),
+        };
+        let failed = run.err();
         failures.extend(failed.map(|error| format!("streams, {}: {error}", name(part))));
     }
     if failures.is_empty() {
@@ -147,32 +144,6 @@ pub(crate) fn run(options: &StreamsOptions) -> Result<(), String> {
     } else {
         Err(failures.join("\n"))
     }
-}
-
-/// Measures one part with this process's settings, in a process of its own.
-fn in_own_process(part: Part, _: &StreamsOptions) -> Result<(), Failure> {
-    let arguments = with_only(std::env::args_os().skip(1), &name(part));
-    let status = Command::new(std::env::current_exe()?)
-        .args(arguments)
-        .status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("its process ended with {status}").into()),
-    }
-}
-
-/// The arguments of a command line for one part alone.
-fn with_only(mut arguments: impl Iterator<Item = OsString>, part: &str) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    while let Some(argument) = arguments.next() {
-        if argument == "--only" {
-            arguments.next();
-        } else if !argument.to_string_lossy().starts_with("--only=") {
-            kept.push(argument);
-        }
-    }
-    kept.extend(["--only".into(), part.into()]);
-    kept
 }
 
 /// Measures one part in this process, and prints the figures as they come.
@@ -240,24 +211,5 @@ impl StreamsOptions {
             data: PathBuf::new(),
             results: PathBuf::new(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_is_asked_for_as_all_were() {
-        let of = |line: &str| {
-            let arguments = line.split(' ').map(OsString::from);
-            let arguments = with_only(arguments, "paper");
-            let words = arguments.iter().map(|word| word.to_string_lossy());
-            words.collect::<Vec<_>>().join(" ")
-        };
-        let expected = "streams --stored 7 --only paper";
-        assert_eq!(of("streams --stored 7"), expected);
-        assert_eq!(of("streams --only terms,paper --stored 7"), expected);
-        assert_eq!(of("streams --stored 7 --only=terms,paper"), expected);
     }
 }

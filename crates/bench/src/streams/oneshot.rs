@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most that is stored: more makes answers longer and tells nothing else.
-const MOST_STORED: u64 = 10_000_000;
+pub(crate) const MOST_STORED: u64 = 10_000_000;
 /// The length of a turn, and the number of turns of each kind.
-const TURN_MS: i64 = 2_000;
-const TURNS: usize = 5;
+pub(crate) const TURN_MS: i64 = 2_000;
+pub(crate) const TURNS: usize = 5;
 
 /// Measures, and prints the figures as they come.
 pub(super) fn run(options: &StreamsOptions) -> Result<OneShot, Failure> {
@@ -74,7 +74,7 @@ pub(super) fn run(options: &StreamsOptions) -> Result<OneShot, Failure> {
 /// The next stretch, made by a thread of its own. Otherwise the memory that the player frees would
 /// return to the pool of the querying thread, which would then sort tens of thousands of pieces
 /// within the time of a query.
-fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
+pub(crate) fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
     std::thread::scope(|scope| {
         let made = scope.spawn(|| stage.stretch(TURN_MS, 1.0)).join();
         made.map_err(|_| "the generator panicked".into())
@@ -83,9 +83,9 @@ fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
 
 /// The times of one query, and the rows of its last answer.
 #[derive(Debug, Clone, Default)]
-struct QueryTimes {
-    rows: u64,
-    times: Vec<Duration>,
+pub(crate) struct QueryTimes {
+    pub(crate) rows: u64,
+    pub(crate) times: Vec<Duration>,
 }
 
 fn row(
@@ -107,7 +107,7 @@ fn row(
 }
 
 /// Runs one query after the other until `enough` returns true; it gets their number so far.
-fn ask_in_turn(
+pub(crate) fn ask_in_turn(
     engine: &Engine,
     queries: &[NamedQuery],
     asked: &mut [QueryTimes],
@@ -131,7 +131,7 @@ fn ask_in_turn(
 
 /// Queries while a stretch is played in real time; returns how far the stretch was behind the clock
 /// at its end.
-fn beside(
+pub(crate) fn beside(
     engine: &Engine,
     stretch: Stretch,
     queries: &[NamedQuery],

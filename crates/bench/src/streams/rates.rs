@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The queries of group (I): each reads a small part of its windows, however large they are.
 const GROUP: [&str; 3] = ["L1", "L2", "L3"];
 /// Quarters of the paper's rate.
-const QUARTERS: [u32; 5] = [1, 2, 4, 8, 16];
+pub(crate) const QUARTERS: [u32; 5] = [1, 2, 4, 8, 16];
 /// The sizes along the line by stored triples, up to the largest requested.
 const STORED: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
 /// The factor by which the streams run slower while they age, so that an hour of them fits into
@@ -49,7 +49,7 @@ pub(super) fn run(
         let rate = options.rate * quarters / 4;
         println!("{} tuples/s", table::thousands(rate.into()));
         let times = f64::from(quarters) / 4.0;
-        let point = point(&mut stage, options, u64::from(rate), times)?;
+        let point = point(&mut stage, &GROUP, options.seconds, u64::from(rate), times)?;
         lines.by_rate.push(point);
         keep(&lines)?;
     }
@@ -79,9 +79,11 @@ pub(super) fn run(
     keep(&lines)
 }
 
-fn point(
+/// Each query of a group alone, at one point of a line.
+pub(crate) fn point(
     stage: &mut Stage<'_>,
-    options: &StreamsOptions,
+    group: &[&str],
+    seconds: i64,
     at: u64,
     times: f64,
 ) -> Result<Point, Failure> {
@@ -90,12 +92,12 @@ fn point(
         ..Point::default()
     };
     let how = Play {
-        duration_ms: options.seconds * 1000,
+        duration_ms: seconds * 1000,
         times,
         paced: true,
     };
     heading();
-    for query in GROUP {
+    for query in group {
         let alone = measure(stage, &named(stage, &[query]), how)?;
         alone.queries.iter().for_each(print_figures);
         point.queries.extend(alone.queries);
@@ -116,7 +118,7 @@ fn with_stored(options: &StreamsOptions, stored: u64) -> Result<Point, Failure> 
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let apart = Apart::keep();
     let at = stage.stored.triples;
-    let point = point(&mut stage, options, at, 1.0)?;
+    let point = point(&mut stage, &GROUP, options.seconds, at, 1.0)?;
     stage.engine.shutdown()?;
     drop(apart);
     Ok(point)
@@ -141,7 +143,8 @@ fn by_age(
     for &minutes in &options.minutes {
         grow_old(&mut stage, minutes, MOST_AGEING)?;
         let age = (minutes * 60) as u64;
-        each(point(&mut stage, options, age, f64::from(AGEING))?)?;
+        let times = f64::from(AGEING);
+        each(point(&mut stage, &GROUP, options.seconds, age, times)?)?;
     }
     stage.engine.shutdown()?;
     drop(apart);

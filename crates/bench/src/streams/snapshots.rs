@@ -74,9 +74,9 @@ pub(super) fn run(options: &StreamsOptions) -> Result<Snapshots, Failure> {
 
 /// The counters at each look.
 #[derive(Default)]
-pub(super) struct Looks {
+pub(crate) struct Looks {
     sns: Vec<u64>,
-    pub(super) bytes_most: u64,
+    pub(crate) bytes_most: u64,
 }
 
 impl Looks {
@@ -92,7 +92,7 @@ impl Looks {
         looks
     }
 
-    pub(super) fn most(&self) -> u64 {
+    pub(crate) fn most(&self) -> u64 {
         self.sns.last().copied().unwrap_or_default()
     }
 
@@ -105,7 +105,7 @@ impl Looks {
 }
 
 /// Calls a function, and reads the counters meanwhile.
-pub(super) fn looking<T>(
+pub(crate) fn looking<T>(
     engine: &Engine,
     play: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<(T, Looks), Failure> {

@@ -17,7 +17,7 @@ use std::iter::Peekable;
 use std::time::Instant;
 
 /// The batch of the streams, and the interval at which they advance, unless a part measures others.
-pub(super) const BATCH_MS: i64 = 100;
+pub(crate) const BATCH_MS: i64 = 100;
 
 /// The number of triples for each user: half describe people, half their past.
 const TRIPLES_PER_USER: u64 = 104;
@@ -27,20 +27,20 @@ const PAST_MS_PER_THOUSAND_USERS: i64 = 450;
 const STREAMS_MS: i64 = 48 * 3_600_000;
 /// The most memory seen for a stored triple while loading: ids in the order of their arrival, and
 /// the image being built.
-const BYTES_WHILE_LOADING: u64 = 110;
+pub(crate) const BYTES_WHILE_LOADING: u64 = 110;
 /// The budget for the slices of one stream: a minute of the fastest stream played.
 const BUDGET_BYTES: u64 = 8 << 30;
 /// The number of triples between two reports of progress.
 const SAY_EVERY: u64 = 5_000_000;
 
 /// A network that stores about this number of triples, and whose streams run at this rate.
-pub(super) fn network(stored: u64, rate: u32) -> SocialNetwork {
+pub(crate) fn network(stored: u64, rate: u32) -> SocialNetwork {
     let users = (stored / TRIPLES_PER_USER).max(100);
     network_of(u32::try_from(users).unwrap_or(u32::MAX), rate)
 }
 
 /// A network of a number of users with their past, and whose streams run at this rate.
-pub(super) fn network_of(users: u32, rate: u32) -> SocialNetwork {
+pub(crate) fn network_of(users: u32, rate: u32) -> SocialNetwork {
     let paper = i64::from(Rates::PAPER.total());
     let past_ms = i64::from(users) * PAST_MS_PER_THOUSAND_USERS / 1000;
     SocialNetwork::new(Parameters {
@@ -54,7 +54,7 @@ pub(super) fn network_of(users: u32, rate: u32) -> SocialNetwork {
 
 /// An engine in memory, with the requested number of injectors, two query threads, and limits that
 /// no bench meets.
-pub(super) fn configuration(workers: u16) -> EngineConfig {
+pub(crate) fn configuration(workers: u16) -> EngineConfig {
     EngineConfig {
         workers,
         ..EngineConfig::default()
@@ -62,10 +62,10 @@ pub(super) fn configuration(workers: u16) -> EngineConfig {
 }
 
 /// An engine with a network, and the state of its streams.
-pub(super) struct Stage<'n> {
-    pub(super) network: &'n SocialNetwork,
-    pub(super) engine: Engine,
-    pub(super) stored: Stored,
+pub(crate) struct Stage<'n> {
+    pub(crate) network: &'n SocialNetwork,
+    pub(crate) engine: Engine,
+    pub(crate) stored: Stored,
     batch_ms: i64,
     /// Whether the player advances the streams at the end of each batch.
     advances: bool,
@@ -76,15 +76,15 @@ pub(super) struct Stage<'n> {
 }
 
 /// A stretch of all streams, in memory.
-pub(super) struct Stretch {
-    pub(super) from_ms: i64,
-    pub(super) until_ms: i64,
-    pub(super) statements: Vec<LiveStatement>,
+pub(crate) struct Stretch {
+    pub(crate) from_ms: i64,
+    pub(crate) until_ms: i64,
+    pub(crate) statements: Vec<LiveStatement>,
 }
 
 impl Stretch {
     /// Moves the statements and milliseconds after the first `after_ms` into a second stretch.
-    pub(super) fn split_off(&mut self, after_ms: i64) -> Stretch {
+    pub(crate) fn split_off(&mut self, after_ms: i64) -> Stretch {
         let from_ms = (self.from_ms + after_ms).min(self.until_ms);
         let first = self
             .statements
@@ -101,7 +101,7 @@ impl Stretch {
 
 impl<'n> Stage<'n> {
     /// Opens an engine and stores the network in it; its streams are declared and at time 0.
-    pub(super) fn open(
+    pub(crate) fn open(
         network: &'n SocialNetwork,
         config: EngineConfig,
     ) -> Result<Stage<'n>, Failure> {
@@ -109,18 +109,26 @@ impl<'n> Stage<'n> {
     }
 
     /// The same with streams that have batches of this length.
-    pub(super) fn with_batches(
+    pub(crate) fn with_batches(
         network: &'n SocialNetwork,
         config: EngineConfig,
         batch_ms: i64,
     ) -> Result<Stage<'n>, Failure> {
-        let engine = Engine::open(config)?;
+        Stage::fill(&Engine::open(config)?, network, batch_ms)
+    }
+
+    /// Stores the network in an empty engine, and declares its streams.
+    pub(crate) fn fill(
+        engine: &Engine,
+        network: &'n SocialNetwork,
+        batch_ms: i64,
+    ) -> Result<Stage<'n>, Failure> {
         let mut activity = network.activity();
-        let stored = store(&engine, network, &mut activity)?;
-        declare(&engine, batch_ms)?;
+        let stored = store(engine, network, &mut activity)?;
+        declare(engine, batch_ms)?;
         Ok(Stage {
             network,
-            engine,
+            engine: engine.clone(),
             stored,
             batch_ms,
             advances: true,
@@ -130,9 +138,37 @@ impl<'n> Stage<'n> {
         })
     }
 
+    /// Goes on with an engine that has the network and its streams, where they ended; they were
+    /// played at the network's own rate.
+    pub(crate) fn resume(
+        engine: &Engine,
+        network: &'n SocialNetwork,
+        batch_ms: i64,
+    ) -> Result<Stage<'n>, Failure> {
+        let watermarks = engine.streams().into_iter().map(|stream| stream.watermark);
+        let at = watermarks.max().flatten();
+        let next_ms = at.ok_or("the engine has no streams that have a time")?.0;
+        let mut feed = network.activity().peekable();
+        while feed.next_if(|streamed| streamed.at_ms < next_ms).is_some() {}
+        Ok(Stage {
+            network,
+            engine: engine.clone(),
+            stored: Stored {
+                users: network.parameters().users,
+                triples: engine.health().stored_statements,
+                ..Stored::default()
+            },
+            batch_ms,
+            advances: true,
+            feed,
+            taken_ms: next_ms,
+            next_ms,
+        })
+    }
+
     /// Declares the streams again, with batches of `batch_ms` milliseconds; no query may be
     /// registered. The streams keep their times.
-    pub(super) fn declare_again(&mut self, batch_ms: i64) -> Result<(), Failure> {
+    pub(crate) fn declare_again(&mut self, batch_ms: i64) -> Result<(), Failure> {
         for kind in StreamKind::ALL {
             self.engine.drop_stream(kind.iri())?;
         }
@@ -143,17 +179,17 @@ impl<'n> Stage<'n> {
 
     /// From here on the streams' times advance with their statements alone, except at the end of a
     /// stretch: so only due closes and the engine's setting make statements visible.
-    pub(super) fn tell_time_by_statements(&mut self) {
+    pub(crate) fn tell_time_by_statements(&mut self) {
         self.advances = false;
     }
 
     /// The batch of the streams.
-    pub(super) fn batch_ms(&self) -> i64 {
+    pub(crate) fn batch_ms(&self) -> i64 {
         self.batch_ms
     }
 
     /// The next stretch of this event time, at a multiple of the network's rate.
-    pub(super) fn stretch(&mut self, duration_ms: i64, times: f64) -> Stretch {
+    pub(crate) fn stretch(&mut self, duration_ms: i64, times: f64) -> Stretch {
         let (taken_ms, next_ms) = (self.taken_ms, self.next_ms);
         self.taken_ms += (duration_ms as f64 * times) as i64;
         self.next_ms += duration_ms;
@@ -176,17 +212,17 @@ impl<'n> Stage<'n> {
     }
 
     /// The event time at which the next stretch begins.
-    pub(super) fn next_ms(&self) -> i64 {
+    pub(crate) fn next_ms(&self) -> i64 {
         self.next_ms
     }
 
     /// Plays a stretch, in real time or as fast as possible.
-    pub(super) fn play(&self, stretch: Stretch, paced: bool) -> Result<LiveProgress, Failure> {
+    pub(crate) fn play(&self, stretch: Stretch, paced: bool) -> Result<LiveProgress, Failure> {
         self.play_while(stretch, paced, &mut |_| true)
     }
 
     /// The same, until `goes_on` returns false; it is called after each step.
-    pub(super) fn play_while(
+    pub(crate) fn play_while(
         &self,
         stretch: Stretch,
         paced: bool,
@@ -201,7 +237,7 @@ impl<'n> Stage<'n> {
 }
 
 /// Declares the network's streams.
-pub(super) fn declare(engine: &Engine, batch_ms: i64) -> Result<(), Failure> {
+pub(crate) fn declare(engine: &Engine, batch_ms: i64) -> Result<(), Failure> {
     for kind in StreamKind::ALL {
         let declaration = kind.declaration_by(batch_ms);
         engine.create_stream(None, &format!("{declaration} BUDGET {BUDGET_BYTES}"))?;
@@ -210,7 +246,7 @@ pub(super) fn declare(engine: &Engine, batch_ms: i64) -> Result<(), Failure> {
 }
 
 /// See [`Stage::play`]; for streams with batches of [`BATCH_MS`].
-pub(super) fn play(
+pub(crate) fn play(
     engine: &Engine,
     stretch: Stretch,
     paced: bool,
@@ -247,7 +283,7 @@ fn plan(stretch: &Stretch, batch_ms: i64, paced: bool) -> LivePlan {
 }
 
 /// The streams' IRIs, by their index.
-pub(super) fn streams() -> Vec<String> {
+pub(crate) fn streams() -> Vec<String> {
     StreamKind::ALL
         .iter()
         .map(|kind| kind.iri().to_owned())

@@ -40,28 +40,28 @@ impl Standing {
 
 /// A number of queries registered at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Stand {
-    pub(super) queries: u64,
+pub(crate) struct Stand {
+    pub(crate) queries: u64,
     /// Whether L4–L6 are among them.
-    pub(super) mixed: bool,
+    pub(crate) mixed: bool,
     /// The batch of the streams.
-    pub(super) batch_ms: i64,
-    pub(super) executions_per_second: f64,
+    pub(crate) batch_ms: i64,
+    pub(crate) executions_per_second: f64,
     /// Executions with rows, and the rows.
-    pub(super) nonempty_per_second: f64,
-    pub(super) rows_per_second: f64,
+    pub(crate) nonempty_per_second: f64,
+    pub(crate) rows_per_second: f64,
     /// A group's firing for a close: its execution, and the processor time of query threads.
-    pub(super) firing_ms: f64,
-    pub(super) firing_processor_ms: f64,
+    pub(crate) firing_ms: f64,
+    pub(crate) firing_processor_ms: f64,
     /// Processor time of the whole process, the player's among it, in cores.
-    pub(super) cores: f64,
+    pub(crate) cores: f64,
     /// Answers kept for reconnecting subscribers.
-    pub(super) kept_bytes_per_query: f64,
-    pub(super) delay_p50_ms: f64,
-    pub(super) delay_p99_ms: f64,
-    pub(super) later_than_step: usize,
-    pub(super) behind_ms: f64,
-    pub(super) stolen_ms: u64,
+    pub(crate) kept_bytes_per_query: f64,
+    pub(crate) delay_p50_ms: f64,
+    pub(crate) delay_p99_ms: f64,
+    pub(crate) later_than_step: usize,
+    pub(crate) behind_ms: f64,
+    pub(crate) stolen_ms: u64,
 }
 
 impl Stand {
@@ -97,7 +97,7 @@ pub(super) fn run(options: &StreamsOptions) -> Result<Standing, Failure> {
             let mut crowd = StandingQueries::default();
             for mixed in [false, true] {
                 crowd.register(&stage, *queries, mixed)?;
-                let stand = standing_queries::measured(&mut stage, options, &crowd)?;
+                let stand = standing_queries::measured(&mut stage, options.seconds, &crowd)?;
                 print(&stand);
                 figures.stands.push(stand);
             }

@@ -2,12 +2,12 @@
 //! rate, and dropped. One query of each shape has a subscriber, which measures the delay: the same
 //! firings answer all queries of a group.
 
+use super::Failure;
 use super::figures::{Stolen, quantile_ms};
 use super::measure::{Firing, Reader};
 use super::stage::Stage;
 use super::standing::{STEP_MS, Stand};
 use super::threads::Spent;
-use super::{Failure, StreamsOptions};
 use crate::harness::machine::processor_time_of;
 use somersault::{Engine, MetricsSnapshot, NewQuery};
 use somersault_generate::SocialNetwork;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const WARM_UP_MS: i64 = 2_000;
 /// The number of shapes among the queries that are always there; the first query of each shape
 /// comes first.
-pub(super) const LIGHT_SHAPES: u64 = 3;
+pub(crate) const LIGHT_SHAPES: u64 = 3;
 /// The shapes that are mixed in, and the number of queries of each for a hundred of the others.
 const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
 const HEAVY_IN_A_HUNDRED: u64 = 1;
@@ -26,14 +26,14 @@ const DROPPING: usize = 8;
 
 /// Standing queries that were registered for a measurement.
 #[derive(Debug, Default)]
-pub(super) struct StandingQueries {
+pub(crate) struct StandingQueries {
     names: Vec<String>,
     mixed: bool,
 }
 
 impl StandingQueries {
     /// Registers a number of queries of L1–L3, or the queries that are mixed in for that number.
-    pub(super) fn register(
+    pub(crate) fn register(
         &mut self,
         stage: &Stage<'_>,
         queries: u64,
@@ -63,14 +63,14 @@ impl StandingQueries {
     }
 
     /// Drops all of them.
-    pub(super) fn leave(self, stage: &Stage<'_>) -> Result<(), Failure> {
+    pub(crate) fn leave(self, stage: &Stage<'_>) -> Result<(), Failure> {
         drop_all(&stage.engine, &self.names)
     }
 }
 
 /// A number of queries of L1–L3 with random constants, with their names; one of each shape comes
 /// first.
-pub(super) fn light(
+pub(crate) fn light(
     network: &SocialNetwork,
     queries: u64,
 ) -> impl Iterator<Item = NewQuery> + use<'_> {
@@ -104,7 +104,7 @@ fn heavy_name(shape: &str, at: u64) -> String {
 }
 
 /// Drops queries, on several threads at once.
-pub(super) fn drop_all(engine: &Engine, names: &[String]) -> Result<(), Failure> {
+pub(crate) fn drop_all(engine: &Engine, names: &[String]) -> Result<(), Failure> {
     let share = names.len().div_ceil(DROPPING).max(1);
     std::thread::scope(|scope| {
         let threads: Vec<_> = names
@@ -148,9 +148,9 @@ impl Moment {
 }
 
 /// Measures the crowd that is registered.
-pub(super) fn measured(
+pub(crate) fn measured(
     stage: &mut Stage<'_>,
-    options: &StreamsOptions,
+    seconds: i64,
     crowd: &StandingQueries,
 ) -> Result<Stand, Failure> {
     let probes = crowd.probes(stage.network);
@@ -160,7 +160,7 @@ pub(super) fn measured(
     stage.play(stretch, true)?;
 
     let from_ms = stage.next_ms();
-    let stretch = stage.stretch(options.seconds * 1000, 1.0);
+    let stretch = stage.stretch(seconds * 1000, 1.0);
     let first = Moment::now(&stage.engine);
     let progress = stage.play(stretch, true)?;
     let last = Moment::now(&stage.engine);

@@ -15,34 +15,34 @@ use std::path::{Path, PathBuf};
 
 /// CityBench. Paths are as seen from `folder`.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Suite {
+pub(crate) struct Suite {
     #[serde(skip)]
     folder: PathBuf,
     batch_ms: i64,
     until_ms: i64,
-    pub(super) stored: Vec<StoredFile>,
-    pub(super) streams: Vec<SuiteStream>,
-    pub(super) continuous: Vec<SuiteQuery>,
+    pub(crate) stored: Vec<StoredFile>,
+    pub(crate) streams: Vec<SuiteStream>,
+    pub(crate) continuous: Vec<SuiteQuery>,
 }
 
 /// A graph that is stored.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct StoredFile {
-    pub(super) graph: String,
+pub(crate) struct StoredFile {
+    pub(crate) graph: String,
     file: PathBuf,
 }
 
 /// A recorded stream.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct SuiteStream {
-    pub(super) iri: String,
+pub(crate) struct SuiteStream {
+    pub(crate) iri: String,
     file: PathBuf,
 }
 
 /// A query with its answers.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct SuiteQuery {
-    pub(super) name: String,
+pub(crate) struct SuiteQuery {
+    pub(crate) name: String,
     query: PathBuf,
     expected: PathBuf,
 }
@@ -56,7 +56,7 @@ struct Expected {
 
 impl Suite {
     /// The suite of this file within the test data's CityBench; a sentence where it is not there.
-    pub(super) fn read(file: &str) -> Result<Suite, Failure> {
+    pub(crate) fn read(file: &str) -> Result<Suite, Failure> {
         let folder = test_data().join("citybench");
         let path = folder.join(file);
         let text = fs::read_to_string(&path).map_err(|_| {
@@ -72,7 +72,7 @@ impl Suite {
     }
 
     /// The streams' recordings, played second by second.
-    pub(super) fn plan(&self) -> ReplayPlan {
+    pub(crate) fn plan(&self) -> ReplayPlan {
         let file = |stream: &SuiteStream| StreamFile {
             stream: stream.iri.clone(),
             path: self.folder.join(&stream.file),
@@ -86,7 +86,7 @@ impl Suite {
     }
 
     /// Loads the stored data and declares the streams. Returns the number of stored triples.
-    pub(super) fn prepare(&self, engine: &Engine) -> Result<u64, Failure> {
+    pub(crate) fn prepare(&self, engine: &Engine) -> Result<u64, Failure> {
         let mut triples = 0;
         for stored in &self.stored {
             let options = LoadOptions {
@@ -105,14 +105,14 @@ impl Suite {
     }
 
     /// The text of a query.
-    pub(super) fn text(&self, query: &SuiteQuery) -> Result<String, Failure> {
+    pub(crate) fn text(&self, query: &SuiteQuery) -> Result<String, Failure> {
         let path = self.folder.join(&query.query);
         fs::read_to_string(&path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()).into())
     }
 
     /// The rows of each close of a query; a close that is missing has none.
-    pub(super) fn rows(&self, query: &SuiteQuery) -> Result<BTreeMap<i64, u64>, Failure> {
+    pub(crate) fn rows(&self, query: &SuiteQuery) -> Result<BTreeMap<i64, u64>, Failure> {
         let lines = BufReader::new(self.unpacked(&query.expected)?).lines();
         lines
             .map(|line| {
@@ -123,7 +123,7 @@ impl Suite {
     }
 
     /// A stored file, for a peer that reads it itself.
-    pub(super) fn unpacked(&self, file: &Path) -> Result<MultiGzDecoder<File>, Failure> {
+    pub(crate) fn unpacked(&self, file: &Path) -> Result<MultiGzDecoder<File>, Failure> {
         let path = self.folder.join(file);
         let opened = File::open(&path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
@@ -133,14 +133,14 @@ impl Suite {
 
 /// The path, as seen from the suite.
 impl StoredFile {
-    pub(super) fn file(&self) -> &Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 }
 
 /// The path, as seen from the suite.
 impl SuiteStream {
-    pub(super) fn file(&self) -> &Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 }

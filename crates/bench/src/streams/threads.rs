@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Processor time by group of threads: threads whose names differ only in a number are one group,
 /// and the thread that starts query threads is in theirs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Spent(BTreeMap<String, Duration>);
+pub(crate) struct Spent(BTreeMap<String, Duration>);
 
 /// The groups, by the names that figures use.
 const WORDS: [(&str, &str); 5] = [
@@ -22,7 +22,7 @@ const WORDS: [(&str, &str); 5] = [
 
 impl Spent {
     /// The time that the living threads have spent so far. Threads that have ended are not counted.
-    pub(super) fn now() -> Spent {
+    pub(crate) fn now() -> Spent {
         let mut groups = BTreeMap::new();
         for task in tasks() {
             *groups.entry(group(&task.name).to_owned()).or_default() += task.spent;
@@ -31,7 +31,7 @@ impl Spent {
     }
 
     /// The time spent since an earlier moment, by group.
-    pub(super) fn since(&self, earlier: &Spent) -> Vec<(String, Duration)> {
+    pub(crate) fn since(&self, earlier: &Spent) -> Vec<(String, Duration)> {
         let before = |name| earlier.0.get(name).copied().unwrap_or_default();
         self.0
             .iter()
@@ -46,7 +46,7 @@ fn in_words(group: &str) -> String {
 }
 
 /// The time that the calling thread has spent so far.
-pub(super) fn own_spent() -> Duration {
+pub(crate) fn own_spent() -> Duration {
     let schedule = fs::read_to_string("/proc/thread-self/schedstat");
     let nanoseconds = schedule.ok().and_then(|schedule| spent_in(&schedule));
     Duration::from_nanos(nanoseconds.unwrap_or_default())
@@ -92,14 +92,14 @@ fn group(name: &str) -> &str {
 }
 
 /// While this value lives, the threads that execute queries have the last core for themselves.
-pub(super) struct Apart {
+pub(crate) struct Apart {
     cores: String,
 }
 
 impl Apart {
     /// Keeps query threads to the last core and all others to the others; `None` where that cannot
     /// be done.
-    pub(super) fn keep() -> Option<Apart> {
+    pub(crate) fn keep() -> Option<Apart> {
         let cores = std::thread::available_parallelism().ok()?.get();
         let last = cores.checked_sub(1).filter(|last| *last > 0)?;
         let others = format!("0-{}", last - 1);

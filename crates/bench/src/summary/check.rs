@@ -2,11 +2,14 @@
 //! a figure that is not there is "not measured", and nothing here fails.
 
 use crate::crowd::{self, Throughput};
+use crate::durability;
 use crate::figures::results::{Report, Results, geometric_mean};
+use crate::figures::sheet::Sheet;
 use crate::figures::table;
 use crate::harness::contender::Figure;
 use crate::harness::target::{Row, Verdict, at_least, at_most};
 use crate::load::{self, LoadReport};
+use crate::papers;
 use crate::parties::ours;
 use crate::streams::{self, StreamFigures};
 
@@ -38,6 +41,10 @@ pub(crate) struct Measured {
     pub(crate) load: Option<LoadReport>,
     pub(crate) throughput: Option<Throughput>,
     pub(crate) streams: StreamFigures,
+    /// A place for each part of the papers' figures.
+    pub(crate) papers: Vec<Option<Sheet>>,
+    /// The same of durability.
+    pub(crate) durability: Vec<Option<Sheet>>,
 }
 
 impl Measured {
@@ -53,6 +60,8 @@ impl Measured {
             load: results.read(load::NAME)?,
             throughput: results.read(crowd::NAME)?,
             streams: StreamFigures::read(results)?,
+            papers: papers::PARTS.read(results)?,
+            durability: durability::PARTS.read(results)?,
         })
     }
 }
@@ -99,6 +108,8 @@ pub(crate) fn rows(measured: &Measured) -> Vec<Row> {
         verdict: Verdict::NotMeasured,
     });
     rows.extend(streams::rows(&measured.streams));
+    rows.extend(papers::PARTS.rows(&measured.papers));
+    rows.extend(durability::PARTS.rows(&measured.durability));
     rows
 }
 

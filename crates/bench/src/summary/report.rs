@@ -70,6 +70,10 @@ fn figures(results: &Results) -> Result<String, String> {
         crowds(&mut out, &figures);
     }
     streams::write(&mut out, &measured.streams);
+    let sheets = measured.papers.iter().chain(&measured.durability);
+    for sheet in sheets.flatten() {
+        out.push_str(&sheet.section());
+    }
     Ok(out)
 }
 

@@ -2,3 +2,4 @@
 
 mod network;
 mod shops_and_books;
+mod universities;

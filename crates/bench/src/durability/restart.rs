@@ -1,0 +1,89 @@
+//! A restart after `kill -9`: the streams are played for some time over what is stored, nine queries
+//! are registered, the process is killed, and started again on its folder. The page cache of the
+//! system survives the process, so reading is not from the device alone.
+
+use super::node::{Node, folder, folder_bytes, kill_and_restart};
+use super::orders::Order;
+use super::{DurabilityOptions, DurabilityPart, Failure};
+use crate::figures::sheet::{Grid, Sheet};
+use crate::figures::table::thousands;
+use crate::harness::target::{Row, at_most};
+use crate::streams::absorption::clear;
+
+pub(super) const PART: DurabilityPart = DurabilityPart {
+    name: "restart",
+    run,
+    rows,
+};
+
+const LINE: &str = "after kill -9";
+const STORED: &str = "stored, million";
+const PLAYED: &str = "event time, s";
+const FIRST: &str = "first answer, s";
+const AS_BEFORE: &str = "as before, s";
+const MEMORY: &str = "memory after against before, ×";
+const DIFFERENT: &str = "states that differ";
+
+/// Measures, and prints the figures as they come.
+fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
+    let sheet = Sheet::new(
+        "Durability: a restart",
+        format!(
+            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries. The first answer is that of a one-shot query. Everything is as before once its state equals the one before the kill (statements stored, rows of S1–S6, statements and watermark of each stream, newest close of each query) and one batch more has been taken and answered. Times are from the start of the process.",
+            thousands(options.stored),
+            thousands(options.rate.into())
+        ),
+    );
+    let folder = folder(options, "restart")?;
+    let mut node = Node::start(options, options.stored, Some(&folder))?;
+    node.order(&Order::Begin)?;
+    node.play(options.played * 1000, false, false)?;
+    let stored = node.tell()?.state.stored;
+    let bytes = folder_bytes(&folder)?;
+    let (restarted, node) = kill_and_restart(node, options, options.stored, &folder)?;
+    node.kill()?;
+    let columns = [
+        STORED,
+        PLAYED,
+        "folder, MB",
+        FIRST,
+        AS_BEFORE,
+        MEMORY,
+        DIFFERENT,
+    ];
+    let mut grid = Grid::new("restart", columns);
+    grid.line(
+        LINE,
+        [
+            stored as f64 / 1e6,
+            options.played as f64,
+            bytes as f64 / 1e6,
+            restarted.first_s,
+            restarted.as_before_s,
+            restarted.memory,
+            f64::from(u8::from(!restarted.same)),
+        ]
+        .map(Some),
+    );
+    clear(&folder)?;
+    Ok(sheet.with([grid]))
+}
+
+/// The targets that these figures are held to.
+fn rows(sheet: Option<&Sheet>) -> Vec<Row> {
+    let figure = |column: &str| sheet?.figure(LINE, column);
+    let of = match (figure(STORED), figure(PLAYED)) {
+        (Some(stored), Some(played)) => format!(" ({stored:.0}M stored, {played:.0} s of streams)"),
+        _ => String::new(),
+    };
+    let row = |what: &str, most: f64, column: &str, unit: &str| {
+        let what = format!("durability: {what}{of}");
+        at_most(&what, most, figure(column), unit)
+    };
+    vec![
+        row("restart, first exact one-shot answer", 10.0, FIRST, "s"),
+        row("restart, everything as before", 15.0, AS_BEFORE, "s"),
+        row("memory after the restart against before", 1.1, MEMORY, "×"),
+        row("restarts with another state", 0.0, DIFFERENT, ""),
+    ]
+}
