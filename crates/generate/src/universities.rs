@@ -245,7 +245,8 @@ impl Department<'_> {
             self.student("GraduateStudent", number, courses, true);
             let from = university_iri(self.random.below(DEGREES));
             let (teaches, researches) = (self.random.chance(0.22), self.random.chance(0.29));
-            let assisted = self.iri(&format!("Course{}", self.random.below(self.courses)));
+            let assisted = self.random.below(self.courses);
+            let assisted = self.iri(&format!("Course{assisted}"));
             let parts = self.some_publications();
             let local = self.iri(&format!("GraduateStudent{number}"));
             let mut graduate = Subject::named(local.clone(), self.out);

@@ -76,6 +76,10 @@ fn absorbed(
         engine.create_stream(None, &text)?;
     }
     let first = engine.stable();
+    let together = match each {
+        false => names.len(),
+        true => 1,
+    };
     let mut tuples = 0;
     let start = Instant::now();
     let ((), looks) = looking(&engine, || {
@@ -88,11 +92,8 @@ fn absorbed(
                 };
                 engine.push(name, push)?;
             }
-            match each {
-                false => engine.advance(names.iter().map(|name| (name, to)))?,
-                true => names
-                    .iter()
-                    .try_for_each(|name| engine.advance([(name, to)]))?,
+            for some in names.chunks(together) {
+                engine.advance(some.iter().map(|name| (name, to)))?;
             }
         }
         Ok(())
