@@ -1,5 +1,5 @@
-//! Absorption with durability: five streams as text, as fast as they go, in memory and with the log;
-//! and the bytes that the process has written for each byte of log.
+//! Absorption with durability: five streams as text, as fast as they go, in memory and with the
+//! log; and the bytes that the process has written for each byte of log.
 
 use super::node::folder;
 use super::{DurabilityOptions, DurabilityPart, Failure};

@@ -1,6 +1,6 @@
-//! From the last record acknowledged to the answer ready: L1–L3, each alone, batches of 100 ms at the
-//! paper's rate; with batches prepared while they are open, and without, in the same run, with the
-//! processor time of a tuple in both.
+//! From the last record acknowledged to the answer ready: L1–L3, each alone, batches of 100 ms at
+//! the paper's rate; with batches prepared while they are open, and without, in the same run, with
+//! the processor time of a tuple in both.
 
 use super::{DurabilityOptions, DurabilityPart, Failure};
 use crate::figures::sheet::{Grid, Sheet};

@@ -1,6 +1,6 @@
-//! A restart after `kill -9`: the streams are played for some time over what is stored, nine queries
-//! are registered, the process is killed, and started again on its folder. The page cache of the
-//! system survives the process, so reading is not from the device alone.
+//! A restart after `kill -9`: the streams are played for some time over what is stored, nine
+//! queries are registered, the process is killed, and started again on its folder. The page cache
+//! of the system survives the process, so reading is not from the device alone.
 
 use super::node::{Node, folder, folder_bytes, kill_and_restart};
 use super::orders::Order;

@@ -73,7 +73,7 @@ const QUERIES: [CityQuery; 5] = [
   ?lot ct:hasStartLatitude ?lat1 ; ct:hasStartLongitude ?lon1 .
   ?event a sao:Point ; ssn:featureOfInterest ?foi ; sao:value ?title . ?foi ct:hasFirstNode ?node .
   ?node ct:hasLatitude ?lat2 ; ct:hasLongitude ?lon2 .
-  FILTER(?left > 0 && (?lat1 - ?lat2) * (?lat1 - ?lat2) + (?lon1 - ?lon2) * (?lon1 - ?lon2) < 0.00001)",
+  FILTER(?left > 0 && (?lat1 - ?lat2) * (?lat1 - ?lat2) + (?lon1 - ?lon2) * (?lon1 - ?lon2) < 0.0002)",
         after: "",
     },
     CityQuery {

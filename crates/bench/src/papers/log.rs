@@ -1,6 +1,6 @@
 //! Wukong+S, section 6.8: what fault tolerance costs. The paper runs its L1–L3 mix with emulated
-//! clients: 1.07M queries/s without, 803K with logging and checkpoints; p99 0.15 ms and 0.73 ms. Here
-//! the mix is standing queries of the shapes L1–L3 with random constants. They are measured in
+//! clients: 1.07M queries/s without, 803K with logging and checkpoints; p99 0.15 ms and 0.73 ms.
+//! Here the mix is standing queries of the shapes L1–L3 with random constants. They are measured in
 //! real time for delays, and with the streams as fast as they go for executions a second.
 
 use super::{Failure, PaperPart, PapersOptions};

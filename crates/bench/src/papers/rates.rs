@@ -1,7 +1,7 @@
 //! Wukong+S, figure 13, for L4–L6: their times as the streams go from a quarter of the paper's rate
 //! to four times it, each query alone; and at the highest rate on one core and on all of them. In
-//! the paper they rise and stay under 16 ms; four cores instead of one make them 2.7 to 3.5 times as
-//! quick. (L1–L3 are in `streams --only rates`.)
+//! the paper they rise and stay under 16 ms; four cores instead of one make them 2.7 to 3.5 times
+//! as quick. (L1–L3 are in `streams --only rates`.)
 
 use super::{Failure, PaperPart, PapersOptions};
 use crate::figures::sheet::{Grid, Sheet};
