@@ -32,6 +32,9 @@ use std::sync::{Arc, OnceLock};
 /// From this number on, a separate job puts queries that join a cohort at once in place.
 const MANY: usize = 64;
 
+/// Cohorts that have ended.
+type EndedCohorts = Vec<(QueryUid, Arc<Cohort>)>;
+
 /// All registered queries.
 pub struct Registry {
     resources: Arc<Resources>,
@@ -44,7 +47,7 @@ pub struct Registry {
     freeze: Mutex<Freeze>,
     /// While a checkpoint is made: the cohorts of its position that have ended since. `None` while
     /// there is none.
-    ended: Mutex<Option<Vec<(QueryUid, Arc<Cohort>)>>>,
+    ended: Mutex<Option<EndedCohorts>>,
     /// The cohorts of the checkpoint that the engine was started from, until they are formed.
     restored: Mutex<FxHashMap<QueryUid, RestoredCohort>>,
 }
