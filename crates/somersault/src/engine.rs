@@ -29,11 +29,10 @@ pub use request::{FastPath, QueryRequest, UpdateRequest};
 use crate::config::{BeforeApply, Clock, EngineConfig, FabricKind};
 use crate::error::EngineError;
 use crate::process::SimulatedProcess;
-use checkpoints::{Beginning, empty_store};
+use checkpoints::Beginning;
 use parking_lot::MutexGuard;
 use permits::Permits;
 use somersault_continuous::{Registry, Settings, Stopwatch};
-use somersault_dictionary::Dictionary;
 use somersault_disk::{Disk, RealDisk};
 use somersault_lang::Parser;
 use somersault_log::{CommitMode, Log, LogOptions, OpenProgress, Recovered};
@@ -42,9 +41,8 @@ use somersault_pool::QueryPool;
 use somersault_query::{Environment, PlanCache};
 use somersault_results::Answer;
 use somersault_runtime::{
-    AheadWork, Apply, CheckpointRuns, CheckpointWriter, Driver, DriverConfig, DriverParts, Fabric,
-    Host, Injectors, ManualClock, OnApplied, Process, RuntimeError, ShardWork, SimFabric,
-    SystemClock, TimelyFabric,
+    AheadWork, Apply, CheckpointWriter, Driver, DriverConfig, DriverParts, Fabric, Host, Injectors,
+    ManualClock, OnApplied, Process, RuntimeError, ShardWork, SimFabric, SystemClock, TimelyFabric,
 };
 use somersault_store::Store;
 use somersault_stream::StreamLimits;
@@ -264,14 +262,7 @@ impl Engine {
         };
         let log = Arc::new(log);
         let epoch = log.end().0;
-        let (store, restored, runs) = match beginning.restored {
-            None => (
-                empty_store(&config, Dictionary::new()),
-                None,
-                CheckpointRuns::default(),
-            ),
-            Some(it) => (it.store, Some(it.state), it.runs),
-        };
+        let (store, restored, runs) = beginning.into_parts(&config);
         let stable = store.snapshots().stable();
         let (disk, recovered) = recovered.unzip();
         let checkpoints = disk.and_then(|disk| CheckpointWriter::new(disk, &log, runs));
@@ -279,12 +270,7 @@ impl Engine {
             .map(Arc::new)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         let pool = pool(&config)?;
-        if let Some(process) = &config.process
-            && !process.attach(&log, &pool)
-        {
-            let message = "a simulated process is for one engine, and this one has had one";
-            return Err(EngineError::Internal(message.to_owned()));
-        }
+        attach(&config, &log, &pool)?;
         let environment = Arc::new(environment(&config, &pool));
         let continuous = Arc::new(Registry::new(
             Arc::clone(&environment),
@@ -398,6 +384,17 @@ impl Engine {
 
 /// The time for which an input may cut the closes that it makes due before other inputs come first.
 const CLOSES_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Lets a simulated process give the log and the pool their turns.
+fn attach(config: &EngineConfig, log: &Arc<Log>, pool: &Arc<QueryPool>) -> Result<(), EngineError> {
+    match &config.process {
+        Some(process) if !process.attach(log, pool) => {
+            let message = "a simulated process is for one engine, and this one has had one";
+            Err(EngineError::Internal(message.to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// The length at which a segment of the log ends. A simulated process writes little, so in two of
 /// three of them segments are short, and checkpoints make some needless.

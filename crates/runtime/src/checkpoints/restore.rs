@@ -70,8 +70,8 @@ impl RestoredState {
     }
 }
 
-/// Reads the newest checkpoint of a log that is whole, as [`restore_checkpoint`] does. A damaged one
-/// is passed over.
+/// Reads the newest checkpoint of a log that is whole, as [`restore_checkpoint`] does. A damaged
+/// one is passed over.
 ///
 /// # Errors
 /// A checkpoint of a newer version, or IO.

@@ -120,13 +120,6 @@ impl Driver {
         shared.host.attach(answered(&events));
         let fabric = fabric(on_applied(&events))?;
         observe_log(&shared, events.clone());
-        let (restored, leases) = match parts.restored {
-            None => (None, None),
-            Some(state) => {
-                let (coordinator, times, leases) = state.give_answers(&*shared.host)?;
-                (Some((coordinator, times)), Some(leases))
-            }
-        };
         let (ready, is_ready) = bounded(1);
         let (evaluations, checkpoints, lanes) = Lanes::new();
         let recovered = parts.recovered.as_ref();
@@ -136,15 +129,11 @@ impl Driver {
             evaluations,
             events: events.clone(),
             delivered: recovered.map(|recovered| recovered.delivered().collect()),
-            restored,
+            restored: None,
             checkpoints: Checkpoints::new(parts.checkpoints, checkpoints),
             ready,
         };
-        let sequencer = Sequencer::new(sequencer, Now::read(&*shared.clock));
-        if leases.is_some() {
-            shared.host.check_restored()?;
-        }
-        drop(leases);
+        let sequencer = begin(sequencer, parts.restored)?;
         let (unanswered, untaken) = (reads_inbox.clone(), requests_inbox.clone());
         let mailbox = Mailbox::new(
             events_inbox,
@@ -385,6 +374,25 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.abort();
     }
+}
+
+/// Begins a sequencer, with the state of a checkpoint if there is one. The host has its answers
+/// before it meets their queries.
+fn begin(
+    mut parts: SequencerParts,
+    restored: Option<RestoredState>,
+) -> Result<Sequencer, RuntimeError> {
+    let now = Now::read(&*parts.shared.clock);
+    let Some(state) = restored else {
+        return Ok(Sequencer::new(parts, now));
+    };
+    let host = Arc::clone(&parts.shared.host);
+    // The leases keep the terms of answers until these hold them.
+    let (coordinator, times, _leases) = state.give_answers(&*host)?;
+    parts.restored = Some((coordinator, times));
+    let sequencer = Sequencer::new(parts, now);
+    host.check_restored()?;
+    Ok(sequencer)
 }
 
 fn answered(events: &Sender<Event>) -> FiringAcks {

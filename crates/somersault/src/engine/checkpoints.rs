@@ -12,7 +12,10 @@ use somersault_checkpoint::Manifest;
 use somersault_dictionary::Dictionary;
 use somersault_disk::{Access, Disk};
 use somersault_log::{Log, LogError, LogIdentity, Position};
-use somersault_runtime::{Pending, RecentCheckpoint, Restored, RuntimeError, restore_newest};
+use somersault_runtime::{
+    CheckpointRuns, Pending, RecentCheckpoint, Restored, RestoredState, RuntimeError,
+    restore_newest,
+};
 use somersault_store::Store;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -21,7 +24,7 @@ use std::time::Instant;
 /// What an engine begins with, before its log is opened.
 #[derive(Default)]
 pub(super) struct Beginning {
-    pub(super) restored: Option<Restored>,
+    restored: Option<Restored>,
     /// The records behind this one are replayed.
     pub(super) after: Position,
     /// What is wrong with newer checkpoints.
@@ -73,6 +76,20 @@ impl Beginning {
         })
     }
 
+    /// The store, what a driver begins with, and what the next checkpoint goes on with.
+    pub(super) fn into_parts(
+        self,
+        config: &EngineConfig,
+    ) -> (Arc<Store>, Option<RestoredState>, CheckpointRuns) {
+        match self.restored {
+            None => {
+                let store = empty_store(config, Dictionary::new());
+                (store, None, CheckpointRuns::default())
+            }
+            Some(it) => (it.store, Some(it.state), it.runs),
+        }
+    }
+
     /// The error of a log that cannot be opened behind this beginning.
     pub(super) fn refusal(&self, error: LogError) -> EngineError {
         let needs_more = matches!(error, LogError::Missing { .. } | LogError::Ended { .. });
@@ -100,7 +117,7 @@ impl Beginning {
 
 /// An empty store. A simulated process holds little, so with every other seed images are small
 /// there, and are made and renewed all the time.
-pub(super) fn empty_store(config: &EngineConfig, dictionary: Dictionary) -> Arc<Store> {
+fn empty_store(config: &EngineConfig, dictionary: Dictionary) -> Arc<Store> {
     let workers = config.workers.max(1);
     match &config.process {
         Some(process) if process.seed() % 2 == 1 => Store::with_images(workers, 16, 3, dictionary),
