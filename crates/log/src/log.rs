@@ -331,9 +331,9 @@ impl Log {
     }
 
     /// Takes away the segments whose records are all at or before `through`, and the load segments
-    /// that only they name. The newest segment stays, and all stay while there is a hold. The caller
-    /// keeps a checkpoint of the state at `through`, durably. A crash at any instant leaves a log
-    /// that opens after `through`.
+    /// that only they name. The newest segment stays, and all stay while there is a hold. The
+    /// caller keeps a checkpoint of the state at `through`, durably. A crash at any instant leaves
+    /// a log that opens after `through`.
     ///
     /// # Errors
     /// The failure that stopped the log; those of the disk. What could not be removed is removed by
