@@ -84,6 +84,26 @@ pub(crate) enum Command {
         after_help = "Examples:\n  somersault export --output backup.nq\n  somersault export --data ./data --format trig\n  somersault export --graph http://example.org/history --format ttl\n  somersault export --default --format nt\n\nStreams and their windows are not stored graphs, and are not exported."
     )]
     Export(ExportArgs),
+    /// Write all that is stored and declared as texts that other engines take
+    #[command(
+        after_help = "Examples:\n  somersault dump ./dump                                   of the running server\n  somersault dump ./dump --data ./data                     of a folder that no server has open\n  somersault dump - --only statements | zstd > stored.nq.zst\n\nThe folder gets statements.nq, all stored statements at one snapshot, and declarations.sql, all\nstreams and continuous queries. To take them elsewhere:\n  somersault load ./dump/statements.nq\n  somersault register ./dump/declarations.sql\n\nBlank nodes keep the labels by which the engine knows them. Statements that only windows show, and\nthe times of streams, are not in a dump; see somersault backup."
+    )]
+    Dump(DumpArgs),
+    /// Copy a server's data folder while it runs, or a folder that no server has open
+    #[command(
+        after_help = "Examples:\n  somersault backup ./monday                               of the running server\n  somersault backup ./monday --server http://127.0.0.1:7878\n  somersault backup ./monday --data ./data                 of a folder that no server has open\n\nA backup is the newest checkpoint and the log behind it, through everything that was acknowledged\nwhen it began. It is verified in the end. Backups of a folder on the same file system share the\nfiles that never change with it (hard links); --copy copies them.\n\nsomersault restore makes a data folder of it. Do not serve a backup itself."
+    )]
+    Backup(BackupArgs),
+    /// Make a data folder from a backup
+    #[command(
+        after_help = "Example:\n  somersault restore ./monday ./data\n  somersault serve --data ./data\n\nThe backup is verified first and stays as it is. The new folder goes on as a branch of its own: the\noriginal may go on too, and neither takes files of the other."
+    )]
+    Restore(RestoreArgs),
+    /// Check every file of a data folder or a backup, without starting and without changing it
+    #[command(
+        after_help = "Examples:\n  somersault verify ./data\n  somersault verify ./monday --deep\n  somersault verify ./data --json\n\nReads every byte: checksums of all files, whether they belong together, and whether the log goes on\nbehind each checkpoint. --deep also begins an engine from it in memory, as a start would, and checks\nits invariants. A server that has the folder open must be stopped before; a backup can be verified\nat any time.\n\nExit codes: 0 nothing is wrong, 1 something is damaged or cannot be read."
+    )]
+    Verify(VerifyArgs),
     /// Replay recorded streams through queries, in process, and write every firing
     #[command(
         after_help = "Examples:\n  somersault replay --stored static.nt --stream http://example.org/likes=likes.tsv --query trending.csparql\n  somersault replay --create streams.sql --stream http://example.org/likes=likes.tsv.gz --query q.csparql --speed 10 --output answers.jsonl\n\nEach line of the output is one firing: query, close_ms, vars (the columns), n (rows, repeats counted), rows (distinct rows, terms as in N-Triples), mult (where rows repeat, how often each stands in the answer) and sha256 (of the rows with their counts)."
@@ -393,6 +413,65 @@ impl ExportArgs {
             .and_then(|ending| GraphFormat::from_str(ending, true).ok());
         self.format.or(ending).unwrap_or(GraphFormat::Nq)
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DumpArgs {
+    /// Folder to write to, which must be empty or not there; `-` writes to standard output
+    #[arg(value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Only one of the two parts
+    #[arg(long, value_enum, required_if_eq("out", "-"))]
+    pub(crate) only: Option<DumpPart>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// The parts of a dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DumpPart {
+    /// All stored statements, as N-Quads
+    Statements,
+    /// All streams and continuous queries, as statements of the language
+    Declarations,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// Folder of the backup, which must be empty or not there
+    #[arg(value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Copy files that could be shared with the data folder
+    #[arg(long, requires = "data")]
+    pub(crate) copy: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Folder of the backup
+    #[arg(value_name = "BACKUP")]
+    pub(crate) backup: PathBuf,
+    /// The new data folder, which must be empty or not there
+    #[arg(value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Copy files that could be shared with the backup
+    #[arg(long)]
+    pub(crate) copy: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The data folder or backup
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Also begin an engine from it in memory, and check its invariants
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// Print the findings as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

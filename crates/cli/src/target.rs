@@ -76,11 +76,17 @@ impl Place {
                 let data = Some(folder.clone());
                 Ok(Self::Engine(Engine::open(EngineConfig { data, ..config })?))
             }
-            None => Ok(Self::Server(Client::new(&server_url(
-                target.server.as_deref(),
-            ))?)),
+            None => Ok(Self::Server(client_of(target)?)),
         }
     }
+}
+
+/// A client of the server that the options name.
+///
+/// # Errors
+/// When its URL is not plain HTTP.
+pub(crate) fn client_of(target: &Target) -> Result<Client, CliError> {
+    Client::new(&server_url(target.server.as_deref()))
 }
 
 /// The server that is meant: the one given, that of the environment, or the usual one.

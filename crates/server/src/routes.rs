@@ -1,6 +1,7 @@
 //! The addresses of the server: their table, and one file per address for its handlers.
 
 pub(crate) mod batch;
+pub(crate) mod copies;
 pub(crate) mod declarations;
 pub(crate) mod events;
 pub(crate) mod exposition;
@@ -79,6 +80,9 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
         ("/queries/{name}/pause", &["POST"], post(queries::pause)),
         ("/queries/{name}/resume", &["POST"], post(queries::resume)),
         ("/queries/{name}/results", &["GET"], get(events::results)),
+        ("/backup", &["POST"], post(copies::backup)),
+        ("/dump/statements", &["GET"], get(copies::statements)),
+        ("/dump/declarations", &["GET"], get(copies::declarations)),
         (HEALTH, &["GET"], get(health::health)),
         ("/metrics", &["GET"], get(metrics::metrics)),
         ("/openapi.json", &["GET"], get(openapi::openapi)),

@@ -1,9 +1,11 @@
 //! The engine: a cheap handle, to be cloned and shared between threads. Calls that change something
 //! return when their effect is durable (push) or stable (all others).
 
+mod backup;
 mod batch;
 mod checkpoints;
 mod data;
+mod dump;
 mod execute;
 mod graphs;
 mod load;
@@ -17,9 +19,11 @@ mod request;
 mod streams;
 mod striped_counters;
 
+pub use backup::Backup;
 pub use batch::{NewQuery, Registered, Replacement};
 #[doc(hidden)]
 pub use checkpoints::PendingCheckpoint;
+pub use dump::Dump;
 pub use execute::DeferredQuery;
 pub use options::{CancelToken, QueryOptions, UpdateOptions};
 pub use prepared::PreparedQuery;

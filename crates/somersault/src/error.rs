@@ -138,7 +138,7 @@ impl From<LogError> for EngineError {
                 offset: 0,
                 message,
             },
-            LogError::Locked { .. } => EngineError::Conflict(message),
+            LogError::Locked { .. } | LogError::Copy { .. } => EngineError::Conflict(message),
             LogError::Unwritable { .. } => EngineError::Invalid(message),
             LogError::Closed { .. } => EngineError::Stopped,
             _ => EngineError::DiskFailed(message),

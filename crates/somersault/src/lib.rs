@@ -5,17 +5,19 @@
 //! well as continuous C-SPARQL queries over the same data. The server and the command line use only
 //! the public API of this crate.
 //!
-//! Rooms, lowest first: process, config, blank, error, info, load, metrics, push, syntax, engine,
-//! live, replay.
+//! Rooms, lowest first: process, config, blank, error, info, load, metrics, push, syntax, archive,
+//! engine, folder, live, replay.
 //!
 //! ---
 //!
 #![doc = include_str!("../../../README.md")]
 
+mod archive;
 mod blank;
 mod config;
 mod engine;
 mod error;
+pub mod folder;
 mod info;
 pub mod live;
 mod load;
@@ -29,9 +31,9 @@ pub use config::{Clock, EngineConfig, FabricKind};
 #[doc(hidden)]
 pub use engine::PendingCheckpoint;
 pub use engine::{
-    CancelToken, DeferredQuery, Engine, FastPath, NewQuery, PreparedQuery, QueryOptions, QueryPage,
-    QueryRequest, QueryResults, Registered, Replacement, UpdateOptions, UpdateRequest,
-    UpdateSummary,
+    Backup, CancelToken, DeferredQuery, Dump, Engine, FastPath, NewQuery, PreparedQuery,
+    QueryOptions, QueryPage, QueryRequest, QueryResults, Registered, Replacement, UpdateOptions,
+    UpdateRequest, UpdateSummary,
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{

@@ -1,5 +1,7 @@
 //! One file per subcommand; each has a `run` that does it.
 
+pub(crate) mod backup;
+pub(crate) mod dump;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod load;
@@ -11,3 +13,4 @@ pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod subscribe;
+pub(crate) mod verify;

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-const SUBCOMMANDS: [&str; 17] = [
+const SUBCOMMANDS: [&str; 21] = [
     "serve",
     "load",
     "query",
@@ -21,6 +21,10 @@ const SUBCOMMANDS: [&str; 17] = [
     "resume",
     "advance",
     "export",
+    "dump",
+    "backup",
+    "restore",
+    "verify",
     "replay",
     "generate",
     "demo",

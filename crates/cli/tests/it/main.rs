@@ -1,6 +1,7 @@
 //! The integration tests of the command, in one binary.
 
 mod command;
+mod copies;
 mod durability;
 mod kills;
 mod serve;

@@ -202,6 +202,11 @@ pub(crate) fn read(
         .list()
         .map_err(|error| LogError::io("list", &disk.describe(), &error))?;
     let survey = Survey::of(&**disk, &names, after, progress)?;
+    if survey.segments.is_empty() && names.iter().any(|name| name == COPY_FILE) {
+        // A copy that broke off at its beginning is no empty log.
+        let folder = disk.describe();
+        return Err(LogError::Copy { folder });
+    }
     let identity = survey.identity();
     let recovered = Recovered::new(survey, after, disk, progress, decoders);
     Ok((recovered, identity))

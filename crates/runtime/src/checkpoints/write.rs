@@ -12,7 +12,7 @@ use somersault_checkpoint::{
     SavedSlice, SliceWriter, VerifyDepth, next_number, remove_unneeded, whole_checkpoints,
 };
 use somersault_disk::Disk;
-use somersault_log::{Log, Position};
+use somersault_log::{FolderHolds, Log, Position};
 use somersault_model::Sn;
 use somersault_store::{Snapshot, Store};
 use somersault_stream::FrozenCore;
@@ -133,6 +133,10 @@ impl CheckpointWriter {
     /// oldest one that is kept. With fewer than [`KEPT`] the log stays: it is what remains if the
     /// only checkpoint turns out damaged.
     fn remove_older(&self) -> Result<(), RuntimeError> {
+        if self.log.holds().is_some_and(FolderHolds::is_held) {
+            // A backup reads these files. They go with the next checkpoint.
+            return Ok(());
+        }
         let disk = &*self.disk;
         let kept = whole_checkpoints(disk, self.origin.log, VerifyDepth::Lengths, KEPT)?;
         remove_unneeded(disk, &kept.whole)?;

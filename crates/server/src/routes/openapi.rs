@@ -56,6 +56,10 @@ enum Content {
     Text,
     Html,
     Events,
+    /// All statements as N-Quads.
+    Quads,
+    /// A tar archive.
+    Archive,
 }
 
 const DATASET: &[&str] = &["default-graph-uri", "named-graph-uri", "timeout_ms"];
@@ -188,9 +192,25 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { success: &[("200", "This description.", Content::Json("Anything"))],
             ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
+    all.extend(copies());
     all.extend(sparql_aliases());
     all.extend(graph_store());
     all
+}
+
+#[rustfmt::skip]
+fn copies() -> Vec<OperationDoc> {
+    vec![
+        OperationDoc { success: &[("200", "The files of a data folder.", Content::Archive)], errors: &["409"],
+            description: "A tar archive of the newest checkpoint and of the log behind it, through what was durable when the request came. The server goes on meanwhile, and removes none of these files until the answer is sent. The header Somersault-Position has the position of the last record. An archive that ends without two blocks of zeros was cut.",
+            ..op("post", "/backup", "backup", "copies", "Back up the data folder") },
+        OperationDoc { success: &[("200", "All stored statements.", Content::Quads)],
+            description: "All stored statements at one snapshot, whose number is in the header Somersault-Sn. Blank nodes have the labels by which the server knows them.",
+            ..op("get", "/dump/statements", "dumpStatements", "copies", "Read all stored statements") },
+        OperationDoc { success: &[("200", "The statements that declare them.", Content::Text)],
+            description: "CREATE STREAM, REGISTER and PAUSE statements, separated by `;`, each behind those that it needs.",
+            ..op("get", "/dump/declarations", "dumpDeclarations", "copies", "Read all declarations of streams and continuous queries") },
+    ]
 }
 
 #[rustfmt::skip]
@@ -340,6 +360,8 @@ fn content_json(content: Content) -> Option<Value> {
         Content::Text => json!({ "text/plain": text_schema() }),
         Content::Html => json!({ "text/html": text_schema(), "text/plain": text_schema() }),
         Content::Events => json!({ "text/event-stream": schema_ref("Firing") }),
+        Content::Quads => json!({ "application/n-quads": text_schema() }),
+        Content::Archive => json!({ "application/x-tar": text_schema() }),
     })
 }
 

@@ -4,6 +4,7 @@ mod client;
 mod server;
 
 mod answers;
+mod copies;
 mod crowded;
 mod delivery;
 mod events;

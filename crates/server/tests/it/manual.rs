@@ -81,6 +81,7 @@ impl Command {
                 "-I" => method = Some("HEAD".to_owned()),
                 "-G" => is_get = true,
                 "-N" => follows = true,
+                "-o" => drop(next()),
                 "-H" => {
                     let line = next();
                     let (name, value) = line.split_once(": ").expect("a header");
@@ -121,7 +122,12 @@ impl Command {
 
 #[test]
 fn every_command_of_the_manual_is_answered_as_it_says() {
-    let server = TestServer::with(EngineConfig::default(), ServerConfig::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = EngineConfig {
+        data: Some(folder.path().to_owned()),
+        ..EngineConfig::default()
+    };
+    let server = TestServer::with(config, ServerConfig::default());
     let commands = commands();
     assert!(commands.len() > 35, "only {}", commands.len());
     for command in commands {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod durability;
+mod folders;
 mod limits;
 mod queries;
 mod streams;

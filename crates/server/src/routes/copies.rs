@@ -1,0 +1,140 @@
+//! `/backup` and `/dump/…`: everything that the server holds, for backups and for other engines.
+//! A thread writes the body while it is sent, at the client's pace.
+//!
+//! The one thing to know: when the client is gone or stalls, its connection is dropped, and with it
+//! the body. The thread then ends at its next piece, and frees what it holds: the snapshot, or the
+//! files of the backup.
+
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::Lane;
+use crate::http::text::Params;
+use crate::state::{App, LARGE_ANSWERS};
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::poll_fn;
+use std::io::{self, Write};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 256 * 1024;
+/// Pieces that wait for the client at most.
+const PIECES_AHEAD: usize = 4;
+const SN: HeaderName = HeaderName::from_static("somersault-sn");
+
+/// `POST /backup`: the files of a data folder as a tar archive.
+pub(crate) async fn backup(State(app): State<App>, request: Request) -> ApiResult {
+    Params::of(request.uri())?.only(&[])?;
+    let place = place(&app)?;
+    let backup = app.run(Lane::Control, |engine| engine.backup()).await?;
+    let position = backup.position();
+    let body = written(place, move |out| backup.write_to(out));
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/x-tar"),
+    );
+    headers.insert(
+        HeaderName::from_static("somersault-position"),
+        HeaderValue::from(position),
+    );
+    Ok(response)
+}
+
+/// `GET /dump/statements`: all stored statements at one snapshot, as N-Quads.
+pub(crate) async fn statements(State(app): State<App>, request: Request) -> ApiResult {
+    Params::of(request.uri())?.only(&[])?;
+    let place = place(&app)?;
+    let mut dump = app.run(Lane::Control, |engine| engine.dump()).await?;
+    let sn = dump.sn();
+    let body = written(place, move |out| {
+        let mut piece = Vec::new();
+        let mut more = true;
+        while more {
+            more = dump.next_piece(&mut piece).map_err(io::Error::other)?;
+            out.write_all(&piece)?;
+            piece.clear();
+        }
+        Ok(())
+    });
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/n-quads"),
+    );
+    headers.insert(SN, HeaderValue::from(sn.0));
+    Ok(response)
+}
+
+/// `GET /dump/declarations`: all streams and continuous queries, as statements.
+pub(crate) async fn declarations(State(app): State<App>, request: Request) -> ApiResult {
+    Params::of(request.uri())?.only(&[])?;
+    let text = app
+        .run(Lane::Control, |engine| engine.declarations())
+        .await?;
+    let content_type = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    Ok((content_type, text).into_response())
+}
+
+/// A place among the large answers that are sent at one time.
+fn place(app: &App) -> ApiResult<tokio::sync::OwnedSemaphorePermit> {
+    Arc::clone(&app.large_answers).try_acquire_owned().map_err(|_| {
+        ApiError::busy(
+            format!("This server is sending {LARGE_ANSWERS} large answers already. Try again in a few seconds."),
+            5,
+        )
+    })
+}
+
+/// A body that a thread writes. If that fails, the body breaks off visibly.
+fn written(
+    place: tokio::sync::OwnedSemaphorePermit,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+) -> Body {
+    let (sender, mut receiver) = mpsc::channel(PIECES_AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let _place = place;
+        let mut pieces = PieceWriter {
+            sender,
+            piece: Vec::with_capacity(PIECE_BYTES),
+        };
+        let outcome = write(&mut pieces).and_then(|()| pieces.flush());
+        if let Err(error) = outcome
+            && !pieces.sender.is_closed()
+        {
+            tracing::warn!(%error, "a backup or a dump could not be sent to its end");
+            // A client that has gone meanwhile needs no word.
+            let _ = pieces.sender.blocking_send(Err(error));
+        }
+    });
+    Body::from_stream(poll_fn(move |context| receiver.poll_recv(context)))
+}
+
+/// Hands what is written to the connection, piece by piece.
+struct PieceWriter {
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    piece: Vec<u8>,
+}
+
+impl Write for PieceWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() {
+            return Ok(());
+        }
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
+        let sent = self.sender.blocking_send(Ok(piece.into()));
+        sent.map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone away"))
+    }
+}

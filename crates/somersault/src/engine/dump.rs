@@ -1,0 +1,273 @@
+//! The stored graphs and the declarations as texts that an engine takes again.
+//!
+//! The one thing to know: the statements are read a few lists at a time, at one snapshot, by a
+//! reader that renews its pin. So a dump of any size holds little memory and no version of the
+//! store for long.
+
+use super::Engine;
+use crate::error::EngineError;
+use oxrdf::{GraphName, NamedOrBlankNode, QuadRef, Term};
+use oxttl::NQuadsSerializer;
+use oxttl::nquads::LowLevelNQuadsSerializer;
+use somersault_model::{Direction, ShardId, Sn, TermId};
+use somersault_store::{ListKey, ListReader, Store};
+use somersault_stream::QueryStatus;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Lists that are read from the store at a time.
+const LISTS_AT_A_TIME: usize = 256;
+
+/// # Store
+///
+/// All that is stored and declared, as texts.
+impl Engine {
+    /// Begins to write out all stored statements, at the stable snapshot.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
+    /// let mut dump = engine.dump()?;
+    /// let mut text = Vec::new();
+    /// while dump.next_piece(&mut text)? {}
+    /// let line = "<urn:a> <urn:p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n";
+    /// assert_eq!(text, line.as_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The engine is stopping.
+    pub fn dump(&self) -> Result<Dump, EngineError> {
+        self.check_running()?;
+        let store = Arc::clone(&self.inner.store);
+        let pin = store.pin_stable();
+        let sn = pin.sn();
+        let mut shards: Vec<ShardId> = store.placement().all().collect();
+        shards.reverse();
+        let mut dump = Dump {
+            store,
+            sn,
+            shards,
+            reader: None,
+            lines: NQuadsSerializer::new().low_level(),
+            statements: 0,
+        };
+        // Nothing is stored before SN 1. Otherwise the first reader keeps the SN from here on.
+        if sn > Sn::ZERO {
+            dump.next_shard()?;
+        }
+        Ok(dump)
+    }
+
+    /// Returns the declarations of all streams and continuous queries, as statements that
+    /// `somersault register` declares again, each after those that it needs. Derived streams come
+    /// with their queries. Paused queries are followed by PAUSE.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s")?;
+    /// let query = "SELECT ?x FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// engine.register(Some("q"), query)?;
+    /// let text = engine.declarations()?;
+    /// assert!(text.starts_with("CREATE STREAM <urn:s> BATCH 1s\n;\n"));
+    /// assert!(text.contains("REGISTER QUERY \"q\" AS\nSELECT ?x"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The engine is stopping.
+    pub fn declarations(&self) -> Result<String, EngineError> {
+        self.check_running()?;
+        let mut text = String::new();
+        let mut declared = HashSet::new();
+        for stream in self.streams() {
+            if stream.derived_by.is_none() {
+                push_statement(&mut text, &stream.text);
+                declared.insert(stream.iri);
+            }
+        }
+        let mut queries = self.inner.driver.queries();
+        queries.sort_unstable_by_key(|query| query.uid);
+        // A query that derives a stream may have been replaced after those that window it.
+        while !queries.is_empty() {
+            let (ready, waiting): (Vec<_>, Vec<_>) = queries
+                .into_iter()
+                .partition(|query| is_ready(query, &declared));
+            if ready.is_empty() {
+                let names: Vec<_> = waiting.into_iter().map(|query| query.name).collect();
+                return Err(EngineError::Internal(format!(
+                    "no stream is declared for the windows of the queries {}",
+                    names.join(", ")
+                )));
+            }
+            for query in ready {
+                self.push_query(&mut text, &query)?;
+                let derived = query.declaration.derives.as_ref();
+                declared.extend(derived.map(|stream| stream.iri.as_str().to_owned()));
+            }
+            queries = waiting;
+        }
+        Ok(text)
+    }
+
+    fn push_query(&self, text: &mut String, query: &QueryStatus) -> Result<(), EngineError> {
+        let name = quoted(&query.name);
+        match self.parser(None).parse_continuous(&query.text)?.name {
+            Some(_) => push_statement(text, &query.text),
+            None => push_statement(
+                text,
+                &format!("REGISTER QUERY {name} AS\n{}", query.text.trim()),
+            ),
+        }
+        if query.paused {
+            push_statement(text, &format!("PAUSE QUERY {name}"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether all streams that a query windows are declared.
+fn is_ready(query: &QueryStatus, declared: &HashSet<String>) -> bool {
+    let mut windows = query.declaration.windows.iter();
+    windows.all(|window| declared.contains(window.stream.as_str()))
+}
+
+/// Adds a statement, which may end with a comment.
+fn push_statement(text: &mut String, statement: &str) {
+    text.push_str(statement.trim());
+    text.push_str("\n;\n");
+}
+
+/// A name as a string of the language.
+fn quoted(name: &str) -> String {
+    let mut quoted = String::from("\"");
+    for char in name.chars() {
+        match char {
+            '"' | '\\' => quoted.extend(['\\', char]),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            char if char.is_control() => {
+                let written = write!(quoted, "\\u{:04X}", u32::from(char));
+                written.expect("a string takes everything");
+            }
+            char => quoted.push(char),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// All stored statements at one snapshot, written out as N-Quads piece by piece. Blank nodes have
+/// the labels by which the engine knows them.
+pub struct Dump {
+    store: Arc<Store>,
+    sn: Sn,
+    /// The shards that have not been begun, the next one last.
+    shards: Vec<ShardId>,
+    /// Reads the current shard, and keeps the snapshot.
+    reader: Option<ListReader>,
+    lines: LowLevelNQuadsSerializer,
+    statements: u64,
+}
+
+impl Dump {
+    /// The snapshot number that is written out.
+    pub fn sn(&self) -> Sn {
+        self.sn
+    }
+
+    /// The number of statements that have been written.
+    pub fn statements(&self) -> u64 {
+        self.statements
+    }
+
+    /// Appends the lines of the next statements. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// None is known: [`EngineError::Internal`] if the store names a term that is not known.
+    pub fn next_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, EngineError> {
+        let Some(mut reader) = self.reader.take() else {
+            return Ok(false);
+        };
+        let mut written = Ok(());
+        let more = reader.portion(LISTS_AT_A_TIME, &mut |key, members| {
+            if written.is_ok() && key.direction == Direction::Out {
+                written = self.write_list(&key, members, out);
+            }
+        });
+        written?;
+        self.reader = Some(reader);
+        if !more {
+            self.next_shard()?;
+        }
+        Ok(self.reader.is_some())
+    }
+
+    /// Moves on to the next shard. Its reader is made while the one before keeps the snapshot.
+    fn next_shard(&mut self) -> Result<(), EngineError> {
+        self.reader = match self.shards.pop() {
+            None => None,
+            Some(shard) => {
+                let reader = self.store.lists_at(shard, self.sn);
+                Some(reader.map_err(|error| EngineError::Internal(error.to_string()))?)
+            }
+        };
+        Ok(())
+    }
+
+    fn write_list(
+        &mut self,
+        key: &ListKey,
+        members: &[TermId],
+        out: &mut Vec<u8>,
+    ) -> Result<(), EngineError> {
+        let graph_name = match key.graph {
+            TermId::DEFAULT_GRAPH => GraphName::DefaultGraph,
+            graph => node(self.term(graph)?)?.into(),
+        };
+        let subject = node(self.term(key.vertex)?)?;
+        let Term::NamedNode(predicate) = self.term(key.predicate)? else {
+            return Err(EngineError::Internal("a predicate is no IRI".to_owned()));
+        };
+        for member in members {
+            let object = self.term(*member)?;
+            let quad = QuadRef {
+                subject: subject.as_ref(),
+                predicate: predicate.as_ref(),
+                object: object.as_ref(),
+                graph_name: graph_name.as_ref(),
+            };
+            let written = self.lines.serialize_quad(quad, &mut *out);
+            written.map_err(|source| EngineError::Io {
+                context: "a statement could not be written".to_owned(),
+                source,
+            })?;
+        }
+        self.statements += members.len() as u64;
+        Ok(())
+    }
+
+    fn term(&self, id: TermId) -> Result<Term, EngineError> {
+        let term = self.store.dictionary().decode(id);
+        term.ok_or_else(|| {
+            EngineError::Internal(format!("the store holds id {}, which is no term", id.raw()))
+        })
+    }
+}
+
+fn node(term: Term) -> Result<NamedOrBlankNode, EngineError> {
+    match term {
+        Term::NamedNode(node) => Ok(node.into()),
+        Term::BlankNode(node) => Ok(node.into()),
+        _ => Err(EngineError::Internal(
+            "a subject or a graph is a literal or a triple term".to_owned(),
+        )),
+    }
+}
