@@ -15,7 +15,10 @@ use crate::view::snapshot_view::SnapshotView;
 use crate::view::term_source::TermSource;
 use oxrdf::{BlankNode, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use rustc_hash::FxHashMap;
-use somersault_lang::{DatasetClause, DeleteInsert, GraphTarget, Update, UpdateOperation};
+use somersault_lang::{
+    DatasetClause, DeleteInsert, GraphTarget, NameOrVariable, TemplateGraph, Update,
+    UpdateOperation,
+};
 use somersault_model::{Direction, EventTime, QuadIds, QueryUid, TermId, TripleIds};
 use std::time::Instant;
 
@@ -149,7 +152,7 @@ impl Evaluator<'_> {
             UpdateOperation::DeleteData(quads) => {
                 quads.iter().try_for_each(|quad| self.delete(quad))?;
             }
-            UpdateOperation::DeleteInsert(operation) => self.delete_insert(operation)?,
+            UpdateOperation::DeleteInsert(operation) => self.delete_insert(operation, is_last)?,
             UpdateOperation::Load {
                 silent,
                 source,
@@ -222,8 +225,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn delete_insert(&mut self, operation: &DeleteInsert) -> Result<(), QueryError> {
-        let prepared = Prepared::new(operation.query.clone());
+    fn delete_insert(&mut self, operation: &DeleteInsert, is_last: bool) -> Result<(), QueryError> {
         let clause = match self.using {
             Some(using) => DatasetClause {
                 present: true,
@@ -235,6 +237,10 @@ impl Evaluator<'_> {
         };
         let dataset = Dataset::of_clause(&clause, self.dictionary());
         self.view.set_dataset(dataset);
+        if let Some(graph) = self.whole_graph(operation) {
+            return self.clear(graph, is_last);
+        }
+        let prepared = Prepared::new(operation.query.clone());
         let (query, close) = self.key();
         let Answer::Solutions(solutions) = self.solutions(&prepared, query, close)? else {
             return Ok(());
@@ -271,6 +277,23 @@ impl Evaluator<'_> {
         inserts.iter().try_for_each(|quad| self.insert(quad))?;
         self.limiter.release(held);
         Ok(())
+    }
+
+    /// The graph of which the operation deletes all statements, where that is all that it does.
+    fn whole_graph(&self, operation: &DeleteInsert) -> Option<TermId> {
+        let (graph, read) = operation.whole_graph()?;
+        let id = |name: &NamedNode| self.dictionary().lookup(name.as_ref().into());
+        let graph = match graph {
+            TemplateGraph::Default => TermId::DEFAULT_GRAPH,
+            TemplateGraph::Named(NameOrVariable::NamedNode(name)) => id(name)?,
+            TemplateGraph::Named(NameOrVariable::Variable(_)) => return None,
+        };
+        let dataset = self.view.dataset();
+        let reads_it = match read {
+            None => dataset.default == [Source::Stored(graph)],
+            Some(name) => dataset.named_source(id(name)?) == Some(Source::Stored(graph)),
+        };
+        reads_it.then_some(graph)
     }
 
     /// The solutions of a WHERE clause, within what the request has left.
@@ -429,8 +452,8 @@ impl Evaluator<'_> {
     }
 
     fn effects(mut self) -> Result<Effects, QueryError> {
-        if !self.view.is_valid() {
-            return Err(QueryError::PinExpired);
+        if let Some(end) = self.view.end() {
+            return Err(QueryError::of_pin(end, &self.execution.limits));
         }
         let overlay = self.view.take_overlay().unwrap_or_default();
         let cleared: Vec<TermId> = overlay.cleared().collect();

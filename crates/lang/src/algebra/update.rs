@@ -1,7 +1,10 @@
 //! SPARQL Update: the operations in order. ADD, MOVE and COPY are already rewritten to the others.
 
 use crate::algebra::query::Query;
-use crate::algebra::{GraphTarget, QuadTemplate};
+use crate::algebra::{
+    GraphTarget, NameOrVariable, Pattern, QuadTemplate, TemplateGraph, TemplateTerm, TermPattern,
+    TripleTemplate,
+};
 use oxrdf::{GraphName, NamedNode, Quad};
 
 /// An update request: its operations run in order, each sees the effects of those before it.
@@ -68,4 +71,50 @@ pub struct DeleteInsert {
     /// The WHERE clause as a SELECT of the variables that the templates use; its dataset clause is
     /// that of `USING` or `WITH`. The templates' variables are this query's.
     pub query: Query,
+}
+
+impl DeleteInsert {
+    /// Where the operation only deletes all statements that one pattern of three variables finds:
+    /// the graph to delete from, and the named graph that the pattern reads (`None` for the default
+    /// graph of the dataset).
+    pub fn whole_graph(&self) -> Option<(&TemplateGraph, Option<&NamedNode>)> {
+        let [QuadTemplate { triple, graph }] = &*self.delete else {
+            return None;
+        };
+        let (named, inner) = match unwrapped(&self.query.pattern) {
+            Pattern::Graph {
+                name: NameOrVariable::NamedNode(name),
+                inner,
+            } => (Some(name), unwrapped(inner)),
+            pattern => (None, pattern),
+        };
+        let (
+            TripleTemplate {
+                subject: TemplateTerm::Variable(s),
+                predicate: NameOrVariable::Variable(p),
+                object: TemplateTerm::Variable(o),
+            },
+            Pattern::Bgp(triples),
+        ) = (triple, inner)
+        else {
+            return None;
+        };
+        let [found] = &**triples else {
+            return None;
+        };
+        let is_same = found.subject == TermPattern::Variable(*s)
+            && found.predicate == NameOrVariable::Variable(*p)
+            && found.object == TermPattern::Variable(*o);
+        let is_all = is_same && s != p && p != o && s != o && self.insert.is_empty();
+        is_all.then_some((graph, named))
+    }
+}
+
+/// A pattern without projections and joins of one member around it.
+fn unwrapped(pattern: &Pattern) -> &Pattern {
+    match pattern {
+        Pattern::Project { inner, .. } => unwrapped(inner),
+        Pattern::Join(members) if members.len() == 1 => unwrapped(&members[0]),
+        pattern => pattern,
+    }
 }

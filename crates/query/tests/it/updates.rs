@@ -4,9 +4,11 @@ use oxrdf::{GraphName, NamedNode, Quad};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits, Mutation, QuadIds, ShardId, Sn, TermId};
 use somersault_query::{
-    Dataset, Effects, Execution, QueryError, Remote, RemoteSolutions, SnapshotView, evaluate_update,
+    Dataset, Effects, Execution, MOST_LISTED, QueryError, Remote, RemoteSolutions, SnapshotView,
+    evaluate_update,
 };
 use somersault_store::{ShardBatch, Store};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -292,4 +294,92 @@ fn clearing_last_removes_earlier_writes_too() {
     let mut all = data.to_vec();
     all.sort_by_key(ToString::to_string);
     assert_eq!((done.deletes, done.inserts.len()), (all, 0));
+}
+
+/// Deleting all that a graph holds by its pattern is one clear, as CLEAR is, and has the effects
+/// that deleting statement by statement has, alone and among other operations.
+#[test]
+fn deleting_all_of_a_graph_by_pattern_is_a_clear() {
+    let counts = [10, MOST_LISTED as usize + 10];
+    let others = |inner: &str| {
+        let data = "INSERT DATA { GRAPH :g { :a0 :p :b . :new :p :b } :new :q :b }";
+        [
+            inner.to_owned(),
+            format!("{data} ; {inner}"),
+            format!("{inner} ; {data}"),
+            format!("{data} ; {inner} ; {data} ; {inner}"),
+            format!("{inner} ; INSERT {{ :n :n ?s }} WHERE {{ GRAPH :g {{ ?s ?p ?o }} }}"),
+            format!("{inner} ; INSERT {{ :n :n ?s }} WHERE {{ ?s ?p ?o }}"),
+        ]
+    };
+    let (all, of_g) = ("?s ?p ?o", "GRAPH :g { ?s ?p ?o }");
+    let forms = [
+        ("DELETE WHERE { GRAPH :g { ?s ?p ?o } }", of_g),
+        (
+            "DELETE { GRAPH :g { ?s ?p ?o } } WHERE { GRAPH :g { ?s ?p ?o } }",
+            of_g,
+        ),
+        ("DELETE WHERE { ?s ?p ?o }", all),
+        ("WITH :g DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }", of_g),
+        (
+            "DELETE { GRAPH :g { ?s ?p ?o } } USING :g WHERE { ?s ?p ?o }",
+            of_g,
+        ),
+    ];
+    for count in counts {
+        let graph = |graph: Option<&'static str>| {
+            (0..count).map(move |n| quad(&format!("a{n}"), "p", "b", graph))
+        };
+        let data: Vec<Quad> = graph(Some("g")).chain(graph(None)).collect();
+        for (form, found) in forms {
+            // A filter that is always true has each statement deleted by itself.
+            let each = format!("DELETE {{ {found} }} WHERE {{ {found} FILTER(isIRI(?s)) }}");
+            for (text, twin) in others(form).iter().zip(others(&each)) {
+                let done = effects(&data, text).expect("evaluates");
+                let expected = effects(&data, &twin).expect("evaluates");
+                assert_eq!(done.clears.len(), usize::from(count > 10), "{text}");
+                assert!(expected.clears.is_empty(), "{twin}");
+                assert_eq!(done.deleted(), expected.deleted(), "{text}");
+                assert_eq!(done.inserted(), expected.inserted(), "{text}");
+                assert_eq!(after(&data, &done), after(&data, &expected), "{text}");
+            }
+        }
+    }
+}
+
+/// Patterns that do not find all of the graph that is deleted from, or have another effect.
+#[test]
+fn deleting_some_of_a_graph_is_no_clear() {
+    let count = MOST_LISTED as usize + 10;
+    let in_graph = |graph| (0..count).map(move |n| quad(&format!("a{n}"), "p", "b", graph));
+    let data: Vec<Quad> = in_graph(Some("g")).chain(in_graph(None)).collect();
+    for text in [
+        "DELETE WHERE { GRAPH :g { ?s ?p :c } }",
+        "DELETE WHERE { GRAPH :g { ?s ?p ?s } }",
+        "DELETE { GRAPH :g { ?o ?p ?s } } WHERE { GRAPH :g { ?s ?p ?o } }",
+        "DELETE { GRAPH :h { ?s ?p ?o } } WHERE { GRAPH :g { ?s ?p ?o } }",
+        "DELETE { GRAPH :g { ?s ?p ?o } } WHERE { ?s ?p ?o }",
+        "DELETE { ?s ?p ?o } USING :g WHERE { ?s ?p ?o }",
+        "DELETE { ?s ?p ?o } USING NAMED :h WHERE { GRAPH :g { ?s ?p ?o } }",
+        "DELETE { GRAPH :g { ?s ?p ?o } } INSERT { :x :y ?s } WHERE { GRAPH :g { ?s ?p ?o } }",
+        "DELETE { GRAPH :g { ?s ?p ?o } } WHERE { GRAPH :g { ?s ?p ?o } OPTIONAL { ?s :q ?o } }",
+    ] {
+        assert!(
+            effects(&data, text).expect("evaluates").clears.is_empty(),
+            "{text}"
+        );
+    }
+}
+
+/// The statements that hold after these effects.
+fn after(data: &[Quad], effects: &Effects) -> BTreeSet<String> {
+    let is_cleared = |quad: &&Quad| effects.clears.contains(&quad.graph_name);
+    let mut left: BTreeSet<String> = (data.iter().filter(|quad| !is_cleared(quad)))
+        .map(ToString::to_string)
+        .collect();
+    for quad in &effects.deletes {
+        assert!(left.remove(&quad.to_string()), "{quad} was there");
+    }
+    left.extend(effects.inserts.iter().map(ToString::to_string));
+    left
 }
