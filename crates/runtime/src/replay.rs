@@ -1,23 +1,34 @@
 //! The log that an engine is opened with, read ahead of its replay: the driver takes portions of
-//! its records and hands them to the sequencer as events. The texts of commands are parsed here.
+//! its records and hands them to the sequencer as events. The texts of commands are parsed here. A
+//! long log is read on a thread of its own, behind the threads that decode it; a simulated process
+//! has no threads, and reads when the sequencer asks.
+//!
+//! Terms get their ids when a record is applied, and not here: whether a term of a push is kept for
+//! good follows from the records before it.
 //!
 //! Before changing anything here: a portion is held in memory as terms until it is applied, so it
-//! is bounded in statements too.
+//! is bounded in statements too, and so is the number of portions.
 
 use crate::error::RuntimeError;
+use crossbeam_channel::{Receiver, bounded};
 use somersault_log::{Position, Recovered};
 use somersault_stream::{LoggedTexts, PushStatements, ReadTexts, Record};
 use std::collections::VecDeque;
+use std::thread::{Builder, JoinHandle};
 
 /// At most this many records are in a portion.
 const RECORDS: usize = 256;
 /// The record with which a portion holds this many statements is its last.
 const STATEMENTS: usize = 8192;
+/// The number of portions that are read ahead.
+const PORTIONS: usize = 4;
 
 /// A log that is read for its replay.
-pub(crate) struct LogReplay {
-    recovered: Recovered,
-    texts: LoggedTexts,
+pub(crate) enum LogReplay {
+    /// Read by the caller.
+    Here(Box<PortionReader>),
+    /// Read ahead by a thread.
+    Ahead(PortionsAhead),
 }
 
 /// Consecutive records of a log.
@@ -29,20 +40,93 @@ pub(crate) struct Portion {
     pub(crate) is_last: bool,
 }
 
+/// Reads portions of a log, one after the other.
+pub(crate) struct PortionReader {
+    recovered: Recovered,
+    texts: LoggedTexts,
+}
+
+/// Portions that a thread reads ahead.
+pub(crate) struct PortionsAhead {
+    /// Taken when the thread is to end.
+    portions: Option<Receiver<Result<Portion, RuntimeError>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
 impl LogReplay {
-    /// The replay of these records.
-    pub(crate) fn new(recovered: Recovered) -> LogReplay {
-        LogReplay {
+    /// The replay of these records; where there may be threads, one reads a long log ahead.
+    ///
+    /// # Errors
+    /// No thread is to be had.
+    pub(crate) fn new(recovered: Recovered, has_threads: bool) -> Result<LogReplay, RuntimeError> {
+        let is_long = recovered.len() > RECORDS as u64;
+        let reader = PortionReader {
             recovered,
             texts: LoggedTexts::new(),
+        };
+        match has_threads && is_long {
+            true => PortionsAhead::start(reader).map(LogReplay::Ahead),
+            false => Ok(LogReplay::Here(Box::new(reader))),
         }
     }
 
-    /// Reads the next records.
+    /// The next records.
     ///
     /// # Errors
     /// The log does not read back, or holds a text that this version does not understand.
     pub(crate) fn read(&mut self) -> Result<Portion, RuntimeError> {
+        match self {
+            LogReplay::Here(reader) => reader.read(),
+            LogReplay::Ahead(ahead) => ahead.next(),
+        }
+    }
+}
+
+impl PortionsAhead {
+    fn start(mut reader: PortionReader) -> Result<PortionsAhead, RuntimeError> {
+        let (ready, portions) = bounded(PORTIONS);
+        let read = move || {
+            loop {
+                let portion = reader.read();
+                let goes_on = portion.as_ref().is_ok_and(|portion| !portion.is_last);
+                if ready.send(portion).is_err() || !goes_on {
+                    return;
+                }
+            }
+        };
+        let thread = Builder::new().name("replay".to_owned()).spawn(read);
+        let thread = thread.map_err(|error| {
+            RuntimeError::Internal(format!("no thread to read the log is to be had: {error}"))
+        })?;
+        Ok(PortionsAhead {
+            portions: Some(portions),
+            thread: Some(thread),
+        })
+    }
+
+    fn next(&self) -> Result<Portion, RuntimeError> {
+        let portion = self.portions.as_ref().and_then(|it| it.recv().ok());
+        portion.unwrap_or_else(|| {
+            Err(RuntimeError::Internal(
+                "the thread that reads the log panicked".to_owned(),
+            ))
+        })
+    }
+}
+
+impl Drop for PortionsAhead {
+    fn drop(&mut self) {
+        // The thread ends when its next portion is not wanted.
+        self.portions = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported in place of its portion.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl PortionReader {
+    fn read(&mut self) -> Result<Portion, RuntimeError> {
         let mut portion = Portion::default();
         let mut statements = 0;
         while portion.records.len() < RECORDS && statements < STATEMENTS {

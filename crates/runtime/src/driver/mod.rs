@@ -135,11 +135,13 @@ impl Driver {
         };
         let sequencer = begin(sequencer, parts.restored)?;
         let (unanswered, untaken) = (reads_inbox.clone(), requests_inbox.clone());
+        let has_threads = parts.process.is_none();
+        let replay = (parts.recovered).map(|recovered| LogReplay::new(recovered, has_threads));
         let mailbox = Mailbox::new(
             events_inbox,
             reads_inbox,
             requests_inbox,
-            parts.recovered.map(LogReplay::new),
+            replay.transpose()?,
         );
         let mut handle = Handle {
             shared,
