@@ -198,6 +198,11 @@ pub(crate) struct ServeArgs {
     /// bytes; further ones wait. 1073741824 (1 GiB) if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) inflight_bytes: Option<u64>,
+    /// Memory of replaced data that may be kept for readers of earlier snapshots, in bytes; beyond
+    /// it, the one-shot queries with the oldest snapshot end with an error. 4294967296 (4 GiB) if
+    /// not given
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) superseded_bytes: Option<u64>,
     /// Longest text of a query, an update or a declaration, in bytes; 1048576 if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) text_bytes: Option<u64>,

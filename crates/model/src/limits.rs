@@ -44,6 +44,10 @@ pub struct Limits {
     pub registered_queries: u64,
     /// The time for which a snapshot may stay pinned before the pin is given up (S9).
     pub pin_time: Duration,
+    /// Memory of replaced data that is kept for readers of earlier snapshots, in bytes; 4 GiB by
+    /// default. Beyond it, the one-shot queries with the oldest snapshot end with an error. Firings,
+    /// updates and checkpoints do not.
+    pub superseded_bytes: u64,
     /// The distance by which an event time may lie ahead of both the stream's newest time and the
     /// clock, where the stream's declaration does not set one (AHEAD). Without a clock (the
     /// engine's `Clock::Manual`) there is no such limit.
@@ -67,6 +71,7 @@ impl Default for Limits {
             concurrent_queries: 256,
             registered_queries: 4_000_000,
             pin_time: Duration::from_secs(120),
+            superseded_bytes: 4 << 30,
             time_ahead: Duration::from_secs(86_400),
             closes_at_once: 100_000,
         }

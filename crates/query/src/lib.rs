@@ -51,5 +51,6 @@ pub use prepared::execute::Invocation;
 pub use prepared::parameters::BoundQuery;
 pub use update::{Effects, MOST_LISTED, Using, evaluate_update};
 pub use view::graph_view::{Columns, Dataset, GraphView, NamedGraphs, Source};
+pub use view::held_view::HeldView;
 pub use view::snapshot_view::SnapshotView;
 pub use view::term_source::TermSource;

@@ -440,6 +440,7 @@ fn driver_config(config: &EngineConfig) -> DriverConfig {
         freshness: config.freshness,
         kept_firings: config.kept_firings,
         pin_time: config.limits.pin_time,
+        superseded_bytes: config.limits.superseded_bytes,
         inbox: INBOX,
         inflight_bytes: config.limits.inflight_bytes,
         inflight_patience: INFLIGHT_PATIENCE,

@@ -159,6 +159,7 @@ impl From<QueryError> for EngineError {
         let message = error.to_string();
         let which = match error {
             QueryError::Time { .. } | QueryError::PinExpired => LimitKind::QueryTime,
+            QueryError::SnapshotTooOld { .. } => LimitKind::SupersededBytes,
             QueryError::Rows { .. } => LimitKind::ResultRows,
             QueryError::Memory { .. } | QueryError::TableRows => LimitKind::QueryMemory,
             QueryError::Cancelled => return EngineError::Stopped,
@@ -322,6 +323,8 @@ pub enum LimitKind {
     StreamBudget,
     /// `inflight_bytes`
     InflightBytes,
+    /// `superseded_bytes`
+    SupersededBytes,
     /// `query_text_bytes`
     QueryText,
     /// `concurrent_queries`

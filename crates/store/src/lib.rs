@@ -48,7 +48,8 @@
 //!    generation up again through each new pin. If it is the same, it was not unlinked when that
 //!    pin was taken, so the new pin keeps it (1). If it is another one (5), the reader drops the
 //!    pointers. Lists of changed cells name their generation by a number that is never used again,
-//!    and a reader follows them only in that generation.
+//!    and a reader follows them only in that generation. A long query holds its SN apart
+//!    ([`SnapshotHold`]), and reads through pins of memory alone, one after the other.
 //!
 //! Cells are freed with their generation. The rooms `memory`, `lists`, `image`, `shard` and `store`
 //! hold all the `unsafe` there is, and run under miri.
@@ -68,14 +69,14 @@ mod windows;
 pub use half_edges::ListKey;
 pub use pace::Pace;
 pub use shard::{
-    Applied, ApplyError, PreparedEdges, RenewalState, RestoreError, ShardBatch, ShardRestore,
-    ShardWriter, WriterTaken,
+    Applied, ApplyError, PreparedEdges, RenewalNeed, RenewalState, RestoreError, ShardBatch,
+    ShardRestore, ShardWriter, WriterTaken,
 };
-pub use snapshots::{PinStatus, SnapshotError, Snapshots};
+pub use snapshots::{PinEnd, PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
 pub use statistics::PredicateStatistics;
 pub use store::{
-    Ends, ListReader, ListRun, Marker, Memory, MergedRuns, Snapshot, Store, StoreHold, Violation,
-    fingerprint,
+    Ends, ListReader, ListRun, Marker, Memory, MergedRuns, Snapshot, SnapshotHold, Store,
+    StoreHold, Violation, fingerprint,
 };
 pub use windows::{PastWindow, Run, Slice, SliceRows, SliceStore, ViewKey, WindowVersion};

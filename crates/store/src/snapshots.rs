@@ -26,6 +26,8 @@ const LANES: usize = 8;
 const NEVER: i64 = i64::MAX;
 /// The deadline value of an expired pin.
 const EXPIRED: i64 = i64::MIN;
+/// The deadline value of a pin that was revoked since its SN kept too much memory.
+const REVOKED: i64 = i64::MIN + 1;
 
 /// The lane of the next thread.
 static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
@@ -60,6 +62,15 @@ pub enum SnapshotError {
     },
 }
 
+/// The reason why a pin no longer keeps its SN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinEnd {
+    /// Its deadline has passed.
+    Expired,
+    /// Its SN kept too much memory: see [`Snapshots::revoke_oldest`].
+    Revoked,
+}
+
 /// The registry of pins and the stable SN.
 pub struct Snapshots {
     stable: AtomicU64,
@@ -86,6 +97,20 @@ struct Pins {
 struct Pinned {
     sn: u64,
     deadline: Arc<Deadline>,
+    keeps: Keeps,
+    /// Whether its SN may be given up where it keeps too much memory.
+    is_revocable: bool,
+}
+
+/// What a pin keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// Its SN, and the memory that it may be looking at.
+    SnAndMemory,
+    /// Its SN alone: nothing is read through it.
+    Sn,
+    /// Memory alone: another pin keeps the SN for it.
+    Memory,
 }
 
 /// The time at which a pin expires, or the fact that it has: one word, so that an expired pin
@@ -98,7 +123,24 @@ impl Deadline {
     }
 
     fn is_over(&self) -> bool {
-        self.0.load(Ordering::Acquire) == EXPIRED
+        self.0.load(Ordering::Acquire) <= REVOKED
+    }
+
+    /// Why it is over, if it is.
+    fn end(&self) -> Option<PinEnd> {
+        match self.0.load(Ordering::Acquire) {
+            EXPIRED => Some(PinEnd::Expired),
+            REVOKED => Some(PinEnd::Revoked),
+            _ => None,
+        }
+    }
+
+    /// Ends it now, if it is not over. Returns whether it did.
+    fn revoke(&self) -> bool {
+        let end = |due: i64| (due > REVOKED).then_some(REVOKED);
+        (self.0)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, end)
+            .is_ok()
     }
 
     /// Whether the deadline is at or before `now_ms`, or over.
@@ -114,9 +156,9 @@ impl Deadline {
 
     /// Extends the deadline to at least `deadline_ms`; returns `false` if it is over.
     fn prolong(&self, deadline_ms: i64) -> bool {
-        let later = |now: i64| (now != EXPIRED).then(|| now.max(deadline_ms));
+        let later = |now: i64| (now > REVOKED).then(|| now.max(deadline_ms));
         let now = self.0.load(Ordering::Acquire);
-        now != EXPIRED && now >= deadline_ms
+        now > REVOKED && now >= deadline_ms
             || (self.0)
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, later)
                 .is_ok()
@@ -124,7 +166,7 @@ impl Deadline {
 
     /// Expires the deadline if it was due at or before `now_ms`. Returns whether it did.
     fn expire(&self, now_ms: i64) -> bool {
-        let end = |due: i64| (due != EXPIRED && due <= now_ms).then_some(EXPIRED);
+        let end = |due: i64| (due > REVOKED && due <= now_ms).then_some(EXPIRED);
         (self.0)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, end)
             .is_ok()
@@ -148,6 +190,8 @@ pub(crate) struct Pin {
     pub(crate) number: u64,
     deadline: Arc<Deadline>,
     pins: Arc<Mutex<Pins>>,
+    /// The pin that keeps the SN, where this one keeps memory alone.
+    _sn_kept_by: Option<Arc<Pin>>,
 }
 
 impl Pin {
@@ -155,6 +199,11 @@ impl Pin {
     #[inline]
     pub(crate) fn is_expired(&self) -> bool {
         self.deadline.is_over()
+    }
+
+    /// Why its SN is no longer kept for it, if it is not.
+    pub(crate) fn end(&self) -> Option<PinEnd> {
+        self.deadline.end()
     }
 
     /// Sets a deadline if the pin has none.
@@ -167,6 +216,7 @@ impl Drop for Pin {
     fn drop(&mut self) {
         let mut pins = self.pins.lock();
         if let Some(gone) = pins.live.remove(&self.number)
+            && gone.keeps != Keeps::Memory
             && !gone.deadline.is_over()
         {
             release(&mut pins.retained, gone.sn);
@@ -243,12 +293,36 @@ impl Snapshots {
         let mut count = 0;
         for pin in live.values() {
             // Before any writer can see a floor above this pin: the lock orders it.
-            if pin.deadline.expire(now_ms) {
+            if pin.keeps != Keeps::Memory && pin.deadline.expire(now_ms) {
                 release(retained, pin.sn);
                 count += 1;
             }
         }
         count
+    }
+
+    /// Gives up the oldest retained SN before the stable one, if only pins that were taken with a
+    /// deadline keep it; they end. A pin that was taken without one (of a firing, an update, a
+    /// checkpoint or a renewal) is never revoked, and while it keeps the oldest SN, nothing is gained
+    /// from giving up later ones. Returns the SN.
+    pub fn revoke_oldest(&self) -> Option<Sn> {
+        let mut pins = self.pins.lock();
+        let stable = self.stable.load(Ordering::Acquire);
+        let Pins { live, retained, .. } = &mut *pins;
+        let oldest = *retained.keys().next().filter(|sn| **sn < stable)?;
+        let keeps_it = |pin: &&Pinned| {
+            pin.keeps != Keeps::Memory && pin.sn == oldest && !pin.deadline.is_over()
+        };
+        let mut keepers = live.values().filter(keeps_it);
+        if !keepers.all(|pin| pin.is_revocable) {
+            return None;
+        }
+        for pin in live.values().filter(keeps_it) {
+            if pin.deadline.revoke() {
+                release(retained, oldest);
+            }
+        }
+        Some(Sn(oldest))
     }
 
     /// Drops the pins that lanes keep past their deadline and that have no reader.
@@ -267,25 +341,29 @@ impl Snapshots {
     pub fn pins(&self) -> Vec<PinStatus> {
         let idle = self.idle();
         let pins = self.pins.lock();
-        let read = pins.live.iter().filter(|(n, _)| !idle.contains(*n));
+        let is_reader =
+            |(number, pin): &(&u64, &Pinned)| pin.keeps != Keeps::Memory && !idle.contains(*number);
+        let read = pins.live.iter().filter(is_reader);
         let status = |(_, pin): (&u64, &Pinned)| {
             let deadline = pin.deadline.0.load(Ordering::Acquire);
             PinStatus {
                 sn: Sn(pin.sn),
-                deadline_ms: (deadline != NEVER && deadline != EXPIRED).then_some(deadline),
-                expired: deadline == EXPIRED,
+                deadline_ms: (deadline != NEVER && deadline > REVOKED).then_some(deadline),
+                expired: deadline <= REVOKED,
             }
         };
         read.map(status).collect()
     }
 
-    /// The numbers of all live pins and their SNs, in the order in which they were taken.
+    /// The numbers of all live pins that keep memory, and their SNs, in the order in which they
+    /// were taken. A pin that keeps its SN alone has a number that no later pin gets.
     pub(crate) fn live(&self) -> Vec<(u64, Sn)> {
         let pins = self.pins.lock();
-        pins.live
-            .iter()
-            .map(|(number, pin)| (*number, Sn(pin.sn)))
-            .collect()
+        let number = |(number, pin): (&u64, &Pinned)| match pin.keeps {
+            Keeps::Sn => (u64::MAX, Sn(pin.sn)),
+            Keeps::SnAndMemory | Keeps::Memory => (*number, Sn(pin.sn)),
+        };
+        pins.live.iter().map(number).collect()
     }
 
     /// The number of pins that have a reader.
@@ -354,6 +432,35 @@ impl Snapshots {
         Ok(pins.add(sn, deadline_ms, &self.pins))
     }
 
+    /// Pins the stable SN without any memory, for a reader that takes a pin of its memory with
+    /// [`Snapshots::pin_memory`] whenever it reads.
+    pub(crate) fn hold_stable(&self, deadline_ms: Option<i64>) -> Arc<Pin> {
+        let mut pins = self.pins.lock();
+        let stable = self.stable.load(Ordering::Acquire);
+        pins.add_kept(stable, deadline_ms, Keeps::Sn, &self.pins)
+    }
+
+    /// A pin of the memory at the SN that `held` keeps. Both are over at the same time.
+    pub(crate) fn pin_memory(&self, held: &Arc<Pin>) -> Arc<Pin> {
+        let mut pins = self.pins.lock();
+        let number = pins.next;
+        pins.next += 1;
+        let pinned = Pinned {
+            sn: held.sn,
+            deadline: Arc::clone(&held.deadline),
+            keeps: Keeps::Memory,
+            is_revocable: false,
+        };
+        pins.live.insert(number, pinned);
+        Arc::new(Pin {
+            sn: held.sn,
+            number,
+            deadline: Arc::clone(&held.deadline),
+            pins: Arc::clone(&self.pins),
+            _sn_kept_by: Some(Arc::clone(held)),
+        })
+    }
+
     /// Pins `sn`, or the stable SN if that is later, without a deadline. Must not be read before it
     /// is stable.
     pub(crate) fn pin_from(&self, sn: u64) -> Arc<Pin> {
@@ -375,7 +482,7 @@ impl Snapshots {
                 pinned: pins.retained.keys().copied().collect(),
             },
             next_pin: pins.next,
-            oldest_pin: pins.live.keys().next().copied().unwrap_or(pins.next),
+            oldest_pin: pins.oldest_with_memory().unwrap_or(pins.next),
         }
     }
 
@@ -400,7 +507,25 @@ impl Pins {
         lowest.map_or(stable, |lowest| stable.min(*lowest))
     }
 
+    /// The lowest number of a pin that keeps memory.
+    fn oldest_with_memory(&self) -> Option<u64> {
+        let mut live = self.live.iter();
+        let oldest = live.find(|(_, pin)| pin.keeps != Keeps::Sn);
+        oldest.map(|(number, _)| *number)
+    }
+
     fn add(&mut self, sn: u64, deadline_ms: Option<i64>, pins: &Arc<Mutex<Pins>>) -> Arc<Pin> {
+        self.add_kept(sn, deadline_ms, Keeps::SnAndMemory, pins)
+    }
+
+    /// Adds a pin that keeps its SN.
+    fn add_kept(
+        &mut self,
+        sn: u64,
+        deadline_ms: Option<i64>,
+        keeps: Keeps,
+        pins: &Arc<Mutex<Pins>>,
+    ) -> Arc<Pin> {
         let number = self.next;
         self.next += 1;
         *self.retained.entry(sn).or_default() += 1;
@@ -408,6 +533,8 @@ impl Pins {
         let pinned = Pinned {
             sn,
             deadline: Arc::clone(&deadline),
+            keeps,
+            is_revocable: deadline_ms.is_some(),
         };
         self.live.insert(number, pinned);
         Arc::new(Pin {
@@ -415,6 +542,7 @@ impl Pins {
             number,
             deadline,
             pins: Arc::clone(pins),
+            _sn_kept_by: None,
         })
     }
 }
@@ -475,6 +603,56 @@ mod tests {
         assert_eq!(horizon.oldest_pin, pin.number);
         drop(pin);
         assert_eq!(snapshots.horizon().oldest_pin, snapshots.horizon().next_pin);
+        assert!(snapshots.check().is_ok());
+    }
+
+    /// A reader that holds an SN without memory, and reads through pins of memory that come and go.
+    #[test]
+    fn a_held_sn_keeps_memory_only_while_it_is_read() {
+        let snapshots = Snapshots::new();
+        snapshots.publish_stable(Sn(1));
+        let held = snapshots.hold_stable(Some(100));
+        snapshots.publish_stable(Sn(2));
+        let horizon = snapshots.horizon();
+        assert_eq!((horizon.retained.floor, snapshots.pinned()), (1, 1));
+        assert_eq!(horizon.oldest_pin, horizon.next_pin, "it keeps no memory");
+        let read = snapshots.pin_memory(&held);
+        assert_eq!((read.sn, snapshots.horizon().oldest_pin), (1, read.number));
+        assert_eq!(snapshots.pinned(), 1, "one reader");
+        drop(held);
+        assert_eq!(snapshots.floor(), Sn(1), "what reads at the SN keeps it");
+        assert_eq!((snapshots.expire(99), snapshots.expire(100)), (0, 1));
+        assert_eq!(read.end(), Some(PinEnd::Expired));
+        assert_eq!(snapshots.floor(), Sn(2));
+        assert_eq!(
+            snapshots.horizon().oldest_pin,
+            read.number,
+            "its memory stays"
+        );
+        drop(read);
+        assert_eq!(snapshots.horizon().oldest_pin, snapshots.horizon().next_pin);
+        assert!(snapshots.check().is_ok());
+    }
+
+    #[test]
+    fn the_oldest_sn_with_a_deadline_is_revoked_and_no_other() {
+        let snapshots = Snapshots::new();
+        snapshots.publish_stable(Sn(1));
+        let firing = snapshots.pin(None, None).expect("stable");
+        snapshots.publish_stable(Sn(2));
+        let held = snapshots.hold_stable(Some(100));
+        let read = snapshots.pin_memory(&held);
+        snapshots.publish_stable(Sn(3));
+        let later = snapshots.pin(None, Some(100)).expect("stable");
+        assert_eq!(snapshots.revoke_oldest(), None, "a firing keeps the oldest");
+        drop(firing);
+        assert_eq!(snapshots.revoke_oldest(), Some(Sn(2)));
+        assert_eq!([held.end(), read.end()], [Some(PinEnd::Revoked); 2]);
+        assert_eq!((later.end(), snapshots.floor()), (None, Sn(3)));
+        assert_eq!(snapshots.revoke_oldest(), None, "the stable SN stays");
+        assert_eq!(snapshots.expire(100), 1, "the revoked one is over already");
+        drop((held, read, later));
+        assert_eq!((snapshots.floor(), snapshots.pinned()), (Sn(3), 0));
         assert!(snapshots.check().is_ok());
     }
 

@@ -12,10 +12,10 @@ mod walk;
 pub use check::{Violation, fingerprint};
 pub use list_reader::{ListReader, Marker};
 pub use merged_runs::{ListRun, MergedRuns};
-pub use snapshot::{Ends, Snapshot, StoreHold};
+pub use snapshot::{Ends, Snapshot, SnapshotHold, StoreHold};
 
 use crate::shard::{ImagePolicy, PinnedGeneration, Shard, ShardLayout, ShardWriter, WriterTaken};
-use crate::shard::{RenewalState, Renewals, ReplacedHold};
+use crate::shard::{RenewalNeed, RenewalState, Renewals, ReplacedHold};
 use crate::snapshots::{SnapshotError, Snapshots};
 use crate::windows::SliceStore;
 use parking_lot::Mutex;
@@ -160,6 +160,12 @@ impl Store {
         self.pin_newest(Some(deadline_ms))
     }
 
+    /// Holds the stable SN until a time of the clock whose readings go to [`Snapshots::expire`].
+    pub fn hold_stable_until(self: &Arc<Self>, deadline_ms: i64) -> SnapshotHold {
+        let pin = self.snapshots.hold_stable(Some(deadline_ms));
+        SnapshotHold::new(Arc::clone(self), pin)
+    }
+
     /// Pins an SN that is pinned already or is at or after the stable one, without a deadline. An
     /// SN after the stable one (of a firing that became due) must not be read before it is stable.
     ///
@@ -220,11 +226,11 @@ impl Store {
     }
 
     /// Makes one small step in renewing the images of shards whose writers have changed much since
-    /// theirs were made. Any thread may call this beside readers and writers, which do not wait for
-    /// it; of several calls at a time one makes a step.
-    pub fn renew_portion(&self) -> RenewalState {
+    /// theirs were made, or begins one where there is this need. Any thread may call this beside
+    /// readers and writers, which do not wait for it; of several calls at a time one makes a step.
+    pub fn renew_portion(&self, need: RenewalNeed) -> RenewalState {
         match self.renewals.try_lock() {
-            Some(mut renewals) => renewals.step(&self.shards, &self.snapshots, self.layout),
+            Some(mut renewals) => renewals.step(need, &self.shards, &self.snapshots, self.layout),
             None => RenewalState::Idle,
         }
     }
@@ -276,6 +282,18 @@ impl Store {
             }
         }
         held
+    }
+
+    /// The approximate bytes that are kept for readers of earlier SNs: states that they may see,
+    /// replaced memory, and older generations.
+    pub fn superseded_bytes(&self) -> u64 {
+        let of = |shard: &Arc<Shard>| {
+            let parts = shard.replaced.all().into_iter();
+            let generations = parts.filter(|(hold, _)| matches!(hold, ReplacedHold::SnsBelow(_)));
+            let generations = generations.map(|(_, bytes)| bytes).sum::<usize>();
+            generations + shard.snapshot_bytes.load(Ordering::Relaxed)
+        };
+        self.shards.iter().map(of).sum::<usize>() as u64
     }
 
     /// Checks ST-1, ST-2 and DI-1 at the stable SN, and SN-2. Walks the whole store.

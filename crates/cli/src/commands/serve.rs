@@ -139,6 +139,9 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
     if let Some(bytes) = args.inflight_bytes {
         limits.inflight_bytes = bytes;
     }
+    if let Some(bytes) = args.superseded_bytes {
+        limits.superseded_bytes = bytes;
+    }
     if let Some(bytes) = args.text_bytes {
         limits.query_text_bytes = bytes;
     }

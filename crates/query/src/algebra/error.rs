@@ -1,5 +1,7 @@
 //! The errors of a query, worded for its author. Every limit names itself and says how to raise it.
 
+use somersault_model::Limits;
+use somersault_store::PinEnd;
 use std::time::Duration;
 
 /// The reason why a query or an update has no answer.
@@ -55,6 +57,14 @@ pub enum QueryError {
         "The query held its snapshot for longer than a pin may last. Make it more selective, or raise the limit (pin_time)"
     )]
     PinExpired,
+    /// The SN of the query kept more replaced data in memory than may be kept.
+    #[error(
+        "The query was stopped because its snapshot had become too old: of the data that was replaced since it began, more than {limit} bytes were kept, the limit on superseded bytes. Ask again, make it more selective, or raise the limit (superseded_bytes)"
+    )]
+    SnapshotTooOld {
+        /// The limit that was reached.
+        limit: u64,
+    },
     /// The query needs the network, and that is not allowed.
     #[error(
         "{what} needs the network, which is switched off. Start with --allow-remote to allow it"
@@ -83,4 +93,16 @@ pub enum QueryError {
         /// The evaluator's message.
         message: String,
     },
+}
+
+impl QueryError {
+    /// The error of a query whose pin has ended.
+    pub(crate) fn of_pin(end: PinEnd, limits: &Limits) -> QueryError {
+        match end {
+            PinEnd::Expired => QueryError::PinExpired,
+            PinEnd::Revoked => QueryError::SnapshotTooOld {
+                limit: limits.superseded_bytes,
+            },
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use crate::algebra::error::QueryError;
 use crate::context::execution::{Execution, MORSEL_ROWS, PlanChoices, Remote};
 use crate::context::table::Table;
+use crate::view::graph_view::GraphView;
 use somersault_pool::Workers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,8 @@ pub(crate) struct Limiter<'a> {
     rows: u64,
     /// For a helper thread: the bytes that all threads together have made.
     beside: Option<&'a AtomicU64>,
+    /// The view whose pin may end.
+    view: Option<&'a dyn GraphView>,
 }
 
 impl<'a> Limiter<'a> {
@@ -56,7 +59,14 @@ impl<'a> Limiter<'a> {
             memory: 0,
             rows: 0,
             beside: None,
+            view: None,
         }
+    }
+
+    /// The same, for an execution that ends with the pin of its view.
+    pub(crate) fn watching(self, view: &'a dyn GraphView) -> Limiter<'a> {
+        let view = Some(view);
+        Limiter { view, ..self }
     }
 
     /// The limits for one helper thread. `beside` counts the bytes that all threads have made.
@@ -69,6 +79,7 @@ impl<'a> Limiter<'a> {
             memory: self.memory,
             rows: 0,
             beside: Some(beside),
+            view: self.view,
         }
     }
 
@@ -176,6 +187,9 @@ impl<'a> Limiter<'a> {
         let flags = [&self.execution.cancel, &self.execution.abandoned];
         if (flags.into_iter().flatten()).any(|flag| flag.load(Ordering::Relaxed)) {
             return Err(QueryError::Cancelled);
+        }
+        if let Some(end) = self.view.and_then(GraphView::end) {
+            return Err(QueryError::of_pin(end, &self.execution.limits));
         }
         let now = Instant::now();
         if self.budget_end.is_some_and(|end| now >= end) {

@@ -31,7 +31,7 @@ pub(crate) fn describe(
     }
     // Otherwise the last resource found is described first; the order of the rows reads better.
     open.reverse();
-    let view = graphs.view;
+    let view = graphs.view();
     let default = graphs.default_graph();
     let mut description = Vec::new();
     let (mut predicates, mut lists) = (Vec::new(), Lists::default());

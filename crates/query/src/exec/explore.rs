@@ -198,11 +198,11 @@ fn all(
     let mut ids = [(); 3].map(|()| explorer.workspace.ids());
     let [subjects, predicates, objects] = &mut ids;
     let mut all = Vec::new();
-    sources::predicates(graphs.view, &reads, &mut all);
+    sources::predicates(graphs.view(), &reads, &mut all);
     for predicate in all {
         let limiter = &mut *explorer.limiter;
         column_scan::edges(
-            graphs.view,
+            graphs.view(),
             &reads,
             predicate,
             usize::MAX,
@@ -279,7 +279,7 @@ impl Edge<'_> {
         while row < column.len() && parents.len() < explorer.wanted {
             let to = (row + ROWS_AT_ONCE).min(column.len());
             row += column_scan::expand(
-                explorer.graphs.view,
+                explorer.graphs.view(),
                 self.sources,
                 key,
                 &column[row..to],
@@ -306,7 +306,7 @@ impl Edge<'_> {
     ) -> Vec<TermId> {
         let mut lists = explorer.workspace.lists();
         let mut all = explorer.workspace.ids();
-        let (view, predicate) = (explorer.graphs.view, self.predicate);
+        let (view, predicate) = (explorer.graphs.view(), self.predicate);
         let found =
             sources::neighbours(view, self.sources, vertex, predicate, direction, &mut lists);
         all.extend_from_slice(found);
@@ -324,7 +324,7 @@ impl Edge<'_> {
         let mut parents = explorer.workspace.rows();
         let subject = End::of(subject, &table, explorer.constants);
         let object = End::of(object, &table, explorer.constants);
-        let view = explorer.graphs.view;
+        let view = explorer.graphs.view();
         if let (End::Constant(s), End::Constant(o)) = (subject, object) {
             if !sources::contains(view, self.sources, TripleIds::new(s, self.predicate, o)) {
                 explorer.workspace.give_rows(parents);
@@ -361,7 +361,7 @@ impl Edge<'_> {
         (variable, direction): (VarId, Direction),
         table: Table,
     ) -> Result<Table, QueryError> {
-        let view = explorer.graphs.view;
+        let view = explorer.graphs.view();
         let count = sources::vertices_at_most(view, self.sources, self.predicate, direction);
         explorer.limiter.tick()?;
         explorer.limiter.check_memory(table.bytes() + count * 8)?;
@@ -384,7 +384,7 @@ impl Edge<'_> {
         (subject, object): (VarId, VarId),
         table: Table,
     ) -> Result<Table, QueryError> {
-        let view = explorer.graphs.view;
+        let view = explorer.graphs.view();
         let (mut subjects, mut objects) = (explorer.workspace.ids(), explorer.workspace.ids());
         if table.rows > 0 {
             let limiter = &mut *explorer.limiter;

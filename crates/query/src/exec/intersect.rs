@@ -180,7 +180,7 @@ impl<'t, 'v> Arm<'t, 'v> {
             (pattern.object, Direction::In)
         };
         Arm {
-            view: graphs.view,
+            view: graphs.view(),
             sources: graphs.reads(pattern.graph, |c| constants[c.index()]),
             from: End::of(from, table, constants),
             predicate: match pattern.predicate {

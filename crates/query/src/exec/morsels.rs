@@ -145,6 +145,8 @@ impl Runner<'_, '_> {
     ) -> Result<Table, QueryError> {
         let parts = start.rows().div_ceil(size);
         let taken = Taken::new(parts, workers.limit());
+        // The helpers open their own.
+        self.graphs.release();
         let (view, current) = self.graphs.seed();
         let evaluation = self.evaluation.seed();
         let known_terms = self.evaluation.local.len();
@@ -156,14 +158,14 @@ impl Runner<'_, '_> {
             let Some(first) = taken.take() else {
                 return;
             };
-            let graphs = Graphs::new(view);
+            let mut graphs = Graphs::new(view);
             graphs.set_current(current);
             let mut evaluation = evaluation.evaluation();
             let mut limiter = limiter.of_hand(&made_bytes);
             let mut report = Report::default();
             let result = Workspace::of_thread(|workspace| {
                 let mut runner = Runner {
-                    graphs: &graphs,
+                    graphs: &mut graphs,
                     evaluation: &mut evaluation,
                     limiter: &mut limiter,
                     workspace,

@@ -241,7 +241,7 @@ fn matches(
     scratch: &mut Scratch,
     emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
-    let view = graphs.view;
+    let view = graphs.view();
     let [s, p, o] = known;
     match (!s.is_unbound(), !p.is_unbound(), !o.is_unbound()) {
         (true, true, true) => {
@@ -349,7 +349,7 @@ fn edges(
     scratch: &mut Scratch,
     emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
-    let view = graphs.view;
+    let view = graphs.view();
     let Scratch {
         lists, vertices, ..
     } = scratch;

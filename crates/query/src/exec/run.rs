@@ -42,7 +42,7 @@ impl std::ops::AddAssign for StepFigures {
 
 /// Everything that running a plan needs.
 pub(crate) struct Runner<'r, 'a> {
-    pub(crate) graphs: &'r Graphs<'a>,
+    pub(crate) graphs: &'r mut Graphs<'a>,
     pub(crate) evaluation: &'r mut Evaluation<'a>,
     pub(crate) limiter: &'r mut Limiter<'a>,
     pub(crate) workspace: &'r mut Workspace,
@@ -85,6 +85,8 @@ impl<'a> Runner<'_, 'a> {
         while let Some((step, rest)) = steps.split_first() {
             let by_part = steps.iter().take_while(|s| s.by_part).count();
             if by_part == 0 {
+                // Sorting and grouping read no list.
+                self.graphs.release();
                 table = self.run_step(step, table, usize::MAX)?;
                 steps = rest;
                 continue;
@@ -112,6 +114,7 @@ impl<'a> Runner<'_, 'a> {
         wanted: usize,
     ) -> Result<Table, QueryError> {
         let started = (!self.actual.is_empty()).then(Instant::now);
+        self.graphs.release_now_and_then();
         self.find_exists(step, &table)?;
         let input = Input {
             table,

@@ -1,6 +1,6 @@
 //! The inputs that are cut into morsels: a table, or a list of the store that a plan starts from.
 //! Such a list is not first copied into a table, which one thread would do while the others wait:
-//! each part is read in place.
+//! each part is read in place. An execution that releases its view between parts copies the ids.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
@@ -105,11 +105,21 @@ impl Runner<'_, '_> {
             return Ok(None);
         }
         let started = Instant::now();
-        let graphs = self.graphs;
-        let reads = graphs.reads(pattern.graph, |constant| constants[constant.index()]);
+        let reads = (self.graphs).reads(pattern.graph, |constant| constants[constant.index()]);
         let mut lists = self.workspace.lists();
-        let view = graphs.view;
-        let found = sources::neighbours(view, &reads, vertex, predicate, direction, &mut lists);
+        let copy;
+        let found = match self.graphs.lasting_view() {
+            Some(view) => {
+                sources::neighbours(view, &reads, vertex, predicate, direction, &mut lists)
+            }
+            None => {
+                let view = self.graphs.view();
+                let list =
+                    sources::neighbours(view, &reads, vertex, predicate, direction, &mut lists);
+                copy = list.to_vec();
+                &copy
+            }
+        };
         let all = if self.cuts(rest, found.len(), usize::MAX) {
             self.limiter.count_rows(found.len());
             if let Some(actual) = self.actual.get_mut(step.number) {

@@ -97,7 +97,7 @@ impl Cardinality {
         constants: &[TermId],
         pattern: &QuadPattern,
     ) -> Cardinality {
-        let view = graphs.view;
+        let view = graphs.view();
         let id = |position: Position| match position {
             Position::Constant(c) => Some(constants[c.index()]),
             Position::Variable(_) => None,

@@ -181,7 +181,7 @@ impl Planner<'_> {
             if graph.variable().is_some() || known.cardinality.triples == 0.0 {
                 return None;
             }
-            let view = self.graphs.view;
+            let view = self.graphs.view();
             let predicate = self.constants[predicate.index()];
             let mut sources = self
                 .graphs
@@ -211,7 +211,7 @@ impl Planner<'_> {
         (to, here): (&SampledPattern, Direction),
         count: usize,
     ) -> Option<(f64, f64)> {
-        let view = self.graphs.view;
+        let view = self.graphs.view();
         let source = *to.sources.first()?;
         let mut list = Vec::new();
         let theirs = match to.far_end(here) {
@@ -255,7 +255,7 @@ impl Planner<'_> {
         here: Direction,
         count: usize,
     ) -> Option<(f64, f64)> {
-        let view = self.graphs.view;
+        let view = self.graphs.view();
         let vertices = from.vertices(there);
         if from.sources.len() > 1 && vertices > LONGEST_COPIED as f64 {
             return None;

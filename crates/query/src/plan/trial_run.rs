@@ -240,7 +240,7 @@ impl Planner<'_> {
         variable: usize,
         parts: &JoinGraph<'_>,
     ) -> TrialRows {
-        let view = self.graphs.view;
+        let view = self.graphs.view();
         let mut kept = TrialRows::none_of(rows);
         let Some(away) = by.away_from(parts.variables[variable]) else {
             return kept;
@@ -274,7 +274,7 @@ impl Planner<'_> {
             }
             _ => return None,
         };
-        let view = self.graphs.view;
+        let view = self.graphs.view();
         let degree = |row: &[TermId]| {
             let vertex = near.of(row);
             sources::neighbour_estimate(view, &pattern.sources, vertex, pattern.predicate, away)
@@ -314,7 +314,7 @@ impl Planner<'_> {
                 let mut kept = TrialRows::none_of(rows);
                 for row in rows.iter() {
                     let triple = TripleIds::new(subject.of(row), pattern.predicate, object.of(row));
-                    if sources::contains(self.graphs.view, &pattern.sources, triple) {
+                    if sources::contains(self.graphs.view(), &pattern.sources, triple) {
                         kept.cells.extend_from_slice(row);
                     }
                 }
@@ -340,7 +340,7 @@ impl Planner<'_> {
         } else {
             (object, Direction::In)
         };
-        let (view, predicate) = (self.graphs.view, pattern.predicate);
+        let (view, predicate) = (self.graphs.view(), pattern.predicate);
         let mut lists = Lists::default();
         let reads = &pattern.sources;
         let all = sources::vertices_with(view, reads, predicate, away, &mut lists);
@@ -370,7 +370,7 @@ impl Planner<'_> {
             let end = before + degree;
             if places.peek().is_some_and(|place| *place < end) {
                 let found = sources::neighbours(
-                    self.graphs.view,
+                    self.graphs.view(),
                     &pattern.sources,
                     degrees.near.of(row),
                     pattern.predicate,

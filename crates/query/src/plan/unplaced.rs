@@ -252,7 +252,9 @@ impl Planner<'_> {
             }),
             Orderable::Path(path) => {
                 let sources = self.graphs.sources_of(path.graph, |_| TermId::UNBOUND);
-                let statements = sources.iter().map(|s| self.graphs.view.statement_count(*s));
+                let statements = sources
+                    .iter()
+                    .map(|s| self.graphs.view().statement_count(*s));
                 PartKind::Path {
                     subject: numbers.end(path.subject),
                     object: numbers.end(path.object),

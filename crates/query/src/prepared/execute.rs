@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
         let evaluation = Evaluation::new(dictionary, constants, local, base, execution.now, random);
         Run {
             evaluation: evaluation.over(view, arguments.cells()),
-            limiter: Limiter::start(execution),
+            limiter: Limiter::start(execution).watching(view),
             view,
             reuse,
         }
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         prepared: &Prepared,
         workspace: &mut Workspace,
     ) -> Result<Table, QueryError> {
-        let graphs = Graphs::new(self.view);
+        let mut graphs = Graphs::new(self.view);
         let beside = PlanInputs {
             cells: self.evaluation.cells.map_or(0, Cells::len),
             maintained: self.evaluation.maintained,
@@ -167,7 +167,7 @@ impl<'a> Run<'a> {
         self.limiter.expect(plan.expected(), LIGHT_ROWS)?;
         self.limiter.expect_help(plan.expected());
         let mut runner = Runner {
-            graphs: &graphs,
+            graphs: &mut graphs,
             evaluation: &mut self.evaluation,
             limiter: &mut self.limiter,
             workspace,
@@ -320,9 +320,9 @@ impl Prepared {
         {
             self.inner().kept.tried(false);
         }
-        match result {
-            Ok(_) if !view.is_valid() => Err(QueryError::PinExpired),
-            result => result,
+        match view.end() {
+            Some(end) if result.is_ok() => Err(QueryError::of_pin(end, &execution.limits)),
+            _ => result,
         }
     }
 

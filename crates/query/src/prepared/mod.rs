@@ -282,7 +282,7 @@ impl Prepared {
         invocation: Invocation<'_>,
         analyze: bool,
     ) -> Result<Explanation, QueryError> {
-        let graphs = Graphs::new(invocation.view);
+        let mut graphs = Graphs::new(invocation.view);
         let beside = PlanInputs {
             cells: invocation.arguments.cells().map_or(0, Cells::len),
             ..PlanInputs::default()
@@ -295,7 +295,7 @@ impl Prepared {
         if analyze {
             let mut workspace = Workspace::new();
             let mut runner = Runner {
-                graphs: &graphs,
+                graphs: &mut graphs,
                 evaluation: &mut run.evaluation,
                 limiter: &mut run.limiter,
                 workspace: &mut workspace,

@@ -77,10 +77,10 @@ fn far_apart(before: u64, now: u64) -> bool {
 
 /// The sizes that a plan's estimates are based on.
 fn sizes<'g>(graphs: &'g Graphs<'_>, cells: usize) -> impl Iterator<Item = u64> + 'g {
-    let dataset = graphs.view.dataset();
+    let dataset = graphs.view().dataset();
     let named = dataset.named.listed();
     let sources = dataset.default.iter().chain(named.iter().map(|(_, s)| s));
-    let statements = sources.map(|source| graphs.view.statement_count(*source));
+    let statements = sources.map(|source| graphs.view().statement_count(*source));
     statements.chain([cells as u64])
 }
 

@@ -5,7 +5,7 @@
 use crate::view::term_source::TermSource;
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, EventTime, TermId, TripleIds};
-use somersault_store::{PredicateStatistics, Snapshot, WindowVersion};
+use somersault_store::{PinEnd, PredicateStatistics, Snapshot, WindowVersion};
 
 /// One set of triples that a query can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -197,8 +197,15 @@ pub trait GraphView: Sync {
         None
     }
 
-    /// Whether everything read so far was valid: a pin that is held for too long is revoked (S9).
-    fn is_valid(&self) -> bool {
-        true
+    /// A view of the same data for a part of the work of a long execution. A view that has this
+    /// keeps its SN and no memory, and copies each list that is read through it.
+    fn open(&self) -> Option<Box<dyn GraphView>> {
+        None
+    }
+
+    /// Why what was read so far may be wrong, if it may: a pin that is held for too long ends, and
+    /// so does one whose SN keeps too much memory (S9).
+    fn end(&self) -> Option<PinEnd> {
+        None
     }
 }

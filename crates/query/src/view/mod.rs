@@ -2,6 +2,7 @@
 //! own writes, and terms of one execution alone. Imports `algebra`.
 
 pub(crate) mod graph_view;
+pub(crate) mod held_view;
 pub(crate) mod local_terms;
 pub(crate) mod overlay;
 pub(crate) mod snapshot_view;

@@ -6,7 +6,7 @@ use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
 use crate::view::overlay::{GraphChanges, ListChange, Overlay};
 use crate::view::term_source::TermSource;
 use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds, inline};
-use somersault_store::{PredicateStatistics, Snapshot, WindowVersion};
+use somersault_store::{PinEnd, PredicateStatistics, Snapshot, WindowVersion};
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
@@ -334,8 +334,8 @@ impl GraphView for SnapshotView {
         }
     }
 
-    fn is_valid(&self) -> bool {
-        self.snapshot.is_valid()
+    fn end(&self) -> Option<PinEnd> {
+        self.snapshot.end()
     }
 
     fn statement_count(&self, source: Source) -> u64 {

@@ -4,10 +4,19 @@
 use crate::algebra::logical::GraphPosition;
 use crate::view::graph_view::{GraphView, Source};
 use somersault_model::{Direction, TermId, TripleIds};
+use std::time::{Duration, Instant};
+
+/// The time after which a long execution releases the memory that it reads through.
+const RELEASED_AFTER: Duration = Duration::from_millis(1);
 
 /// The view with the dataset's graphs resolved; lives for one execution.
+///
+/// The view of a long execution keeps no memory. It is opened for reading when a list is wanted, and
+/// released between steps and parts of a table, when no list is borrowed: `&mut self` says so.
 pub(crate) struct Graphs<'a> {
-    pub(crate) view: &'a dyn GraphView,
+    base: &'a dyn GraphView,
+    /// The view that is read, and since when; none where `base` itself is read.
+    opened: std::cell::OnceCell<Option<(Box<dyn GraphView>, Instant)>>,
     named: std::cell::OnceCell<Vec<(TermId, [Source; 1])>>,
     current: std::cell::Cell<Option<Source>>,
 }
@@ -15,24 +24,63 @@ pub(crate) struct Graphs<'a> {
 impl<'a> Graphs<'a> {
     pub(crate) fn new(view: &'a dyn GraphView) -> Graphs<'a> {
         Graphs {
-            view,
+            base: view,
+            opened: std::cell::OnceCell::new(),
             named: std::cell::OnceCell::new(),
             current: std::cell::Cell::new(None),
         }
     }
 
+    /// The view to read from.
+    #[inline]
+    pub(crate) fn view(&self) -> &dyn GraphView {
+        match self.opened() {
+            Some((view, _)) => &**view,
+            None => self.base,
+        }
+    }
+
+    /// The view of the whole execution, if it is the one to read from: its lists may be borrowed for
+    /// as long as the execution takes.
+    pub(crate) fn lasting_view(&self) -> Option<&'a dyn GraphView> {
+        self.opened().is_none().then_some(self.base)
+    }
+
+    #[inline]
+    fn opened(&self) -> Option<&(Box<dyn GraphView>, Instant)> {
+        let open = || self.base.open().map(|view| (view, Instant::now()));
+        self.opened.get_or_init(open).as_ref()
+    }
+
+    /// Releases the memory that was read through, until something is read again.
+    pub(crate) fn release(&mut self) {
+        if let Some(Some(_)) = self.opened.get() {
+            self.opened.take();
+        }
+    }
+
+    /// The same, if something has been read for a while.
+    #[inline]
+    pub(crate) fn release_now_and_then(&mut self) {
+        if let Some(Some((_, since))) = self.opened.get()
+            && since.elapsed() >= RELEASED_AFTER
+        {
+            self.opened.take();
+        }
+    }
+
     /// The sources of the default graph.
-    pub(crate) fn default_graph(&self) -> &[Source] {
-        &self.view.dataset().default
+    pub(crate) fn default_graph(&self) -> &'a [Source] {
+        &self.base.dataset().default
     }
 
     /// The named graphs with their sources, ascending by name.
     pub(crate) fn named(&self) -> &[(TermId, [Source; 1])] {
         self.named.get_or_init(|| {
-            let named = &self.view.dataset().named;
+            let named = &self.base.dataset().named;
             let mut list: Vec<_> = named.listed().iter().map(|(n, s)| (*n, [*s])).collect();
             if named.has_stored() {
-                let stored = self.view.stored_graphs().into_iter();
+                let stored = self.view().stored_graphs().into_iter();
                 let unlisted =
                     stored.filter(|graph| named.listed().iter().all(|(name, _)| name != graph));
                 list.extend(unlisted.map(|graph| (graph, [Source::Stored(graph)])));
@@ -49,7 +97,7 @@ impl<'a> Graphs<'a> {
 
     /// The source of one named graph.
     pub(crate) fn source_of(&self, name: TermId) -> Option<Source> {
-        self.view.dataset().named_source(name)
+        self.base.dataset().named_source(name)
     }
 
     /// Reads the named graph of this name, or each of them where the name is open.
@@ -76,7 +124,7 @@ impl<'a> Graphs<'a> {
 
     /// The same view and current graph for another thread.
     pub(crate) fn seed(&self) -> (&'a dyn GraphView, Option<Source>) {
-        (self.view, self.current.get())
+        (self.base, self.current.get())
     }
 
     /// All sources that a pattern in this graph may read; while nothing runs yet, the current graph
@@ -85,7 +133,7 @@ impl<'a> Graphs<'a> {
         &self,
         graph: GraphPosition,
         constant: impl Fn(crate::algebra::expression::ConstantId) -> TermId,
-    ) -> Reads<'_> {
+    ) -> Reads<'a> {
         use crate::algebra::logical::Position;
         let one = |source: Option<Source>| source.map_or(Reads::Of(&[]), |one| Reads::One([one]));
         match graph {
@@ -103,8 +151,8 @@ impl<'a> Graphs<'a> {
     }
 
     /// The statements that these sources received since the last execution.
-    fn fresh(&self, sources: &[Source]) -> Reads<'_> {
-        let mut fresh = sources.iter().filter_map(|s| self.view.fresh(*s));
+    fn fresh(&self, sources: &[Source]) -> Reads<'a> {
+        let mut fresh = sources.iter().filter_map(|s| self.base.fresh(*s));
         match (fresh.next(), fresh.next()) {
             (None, _) => Reads::Of(&[]),
             (Some(one), None) => Reads::One([one]),

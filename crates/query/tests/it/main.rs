@@ -8,6 +8,7 @@ mod delta_groups;
 mod equals_spareval;
 mod functions;
 mod grouped;
+mod held_views;
 mod limits;
 mod morsels;
 mod naive;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Threads that live for one share.
 #[derive(Default)]
-struct Threads {
+pub(crate) struct Threads {
     shared: AtomicUsize,
 }
 

@@ -5,7 +5,7 @@
 use super::handle::Handle;
 use crate::sequencer::Event;
 use somersault_model::Millis;
-use somersault_store::RenewalState;
+use somersault_store::{RenewalNeed, RenewalState};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -68,8 +68,9 @@ impl Housekeeping {
     /// Goes on with renewing images. The number of steps is fixed: a simulated clock stands still
     /// meanwhile.
     fn renew(&mut self, handle: &Handle) {
+        let need = renewal_need(handle);
         for _ in 0..RENEWED_AT_A_TICK {
-            match handle.shared.store.renew_portion() {
+            match handle.shared.store.renew_portion(need) {
                 RenewalState::Working => self.renewal_waits = 0,
                 RenewalState::Idle => return,
                 RenewalState::Waiting => {
@@ -90,6 +91,7 @@ impl Housekeeping {
         if expired > 0 {
             tracing::warn!("{expired} snapshots were pinned for too long and given up");
         }
+        self.limit_superseded(handle);
         // Without further writes, no SN would free what large loads have replaced.
         if store.superseded() > 0 {
             // The sequencer may have ended.
@@ -97,6 +99,21 @@ impl Housekeeping {
         }
         let floor = store.snapshots().floor();
         store.slices().forget_superseded(floor);
+    }
+
+    /// Gives up the oldest reader, where too much memory is kept for readers of earlier SNs. What
+    /// that frees shows at the next check.
+    fn limit_superseded(&self, handle: &Handle) {
+        let (store, limit) = (&handle.shared.store, handle.shared.config.superseded_bytes);
+        let kept = store.superseded_bytes();
+        if kept > limit
+            && let Some(sn) = store.snapshots().revoke_oldest()
+        {
+            tracing::warn!(
+                "{kept} bytes of replaced data are kept for readers of earlier snapshots, more than {limit} \
+                 (superseded_bytes); the queries of snapshot {sn} were ended"
+            );
+        }
     }
 
     /// Warns once for each ARRIVAL TIME stream that the clock is behind.
@@ -112,5 +129,16 @@ impl Housekeeping {
             }
         }
         self.ahead_of_clock = ahead.into_iter().map(|(stream, _)| stream).collect();
+    }
+}
+
+/// Which images may begin to be renewed. While inputs are on their way to the shards, the cores have
+/// more urgent work. While readers keep an older generation, a renewal would add a third one.
+fn renewal_need(handle: &Handle) -> RenewalNeed {
+    let shared = &handle.shared;
+    if shared.credit.level_bytes() > 0 || shared.store.superseded() > 0 {
+        RenewalNeed::Overdue
+    } else {
+        RenewalNeed::Worthwhile
     }
 }

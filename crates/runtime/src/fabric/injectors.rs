@@ -180,7 +180,7 @@ mod tests {
         EventTime, Millis, Mutation, Placement, QuadIds, Tag, TermId, TimedTriple, TripleIds,
         VirtualShard,
     };
-    use somersault_store::{RenewalState, ShardBatch, ViewKey};
+    use somersault_store::{RenewalNeed, RenewalState, ShardBatch, ViewKey};
 
     const STREAM: StreamUid = StreamUid(3);
     const SHARDS: u16 = 2;
@@ -279,7 +279,9 @@ mod tests {
                 injectors.settle(shard, Sn(sn));
             }
             for _ in 0..20 {
-                renewed += usize::from(store.renew_portion() == RenewalState::Working);
+                renewed += usize::from(
+                    store.renew_portion(RenewalNeed::Worthwhile) == RenewalState::Working,
+                );
             }
         }
         assert!(renewed > 100, "{renewed} steps");

@@ -116,6 +116,7 @@ mod tests {
                 freshness: Duration::from_secs(60),
                 kept_firings: 16,
                 pin_time: Duration::from_secs(60),
+                superseded_bytes: u64::MAX,
                 inbox: 16,
                 inflight_bytes: 1 << 20,
                 inflight_patience: Duration::from_secs(60),

@@ -32,6 +32,9 @@ pub struct DriverConfig {
     pub kept_firings: usize,
     /// The time for which a firing may keep its snapshot pinned (S9).
     pub pin_time: Duration,
+    /// The bytes of replaced data that may be kept for readers of earlier SNs. Beyond it, the
+    /// oldest of them that may be given up are.
+    pub superseded_bytes: u64,
     /// The number of inputs that may wait for the sequencer.
     pub inbox: usize,
     /// The memory of inputs that may be on its way to the shards.

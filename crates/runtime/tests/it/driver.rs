@@ -109,6 +109,7 @@ pub(crate) fn config() -> DriverConfig {
         freshness: Duration::from_millis(20),
         kept_firings: 16,
         pin_time: LONG,
+        superseded_bytes: u64::MAX,
         inbox: 16,
         inflight_bytes: 1 << 20,
         inflight_patience: LONG,

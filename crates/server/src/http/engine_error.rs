@@ -65,6 +65,7 @@ fn limit(which: LimitKind, sentence: &str) -> ApiError {
         LimitKind::QueryTime => (StatusCode::UNPROCESSABLE_ENTITY, "query_time"),
         LimitKind::ResultRows => (StatusCode::UNPROCESSABLE_ENTITY, "result_rows"),
         LimitKind::QueryMemory => (StatusCode::UNPROCESSABLE_ENTITY, "query_memory"),
+        LimitKind::SupersededBytes => (StatusCode::UNPROCESSABLE_ENTITY, "superseded_bytes"),
         LimitKind::Body => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
         LimitKind::QueryText => (StatusCode::PAYLOAD_TOO_LARGE, "text_too_large"),
         LimitKind::PushStatements => (StatusCode::PAYLOAD_TOO_LARGE, "push_statements"),

@@ -10,8 +10,8 @@ use somersault_dictionary::Dictionary;
 use somersault_model::{QueryUid, Sn};
 use somersault_pool::Class;
 use somersault_query::{
-    Answer as QueryAnswer, BoundQuery, Dataset, Execution, Invocation, Prepared, QueryError,
-    SnapshotView,
+    Answer as QueryAnswer, BoundQuery, Dataset, Execution, GraphView, HeldView, Invocation,
+    Prepared, QueryError, SnapshotView,
 };
 use somersault_results::Answer;
 use somersault_store::Snapshot;
@@ -229,18 +229,21 @@ impl Engine {
         &self,
         prepared: &Prepared,
         options: &QueryOptions,
-        run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
+        run: impl FnOnce(&dyn GraphView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
     ) -> Result<Option<Executed>, EngineError> {
         let started = Instant::now();
         let deadline_ms = self.pin_deadline(started, self.query_time(options.timeout));
         let held = self.inner.counters.one_shot.store();
         let snapshot = held.pin_stable(deadline_ms);
+        let sn = snapshot.sn();
         let environment = &self.inner.environment;
         let execution = environment.execution_in_place(environment.stable_time(), ONE_SHOT);
         let mut execution = self.keyed(execution, options.timeout, options.result_rows);
         let budget = self.inner.config.in_place_time;
         execution.budget = Some(budget);
-        match self.execute_on(snapshot, prepared, options, started, execution, run) {
+        let view = |dataset| SnapshotView::new(snapshot, Vec::new(), dataset);
+        execution.started = Some(started);
+        match self.execute_on((sn, view), prepared, options, execution, run) {
             Ok(executed) => {
                 prepared.note_in_place(executed.execution < budget.saturating_mul(FAR_BEYOND));
                 Ok(Some(executed))
@@ -266,28 +269,31 @@ impl Engine {
         let started = Instant::now();
         let time = self.query_time(options.timeout);
         let deadline_ms = self.pin_deadline(started, time);
-        let snapshot = self.inner.store.pin_stable_until(deadline_ms);
+        // It may take long, so it keeps no memory but what it is reading.
+        let hold = self.inner.store.hold_stable_until(deadline_ms);
+        let sn = hold.sn();
         let mut execution = self.one_shot_execution(options.timeout, options.result_rows);
         execution.deadline = deferred.asked.checked_add(time);
-        let run = |view: &SnapshotView, execution: &Execution| {
+        execution.started = Some(started);
+        let run = |view: &dyn GraphView, execution: &Execution| {
             query.run(Invocation::new(view, execution)).map(Arc::new)
         };
-        let executed =
-            self.execute_on(snapshot, query.prepared(), options, started, execution, run);
+        let view = |dataset| HeldView::new(hold, dataset);
+        let executed = self.execute_on((sn, view), query.prepared(), options, execution, run);
         let executed = executed.map_err(|error| options.error(error))?;
         Ok(executed.into_results(self.inner.store.dictionary_arc()))
     }
 
-    fn execute_on(
+    /// Executes a query on a view of an SN, which is made with the query's dataset.
+    fn execute_on<V: GraphView>(
         &self,
-        snapshot: Snapshot,
+        (sn, view): (Sn, impl FnOnce(Arc<Dataset>) -> V),
         prepared: &Prepared,
         options: &QueryOptions,
-        started: Instant,
         mut execution: Execution,
-        run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
+        run: impl FnOnce(&dyn GraphView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
     ) -> Result<Executed, QueryError> {
-        execution.started = Some(started);
+        let started = execution.started.unwrap_or_else(Instant::now);
         execution.abandoned = options.cancel.as_ref().map(CancelToken::flag);
         let clause = options.dataset(&prepared.query().dataset);
         let dictionary = self.inner.store.dictionary_arc();
@@ -296,8 +302,7 @@ impl Engine {
         } else {
             Arc::clone(self.inner.counters.one_shot.stored())
         };
-        let sn = snapshot.sn();
-        let view = SnapshotView::new(snapshot, Vec::new(), dataset);
+        let view = view(dataset);
         let answer = run(&view, &execution)?;
         Ok(Executed {
             answer,

@@ -52,6 +52,16 @@ pub enum RenewalState {
     Waiting,
 }
 
+/// Which shards may begin to be renewed. What has begun goes on in any case: its pin keeps memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenewalNeed {
+    /// All whose writers have changed enough that it is worthwhile.
+    Worthwhile,
+    /// Those alone whose cells hold twice as much as makes a renewal worthwhile: the bound up to
+    /// which more urgent work goes first.
+    Overdue,
+}
+
 /// The renewals of all shards.
 pub(crate) struct Renewals {
     by_shard: Vec<Option<Renewal>>,
@@ -67,9 +77,10 @@ impl Renewals {
         }
     }
 
-    /// Makes one step of one shard's renewal. The shards take turns.
+    /// Makes one step of one shard's renewal, or begins one that is needed. The shards take turns.
     pub(crate) fn step(
         &mut self,
+        need: RenewalNeed,
         shards: &[Arc<Shard>],
         snapshots: &Arc<Snapshots>,
         layout: ShardLayout,
@@ -85,7 +96,7 @@ impl Renewals {
             }
             let renewal = match self.by_shard[at].take() {
                 Some(renewal) => renewal,
-                None if shard.renewal.is_wanted() => Renewal::new(shard, snapshots, layout),
+                None if shard.renewal.needs(need) => Renewal::new(shard, snapshots, layout),
                 None => continue,
             };
             match renewal.step() {
@@ -116,18 +127,25 @@ pub(crate) struct RenewedGeneration {
 #[derive(Default)]
 pub(crate) struct RenewalSlot {
     is_wanted: AtomicBool,
+    is_overdue: AtomicBool,
     is_finished: AtomicBool,
     finished: Mutex<Option<RenewedGeneration>>,
 }
 
 impl RenewalSlot {
-    /// For the writer: whether enough has changed that the image is worth renewing.
-    pub(crate) fn want(&self, wanted: bool) {
-        self.is_wanted.store(wanted, Ordering::Release);
+    /// For the writer, which has changed this many half edges since the image was made: it is worth
+    /// renewing from `worthwhile` on.
+    pub(crate) fn changed(&self, half_edges: usize, worthwhile: usize) {
+        let is_overdue = half_edges >= worthwhile.saturating_mul(2);
+        (self.is_wanted).store(half_edges >= worthwhile, Ordering::Release);
+        self.is_overdue.store(is_overdue, Ordering::Release);
     }
 
-    fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Acquire)
+    fn needs(&self, need: RenewalNeed) -> bool {
+        match need {
+            RenewalNeed::Worthwhile => self.is_wanted.load(Ordering::Acquire),
+            RenewalNeed::Overdue => self.is_overdue.load(Ordering::Acquire),
+        }
     }
 
     fn is_finished(&self) -> bool {

@@ -262,7 +262,7 @@ impl ShardWriter {
             state.changed_edges += inserted + changed(&batch.deletes) + 2 * cleared as usize;
         }
         let renewed_from = smallest_load.max(state.renewed_from);
-        shard.renewal.want(state.changed_edges >= renewed_from);
+        shard.renewal.changed(state.changed_edges, renewed_from);
         state.applying = false;
         state.folds_left += FOLDS_PER_APPLY + 2 * touched;
         self.publish_bytes();
@@ -344,7 +344,7 @@ impl ShardWriter {
         // A renewal costs as much as the image is large, and the next change of each list looks
         // into the image again. So an image that grows is renewed whenever it has doubled.
         state.renewed_from = generation.image.half_edges();
-        shard.renewal.want(false);
+        shard.renewal.changed(0, usize::MAX);
         // The old generation is never touched again.
         state.waiting.clear();
         let applied = shard.applied.load(Ordering::Relaxed);

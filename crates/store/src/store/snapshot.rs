@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::lists::Key;
-use crate::snapshots::Pin;
+use crate::snapshots::{Pin, PinEnd};
 use crate::statistics::PredicateStatistics;
 use crate::store::Store;
 use crate::store::shard_source::ShardSource;
@@ -76,6 +76,42 @@ impl StoreHold {
     }
 }
 
+/// A hold on an SN for a reader that takes long: it keeps the SN, and no memory. The reader opens a
+/// snapshot for each part of its work, between which it borrows no list; so of what is replaced
+/// meanwhile only the states that the SN shows are kept.
+pub struct SnapshotHold {
+    store: Arc<Store>,
+    pin: Arc<Pin>,
+}
+
+impl SnapshotHold {
+    pub(crate) fn new(store: Arc<Store>, pin: Arc<Pin>) -> SnapshotHold {
+        SnapshotHold { store, pin }
+    }
+
+    /// The SN that is held.
+    pub fn sn(&self) -> Sn {
+        Sn(self.pin.sn)
+    }
+
+    /// The store that it is an SN of.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Why the SN is no longer kept, if it is not.
+    pub fn end(&self) -> Option<PinEnd> {
+        self.pin.end()
+    }
+
+    /// The snapshot of the SN. It keeps memory until it is dropped, and is valid for as long as
+    /// the hold is.
+    pub fn open(&self) -> Snapshot {
+        let pin = self.store.snapshots().pin_memory(&self.pin);
+        Snapshot::new(Arc::clone(&self.store), pin)
+    }
+}
+
 /// A snapshot's hold on its store.
 enum StoreRef {
     Own(Arc<Store>),
@@ -136,6 +172,11 @@ impl Snapshot {
     #[inline]
     pub fn is_valid(&self) -> bool {
         !self.pin.is_expired()
+    }
+
+    /// Why the snapshot is no longer valid, if it is not.
+    pub fn end(&self) -> Option<PinEnd> {
+        self.pin.end()
     }
 
     /// The store that this is a snapshot of.

@@ -4,8 +4,8 @@
 use crate::reference::{Quads, apply, change, compare, graph, predicate, vertex, writers};
 use somersault_model::{Direction, Mutation, QuadIds, ShardId, Sn, TermId};
 use somersault_store::{
-    ListKey, ListRun, Marker, MergedRuns, RenewalState, RestoreError, ShardBatch, ShardRestore,
-    ShardWriter, Snapshot, Store, fingerprint,
+    ListKey, ListRun, Marker, MergedRuns, RenewalNeed, RenewalState, RestoreError, ShardBatch,
+    ShardRestore, ShardWriter, Snapshot, Store, fingerprint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -198,7 +198,7 @@ fn lists_of(model: &Quads) -> BTreeMap<ListKey, Vec<TermId>> {
 pub(crate) fn renew_to_the_end(store: &Arc<Store>, writers: &mut [ShardWriter]) -> usize {
     let mut published = 0;
     loop {
-        match store.renew_portion() {
+        match store.renew_portion(RenewalNeed::Worthwhile) {
             RenewalState::Idle => return published,
             RenewalState::Working => {}
             RenewalState::Waiting => {
@@ -251,6 +251,47 @@ fn what_arrived_in_small_batches_becomes_compact() {
     assert_eq!(store.superseded(), 0);
 }
 
+/// While there is more urgent work, a renewal that is worthwhile does not begin, until twice as much
+/// has changed. Then it goes on to its end.
+#[test]
+fn a_renewal_waits_for_urgent_work_up_to_a_bound() {
+    let store = Store::with_images_from(1, 100, 1);
+    let mut writers = writers(&store);
+    let add = |writers: &mut Vec<ShardWriter>, sn: u64| {
+        // Each statement has two half edges.
+        let numbers = sn * 10..(sn + 1) * 10;
+        let mutations: Vec<_> = numbers.map(|n| Mutation::insert(quad(n, 0, n))).collect();
+        apply(&store, writers, Sn(sn), &mutations);
+        store.snapshots().publish_stable(Sn(sn));
+    };
+    (1..=4).for_each(|sn| add(&mut writers, sn));
+    assert_eq!(
+        store.renew_portion(RenewalNeed::Worthwhile),
+        RenewalState::Idle
+    );
+    (5..=9).for_each(|sn| add(&mut writers, sn));
+    assert_eq!(
+        store.renew_portion(RenewalNeed::Overdue),
+        RenewalState::Idle
+    );
+    add(&mut writers, 10);
+    let mut published = false;
+    while store.renew_portion(RenewalNeed::Overdue) != RenewalState::Idle {
+        published |= writers[0].renew();
+    }
+    assert!(published, "the bound ended the wait");
+    (11..=20).for_each(|sn| add(&mut writers, sn));
+    assert_eq!(
+        store.renew_portion(RenewalNeed::Overdue),
+        RenewalState::Idle
+    );
+    assert!(
+        renew_to_the_end(&store, &mut writers) > 0,
+        "nothing urgent is left"
+    );
+    store.check().expect("the invariants hold");
+}
+
 /// A list of thousands changes between the steps of a renewal: it is not copied whole.
 #[test]
 #[cfg_attr(miri, ignore = "too many statements")]
@@ -270,7 +311,7 @@ fn long_lists_change_while_an_image_is_renewed() {
         apply(&store, &mut writers, Sn(round + 1), &mutations);
         store.snapshots().publish_stable(Sn(round + 1));
         for _ in 0..round % 40 {
-            store.renew_portion();
+            store.renew_portion(RenewalNeed::Worthwhile);
         }
         published += usize::from(writers[0].renew());
         if round % 10 == 9 {

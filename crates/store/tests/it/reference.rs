@@ -8,8 +8,8 @@ use somersault_model::{
     Direction, Mutation, Operation, Placement, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard,
 };
 use somersault_store::{
-    Applied, PredicateStatistics, PreparedEdges, ShardBatch, ShardWriter, Snapshot, Store,
-    fingerprint,
+    Applied, PredicateStatistics, PreparedEdges, RenewalNeed, ShardBatch, ShardWriter, Snapshot,
+    Store, fingerprint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -376,7 +376,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
             }
             Step::Renew(portions) => {
                 for _ in 0..portions {
-                    store.renew_portion();
+                    store.renew_portion(RenewalNeed::Worthwhile);
                 }
             }
             Step::Publish => {

@@ -4,7 +4,7 @@
 
 use crate::reference::{predicate, vertex};
 use somersault_model::{Direction, Mutation, Operation, Placement, QuadIds, ShardId, Sn, TermId};
-use somersault_store::{ListKey, ShardBatch, Snapshot, Store};
+use somersault_store::{ListKey, RenewalNeed, ShardBatch, Snapshot, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -186,7 +186,7 @@ fn stress(shards: u16, last: u64, loads: bool, renewals: bool) {
             let (store, stop): (&Arc<Store>, _) = (&store, &stop);
             scope.spawn(move || {
                 while !stop.load(Ordering::Acquire) {
-                    store.renew_portion();
+                    store.renew_portion(RenewalNeed::Worthwhile);
                 }
             });
             scope.spawn(move || {

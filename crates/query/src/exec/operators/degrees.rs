@@ -85,7 +85,7 @@ impl Degrees {
             Position::Constant(constant) => constants[constant.index()],
             Position::Variable(_) => TermId::UNBOUND,
         };
-        let (view, direction) = (graphs.view, self.direction);
+        let (view, direction) = (graphs.view(), self.direction);
         let most = sources::vertices_at_most(view, &reads, predicate, direction);
         explorer.limiter.check_memory(most * 16)?;
         let mut lists = Lists::default();

@@ -42,22 +42,21 @@ impl PhysicalOperator for EachGraph {
     }
 
     fn run(&self, _input: Input<'_>, runner: &mut Runner<'_, '_>) -> Result<Table, QueryError> {
-        let graphs = runner.graphs;
         let mut all: Option<Table> = None;
         let mut held = 0;
-        for (name, [source]) in graphs.named() {
-            let before = graphs.set_current(Some(*source));
+        for (name, [source]) in runner.graphs.named().to_vec() {
+            let before = runner.graphs.set_current(Some(source));
             let result = runner.run(&self.plan, Table::unit());
-            graphs.set_current(before);
+            runner.graphs.set_current(before);
             let mut table = result?;
             // Where the pattern binds the variable itself, it has to be this graph's name.
             if let Some(column) = table.take(self.variable) {
                 let all = table.variables();
                 table = runner.select(table, &all, |row| {
-                    column[row].is_unbound() || column[row] == *name
+                    column[row].is_unbound() || column[row] == name
                 });
             }
-            table.set(self.variable, vec![*name; table.rows]);
+            table.set(self.variable, vec![name; table.rows]);
             let bytes = table.bytes();
             match &mut all {
                 Some(all) => all.append(table, runner.workspace),

@@ -73,7 +73,7 @@ fn reduce(
         Direction::In
     };
     let graphs = explorer.graphs;
-    let view = graphs.view;
+    let view = graphs.view();
     let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
     let mut lists = explorer.workspace.lists();
     let vertices = sources::vertices_at_most(view, &reads, predicate, direction);

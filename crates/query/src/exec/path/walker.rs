@@ -88,7 +88,7 @@ impl<'w, 'g> Walker<'w, 'g> {
         while at < vertices.len() {
             let to = (at + VERTICES_AT_ONCE).min(vertices.len());
             at += column_scan::expand(
-                self.graphs.view,
+                self.graphs.view(),
                 self.sources,
                 (predicate, direction),
                 &vertices[at..to],
@@ -158,7 +158,7 @@ impl<'w, 'g> Walker<'w, 'g> {
         vertices: &[TermId],
         into: &mut Ends,
     ) -> Result<(), QueryError> {
-        let view = self.graphs.view;
+        let view = self.graphs.view();
         let mut predicates = Vec::new();
         for (place, vertex) in vertices.iter().enumerate() {
             sources::predicates_of(view, self.sources, *vertex, direction, &mut predicates);
@@ -280,7 +280,7 @@ impl<'w, 'g> Walker<'w, 'g> {
             }
             Path::Negated(excluded) => {
                 let mut predicates = Vec::new();
-                sources::predicates(self.graphs.view, self.sources, &mut predicates);
+                sources::predicates(self.graphs.view(), self.sources, &mut predicates);
                 for predicate in predicates {
                     if !self.excludes(excluded, predicate) {
                         self.edges(predicate, &mut subjects, &mut objects)?;
@@ -339,7 +339,7 @@ impl<'w, 'g> Walker<'w, 'g> {
         objects: &mut Vec<TermId>,
     ) -> Result<(), QueryError> {
         let limiter = &mut *self.limiter;
-        let (view, ends) = (self.graphs.view, (subjects, objects));
+        let (view, ends) = (self.graphs.view(), (subjects, objects));
         column_scan::edges(view, self.sources, predicate, usize::MAX, ends, |edges| {
             limiter.check_interrupt()?;
             limiter.check_memory(edges * 16)
@@ -352,14 +352,20 @@ impl<'w, 'g> Walker<'w, 'g> {
         [Direction::Out, Direction::In]
             .into_iter()
             .any(|direction| {
-                sources::predicates_of(self.graphs.view, self.sources, term, direction, &mut list);
+                sources::predicates_of(
+                    self.graphs.view(),
+                    self.sources,
+                    term,
+                    direction,
+                    &mut list,
+                );
                 !list.is_empty()
             })
     }
 
     /// Every subject and object of the graph.
     fn vertices(&mut self) -> Result<Vec<TermId>, QueryError> {
-        let (view, reads) = (self.graphs.view, self.sources);
+        let (view, reads) = (self.graphs.view(), self.sources);
         let (mut predicates, mut all) = (Vec::new(), Vec::new());
         let mut lists = Lists::default();
         sources::predicates(view, reads, &mut predicates);

@@ -3,5 +3,6 @@
 mod faults;
 mod firings;
 mod inflight;
+mod old_snapshots;
 mod refusals;
 mod slow_subscribers;

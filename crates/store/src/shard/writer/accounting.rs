@@ -3,7 +3,7 @@
 
 use super::{ImagePolicy, ShardLayout, ShardWriter, WriterState};
 use crate::lists::Content;
-use crate::shard::{Renewals, Shard, ShardBatch};
+use crate::shard::{RenewalNeed, Renewals, Shard, ShardBatch};
 use crate::snapshots::{Pin, Snapshots};
 use somersault_model::{Mutation, Placement, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard};
 use std::collections::HashSet;
@@ -168,7 +168,8 @@ fn any_changes_are_counted_as_a_walk_finds_them() {
                 _ => {}
             }
             for _ in 0..random(30) {
-                renewals.step(&[Arc::clone(&writer.shard)], &snapshots, writer.layout);
+                let shards = [Arc::clone(&writer.shard)];
+                renewals.step(RenewalNeed::Worthwhile, &shards, &snapshots, writer.layout);
                 published += usize::from(random(4) == 0 && writer.renew());
             }
             if random(20) == 0 {
