@@ -45,8 +45,8 @@ pub struct Limits {
     /// The time for which a snapshot may stay pinned before the pin is given up (S9).
     pub pin_time: Duration,
     /// Memory of replaced data that is kept for readers of earlier snapshots, in bytes; 4 GiB by
-    /// default. Beyond it, the one-shot queries with the oldest snapshot end with an error. Firings,
-    /// updates and checkpoints do not.
+    /// default. Beyond it, the one-shot queries with the oldest snapshot end with an error.
+    /// Firings, updates and checkpoints do not.
     pub superseded_bytes: u64,
     /// The distance by which an event time may lie ahead of both the stream's newest time and the
     /// clock, where the stream's declaration does not set one (AHEAD). Without a clock (the

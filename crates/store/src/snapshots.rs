@@ -303,8 +303,8 @@ impl Snapshots {
 
     /// Gives up the oldest retained SN before the stable one, if only pins that were taken with a
     /// deadline keep it; they end. A pin that was taken without one (of a firing, an update, a
-    /// checkpoint or a renewal) is never revoked, and while it keeps the oldest SN, nothing is gained
-    /// from giving up later ones. Returns the SN.
+    /// checkpoint or a renewal) is never revoked, and while it keeps the oldest SN, nothing is
+    /// gained from giving up later ones. Returns the SN.
     pub fn revoke_oldest(&self) -> Option<Sn> {
         let mut pins = self.pins.lock();
         let stable = self.stable.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
-//! The view of a one-shot query that may take long: the stored graphs at an SN that it holds without
-//! keeping memory. An execution opens it for each part of its work ([`GraphView::open`]); the rest
-//! goes through a snapshot of its own for each read, and lists are copied out of it.
+//! The view of a one-shot query that may take long: the stored graphs at an SN that it holds
+//! without keeping memory. An execution opens it for each part of its work ([`GraphView::open`]);
+//! the rest goes through a snapshot of its own for each read, and lists are copied out of it.
 
 use crate::view::graph_view::{Dataset, GraphView, Source};
 use crate::view::snapshot_view::SnapshotView;

@@ -11,8 +11,8 @@ const RELEASED_AFTER: Duration = Duration::from_millis(1);
 
 /// The view with the dataset's graphs resolved; lives for one execution.
 ///
-/// The view of a long execution keeps no memory. It is opened for reading when a list is wanted, and
-/// released between steps and parts of a table, when no list is borrowed: `&mut self` says so.
+/// The view of a long execution keeps no memory. It is opened for reading when a list is wanted,
+/// and released between steps and parts of a table, when no list is borrowed: `&mut self` says so.
 pub(crate) struct Graphs<'a> {
     base: &'a dyn GraphView,
     /// The view that is read, and since when; none where `base` itself is read.
@@ -40,8 +40,8 @@ impl<'a> Graphs<'a> {
         }
     }
 
-    /// The view of the whole execution, if it is the one to read from: its lists may be borrowed for
-    /// as long as the execution takes.
+    /// The view of the whole execution, if it is the one to read from: its lists may be borrowed
+    /// for as long as the execution takes.
     pub(crate) fn lasting_view(&self) -> Option<&'a dyn GraphView> {
         self.opened().is_none().then_some(self.base)
     }

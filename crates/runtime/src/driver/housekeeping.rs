@@ -132,8 +132,8 @@ impl Housekeeping {
     }
 }
 
-/// Which images may begin to be renewed. While inputs are on their way to the shards, the cores have
-/// more urgent work. While readers keep an older generation, a renewal would add a third one.
+/// Which images may begin to be renewed. While inputs are on their way to the shards, the cores
+/// have more urgent work. While readers keep an older generation, a renewal would add a third one.
 fn renewal_need(handle: &Handle) -> RenewalNeed {
     let shared = &handle.shared;
     if shared.credit.level_bytes() > 0 || shared.store.superseded() > 0 {
