@@ -126,7 +126,7 @@ GIVEN_STORED = $(if $(filter command environment,$(firstword $(origin STORED))),
 bench-papers: doctor ## figures of the Wukong papers that bench-streams does not have (ONLY=log,injection,raw,snapshot-numbers,rates,one-shot,city,incoming,ablation,universities,predicates; STORED=, UNIVERSITIES=, INCOMING=)
 	$(BENCH) papers $(GIVEN_STORED) $(if $(UNIVERSITIES),--universities $(UNIVERSITIES)) $(if $(INCOMING),--incoming $(INCOMING)) $(if $(ONLY),--only $(ONLY))
 
-bench-durability: doctor ## restarts after kill -9, memory, delays and commits (ONLY=restart,age,absorption,resident,long-query,delay,commit; STORED=, PLAYED=, AGES=)
+bench-durability: doctor ## restarts after kill -9, memory, delays and commits (ONLY=restart,age,checkpoint,absorption,resident,long-query,delay,commit; STORED=, PLAYED=, AGES=)
 	$(BENCH) durability $(GIVEN_STORED) $(if $(PLAYED),--played $(PLAYED)) $(if $(AGES),--ages $(AGES)) $(if $(ONLY),--only $(ONLY))
 
 # A copy of BASE's tree is built below target/ab, and stays there for the next comparison.

@@ -2,7 +2,7 @@
 //! it grows with the age; so both are also given for each million stored statements, and it is
 //! these that should stay flat.
 
-use super::node::{Node, folder, folder_bytes, kill_and_restart};
+use super::node::{Node, folder, folder_bytes, kill_and_restart, play_with_checkpoint};
 use super::orders::Order;
 use super::{DurabilityOptions, DurabilityPart, Failure};
 use crate::figures::sheet::{Grid, Sheet};
@@ -25,9 +25,10 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
     let sheet = Sheet::new(
         "Durability: restarts as the streams grow old",
         format!(
-            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries; killed at each age and started again.",
+            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries; a checkpoint {} s of event time before each age, killed at it and started again.",
             thousands(stored),
-            thousands(options.rate.into())
+            thousands(options.rate.into()),
+            options.behind
         ),
     );
     let folder = folder(options, "age")?;
@@ -45,7 +46,7 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
     let mut at_ms = 0;
     for age in &options.ages {
         let age_ms = age * 1000;
-        node.play((age_ms - at_ms).max(0), false, false)?;
+        play_with_checkpoint(&mut node, options, (age_ms - at_ms).max(0))?;
         let millions = node.tell()?.state.stored as f64 / 1e6;
         let megabytes = folder_bytes(&folder)? as f64 / 1e6;
         let (restarted, again) = kill_and_restart(node, options, stored, &folder)?;

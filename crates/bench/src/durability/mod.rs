@@ -4,6 +4,7 @@
 
 mod absorption;
 mod age;
+mod checkpoint;
 mod commit;
 mod delay;
 mod long_query;
@@ -27,6 +28,7 @@ pub(crate) const PARTS: SheetParts<DurabilityOptions> = SheetParts {
     parts: &[
         restart::PART,
         age::PART,
+        checkpoint::PART,
         absorption::PART,
         resident::PART,
         long_query::PART,
@@ -58,6 +60,12 @@ pub(crate) struct DurabilityOptions {
     /// The event time that is played before the restart, in seconds
     #[arg(long, default_value_t = 60)]
     played: i64,
+    /// The event time between the last checkpoint and the end of the process, in seconds
+    #[arg(long, default_value_t = 5)]
+    behind: i64,
+    /// Also a restart from the log alone
+    #[arg(long)]
+    log_alone: bool,
     /// The ages of the streams in the line by age, in seconds of event time
     #[arg(long, value_delimiter = ',', default_values_t = [20, 40, 80])]
     ages: Vec<i64>,
@@ -100,6 +108,8 @@ impl DurabilityOptions {
             seconds: 1,
             workers: 1,
             played: 1,
+            behind: 0,
+            log_alone: false,
             ages: vec![1],
             absorbed: 1_000,
             heavy_seconds: 1,

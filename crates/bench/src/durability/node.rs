@@ -117,6 +117,19 @@ impl Drop for Node {
     }
 }
 
+/// Has event time played as fast as possible, with a checkpoint some time before its end.
+pub(super) fn play_with_checkpoint(
+    node: &mut Node,
+    options: &DurabilityOptions,
+    ms: i64,
+) -> Result<(), Failure> {
+    let behind_ms = (options.behind * 1000).clamp(0, ms);
+    node.play(ms - behind_ms, false, false)?;
+    node.order(&Order::Checkpoint)?;
+    node.play(behind_ms, false, false)?;
+    Ok(())
+}
+
 /// The figures of one restart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Restarted {

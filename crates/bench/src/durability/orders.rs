@@ -16,6 +16,8 @@ pub(super) enum Order {
         /// Whether the long query runs beside it.
         beside: bool,
     },
+    /// Take a checkpoint.
+    Checkpoint,
     /// Find a query that takes about this time.
     FindLongQuery { seconds: u64 },
     /// Tell the state, and the memory.

@@ -120,6 +120,15 @@ impl<'n> AtWork<'n> {
                 let long_query = beside.then_some(self.long_query.as_str());
                 return Ok(Reply::Played(play(stage, stretch, paced, long_query)?));
             }
+            Order::Checkpoint => {
+                let taken = self.engine.checkpoint()?;
+                println!(
+                    "checkpoint {}: {} MB in {:.2} s",
+                    taken.number,
+                    taken.bytes / 1_000_000,
+                    taken.seconds
+                );
+            }
             Order::FindLongQuery { seconds } => {
                 let stage = self.stage.as_ref().ok_or("no streams are ready")?;
                 let users = u64::from(stage.network.parameters().users);

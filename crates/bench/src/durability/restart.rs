@@ -1,8 +1,9 @@
 //! A restart after `kill -9`: the streams are played for some time over what is stored, nine
-//! queries are registered, the process is killed, and started again on its folder. The page cache
-//! of the system survives the process, so reading is not from the device alone.
+//! queries are registered, a checkpoint is taken some time before the end (`--behind`), the process
+//! is killed, and started again on its folder. The page cache of the system survives the process,
+//! so reading is not from the device alone.
 
-use super::node::{Node, folder, folder_bytes, kill_and_restart};
+use super::node::{Node, folder, folder_bytes, kill_and_restart, play_with_checkpoint};
 use super::orders::Order;
 use super::{DurabilityOptions, DurabilityPart, Failure};
 use crate::figures::sheet::{Grid, Sheet};
@@ -16,7 +17,8 @@ pub(super) const PART: DurabilityPart = DurabilityPart {
     rows,
 };
 
-const LINE: &str = "after kill -9";
+const CHECKPOINT: &str = "with a checkpoint";
+const LOG_ALONE: &str = "from the log alone";
 const STORED: &str = "stored, million";
 const PLAYED: &str = "event time, s";
 const FIRST: &str = "first answer, s";
@@ -29,19 +31,12 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
     let sheet = Sheet::new(
         "Durability: a restart",
         format!(
-            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries. The first answer is that of a one-shot query. Everything is as before once its state equals the one before the kill (statements stored, rows of S1–S6, statements and watermark of each stream, newest close of each query) and one batch more has been taken and answered. Times are from the start of the process.",
+            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries, a checkpoint {} s of event time before the kill. The first answer is that of a one-shot query. Everything is as before once its state equals the one before the kill (statements stored, rows of S1–S6, statements and watermark of each stream, newest close of each query) and one batch more has been taken and answered. Times are from the start of the process.",
             thousands(options.stored),
-            thousands(options.rate.into())
+            thousands(options.rate.into()),
+            options.behind
         ),
     );
-    let folder = folder(options, "restart")?;
-    let mut node = Node::start(options, options.stored, Some(&folder))?;
-    node.order(&Order::Begin)?;
-    node.play(options.played * 1000, false, false)?;
-    let stored = node.tell()?.state.stored;
-    let bytes = folder_bytes(&folder)?;
-    let (restarted, node) = kill_and_restart(node, options, options.stored, &folder)?;
-    node.kill()?;
     let columns = [
         STORED,
         PLAYED,
@@ -52,26 +47,41 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
         DIFFERENT,
     ];
     let mut grid = Grid::new("restart", columns);
-    grid.line(
-        LINE,
-        [
-            stored as f64 / 1e6,
-            options.played as f64,
-            bytes as f64 / 1e6,
-            restarted.first_s,
-            restarted.as_before_s,
-            restarted.memory,
-            f64::from(u8::from(!restarted.same)),
-        ]
-        .map(Some),
-    );
-    clear(&folder)?;
+    grid.line(CHECKPOINT, of(options, true)?.map(Some));
+    if options.log_alone {
+        grid.line(LOG_ALONE, of(options, false)?.map(Some));
+    }
     Ok(sheet.with([grid]))
+}
+
+fn of(options: &DurabilityOptions, checkpoint: bool) -> Result<[f64; 7], Failure> {
+    let folder = folder(options, "restart")?;
+    let mut node = Node::start(options, options.stored, Some(&folder))?;
+    node.order(&Order::Begin)?;
+    let played_ms = options.played * 1000;
+    match checkpoint {
+        true => play_with_checkpoint(&mut node, options, played_ms)?,
+        false => _ = node.play(played_ms, false, false)?,
+    }
+    let stored = node.tell()?.state.stored;
+    let bytes = folder_bytes(&folder)?;
+    let (restarted, node) = kill_and_restart(node, options, options.stored, &folder)?;
+    node.kill()?;
+    clear(&folder)?;
+    Ok([
+        stored as f64 / 1e6,
+        options.played as f64,
+        bytes as f64 / 1e6,
+        restarted.first_s,
+        restarted.as_before_s,
+        restarted.memory,
+        f64::from(u8::from(!restarted.same)),
+    ])
 }
 
 /// The targets that these figures are held to.
 fn rows(sheet: Option<&Sheet>) -> Vec<Row> {
-    let figure = |column: &str| sheet?.figure(LINE, column);
+    let figure = |column: &str| sheet?.figure(CHECKPOINT, column);
     let of = match (figure(STORED), figure(PLAYED)) {
         (Some(stored), Some(played)) => format!(" ({stored:.0}M stored, {played:.0} s of streams)"),
         _ => String::new(),

@@ -7,12 +7,14 @@ use super::{Failure, PaperPart, PapersOptions};
 use crate::figures::sheet::{Grid, Sheet};
 use crate::figures::table::thousands;
 use crate::harness::target::{Row, at_least, at_most};
-use crate::streams::absorption::clear;
+use crate::streams::absorption::{Way, clear, take, texts};
+use crate::streams::checkpoints::beside_checkpoints;
+use crate::streams::measure::QUIESCE;
 use crate::streams::stage::{BATCH_MS, Stage, configuration, network};
 use crate::streams::standing_queries::{StandingQueries, measured};
 use somersault::EngineConfig;
 use somersault_generate::SocialNetwork;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(super) const PART: PaperPart = PaperPart {
     name: "log",
@@ -20,10 +22,13 @@ pub(super) const PART: PaperPart = PaperPart {
     rows,
 };
 
+/// The time between the end of a checkpoint and the begin of the next.
+const PAUSE: Duration = Duration::from_secs(1);
 /// The most that is stored: the cost of the log does not depend on it.
 const MOST_STORED: u64 = 1_000_000;
 const MEMORY: &str = "in memory";
 const LOG: &str = "with log";
+const CHECKPOINTS: &str = "with log and checkpoints";
 const EXECUTIONS: &str = "executions/s as fast as it goes";
 const DELAY_P99: &str = "delay p99, ms";
 /// The figures of the paper: executions a second against those without, and p99 against that.
@@ -48,7 +53,7 @@ fn run(options: &PapersOptions) -> Result<Sheet, Failure> {
         EXECUTIONS,
     ];
     let mut grid = Grid::new("setting", columns);
-    for setting in [MEMORY, LOG] {
+    for setting in [MEMORY, LOG, CHECKPOINTS] {
         let [paced, p50, p99, quick] = of_setting(&network, options, setting)?;
         grid.line(setting, [Some(paced), Some(p50), Some(p99), Some(quick)]);
     }
@@ -69,22 +74,41 @@ fn of_setting(
     let mut stage = Stage::open(network, config)?;
     let mut crowd = StandingQueries::default();
     crowd.register(&stage, options.queries, false)?;
-    let stand = measured(&mut stage, options.seconds, &crowd)?;
-    let duration_ms = options.seconds * 1000;
-    let stretch = stage.stretch(duration_ms, 1.0);
-    let start = Instant::now();
-    stage.play(stretch, false)?;
-    let closes = (duration_ms / BATCH_MS) as f64;
-    let quick = options.queries as f64 * closes / start.elapsed().as_secs_f64();
+    let engine = stage.engine.clone();
+    let mut measure = || -> Result<[f64; 4], Failure> {
+        let stand = measured(&mut stage, options.seconds, &crowd)?;
+        let quick = as_fast_as_it_goes(&mut stage, options)?;
+        Ok([
+            stand.executions_per_second,
+            stand.delay_p50_ms,
+            stand.delay_p99_ms,
+            quick,
+        ])
+    };
+    let figures = match setting {
+        CHECKPOINTS => beside_checkpoints(&engine, PAUSE, measure)?.0,
+        _ => measure()?,
+    };
     stage.engine.shutdown()?;
-    drop(stage);
+    drop((stage, engine));
     clear(&folder)?;
-    Ok([
-        stand.executions_per_second,
-        stand.delay_p50_ms,
-        stand.delay_p99_ms,
-        quick,
-    ])
+    Ok(figures)
+}
+
+/// Executions a second while the streams come as text from two threads, as fast as they go.
+fn as_fast_as_it_goes(stage: &mut Stage<'_>, options: &PapersOptions) -> Result<f64, Failure> {
+    let duration_ms = options.seconds * 1000;
+    let batches = texts(&stage.stretch(duration_ms, 1.0));
+    let way = Way {
+        log: true,
+        callers: 2,
+        one_core: false,
+    };
+    let start = Instant::now();
+    take(&stage.engine, &batches, way)?;
+    stage.engine.quiesce(QUIESCE)?;
+    let closes = (duration_ms / BATCH_MS) as f64;
+    Ok(options.queries as f64 * closes / start.elapsed().as_secs_f64())
 }
 
 /// The targets that these figures are held to.
@@ -95,15 +119,15 @@ fn rows(sheet: Option<&Sheet>) -> Vec<Row> {
     };
     vec![
         at_least(
-            "papers: executions/s of L1–L3 with log, against in memory",
+            "papers: executions/s of L1–L3 with log and checkpoints, against in memory",
             PAPER_EXECUTIONS,
-            against(LOG, EXECUTIONS),
+            against(CHECKPOINTS, EXECUTIONS),
             "×",
         ),
         at_most(
-            "papers: p99 of their delay with log, against in memory",
+            "papers: p99 of their delay with log and checkpoints, against in memory",
             PAPER_P99,
-            against(LOG, DELAY_P99),
+            against(CHECKPOINTS, DELAY_P99),
             "×",
         ),
     ]
