@@ -1,5 +1,5 @@
-//! Delays while a checkpoint is written: L1–L3 together and the pushes of five streams, in real time,
-//! without checkpoints and with one after the other, in turns.
+//! Delays while a checkpoint is written: L1–L3 together and the pushes of five streams, in real
+//! time, without checkpoints and with one after the other, in turns.
 
 use super::node::folder;
 use super::{DurabilityOptions, DurabilityPart, Failure};
