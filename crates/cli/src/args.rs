@@ -3,6 +3,7 @@
 use crate::{times, values};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// One system for streams of linked data and the graph they change.
 #[derive(Debug, Parser)]
@@ -58,6 +59,11 @@ pub(crate) enum Command {
     /// Show a server's streams and continuous queries: the time of each, and what it waits for
     #[command(after_help = "Example:\n  somersault status")]
     Status(StatusArgs),
+    /// Let a server take a checkpoint, from which its next start begins
+    #[command(
+        after_help = "Examples:\n  somersault checkpoint\n  somersault checkpoint http://127.0.0.1:7979\n\nA server takes checkpoints by itself (serve --recovery-target, --checkpoint-every). This takes another one at once, for example before an upgrade."
+    )]
+    Checkpoint(CheckpointArgs),
     /// Print a continuous query's answers as they come
     #[command(
         after_help = "Examples:\n  somersault subscribe trending\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA lost connection is opened again, and continues where it stopped. Exit codes: 0 the count was reached or the query was dropped, 1 the server refused or could not be reached."
@@ -206,6 +212,14 @@ pub(crate) struct ServeArgs {
     /// Longest text of a query, an update or a declaration, in bytes; 1048576 if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) text_bytes: Option<u64>,
+    /// A checkpoint is taken when a restart would probably take longer than this: a number with ms,
+    /// s, m or h. 5s if not given
+    #[arg(long, value_name = "TIME", value_parser = values::duration, requires = "data")]
+    pub(crate) recovery_target: Option<Duration>,
+    /// A checkpoint is taken when the log has grown by this: a number with KiB, MiB, GiB or TiB.
+    /// 4GiB if not given
+    #[arg(long, value_name = "SIZE", value_parser = values::size, requires = "data")]
+    pub(crate) checkpoint_every: Option<u64>,
     /// Origin whose web pages may use the server, or `*` for any; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = values::origin)]
     pub(crate) cors: Vec<String>,
@@ -322,6 +336,15 @@ pub(crate) struct PushArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckpointArgs {
+    /// URL of the server, instead of --server
+    #[arg(value_name = "URL")]
+    pub(crate) address: Option<String>,
     #[command(flatten)]
     pub(crate) server: Server,
 }

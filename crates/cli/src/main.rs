@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Register(args) => commands::register::run(args),
         Command::Push(args) => commands::push::run(args),
         Command::Status(args) => commands::status::run(args),
+        Command::Checkpoint(args) => commands::checkpoint::run(args),
         Command::Subscribe(args) => commands::subscribe::run(args),
         Command::Drop(args) => commands::manage::drop(args),
         Command::Pause(args) => commands::manage::pause(args),

@@ -5,10 +5,16 @@ use crate::client::Client;
 use crate::error::CliError;
 use crate::files;
 use indicatif::ProgressBar;
-use somersault::{Engine, EngineConfig, LoadOptions, LoadProgress, LoadSummary};
+use somersault::{
+    CheckpointConfig, CheckpointStatus, Engine, EngineConfig, LoadOptions, LoadProgress,
+    LoadSummary,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The longest time that a command on a data folder spends on a checkpoint at its end.
+const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// A server to talk to, or an engine in this process.
 pub(crate) enum Place {
@@ -56,6 +62,10 @@ impl Place {
         }
         let config = EngineConfig {
             read_only,
+            checkpoints: CheckpointConfig {
+                at_shutdown: CHECKPOINT_PATIENCE,
+                ..CheckpointConfig::default()
+            },
             ..EngineConfig::default()
         };
         Self::open_config(target, config)
@@ -87,6 +97,19 @@ impl Place {
 /// When its URL is not plain HTTP.
 pub(crate) fn client_of(target: &Target) -> Result<Client, CliError> {
     Client::new(&server_url(target.server.as_deref()))
+}
+
+/// Shuts an engine down, and says if a checkpoint is written first.
+///
+/// # Errors
+/// When the log cannot be flushed.
+pub(crate) fn shut_down(engine: &Engine) -> Result<(), CliError> {
+    let writes = |it: CheckpointStatus| it.is_due_at_end || it.is_under_way;
+    if engine.checkpoints().is_some_and(writes) {
+        let most = engine.config().checkpoints.at_shutdown.as_secs();
+        eprintln!("writing a checkpoint, so that the next start is quick; at most {most} s");
+    }
+    Ok(engine.shutdown()?)
 }
 
 /// The server that is meant: the one given, that of the environment, or the usual one.

@@ -391,6 +391,12 @@ impl Log {
         self.shared.bytes().saturating_sub(trimmed)
     }
 
+    /// The length of all segments that there have been since the log was opened, those that it was
+    /// opened with and trimmed ones included; 0 for a volatile log. It never falls.
+    pub fn written_bytes(&self) -> u64 {
+        self.shared.bytes()
+    }
+
     /// The reason why inputs are refused although the log has not failed: the disk is full. They
     /// are taken again once there is room; this tries it, if callers commit.
     pub fn no_room(&self) -> Option<LogError> {

@@ -106,6 +106,12 @@ pub(crate) fn step_back(_thread: ThreadNumber) -> bool {
     false
 }
 
+/// Lowers the priority of the calling thread for good, for work that no caller waits for. Returns
+/// whether it succeeded: only Linux has priorities of threads.
+pub fn lower_own_priority() -> bool {
+    this_thread().is_some_and(step_back)
+}
+
 /// Spins for at most `most` until `happened` returns true. Returns whether it did.
 pub(crate) fn look_out(most: Duration, happened: impl Fn() -> bool) -> bool {
     let started = Instant::now();
@@ -139,6 +145,17 @@ mod tests {
         assert!(!nowhere);
         assert_eq!(first, cfg!(target_os = "linux"));
         assert_eq!(first, again);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_lowers_its_own_priority() {
+        let lowered = std::thread::spawn(|| {
+            let own = || priority(this_thread().expect("threads have numbers here"));
+            let before = own();
+            (lower_own_priority(), own() - before)
+        });
+        assert_eq!(lowered.join().unwrap(), (true, LOWER));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod queues;
 mod task;
 mod workers;
 
+pub use cores::lower_own_priority;
 pub use helpers::Workers;
 pub use pool::QueryPool;
 pub use queues::Class;

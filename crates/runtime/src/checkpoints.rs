@@ -6,11 +6,17 @@
 //! whatever a record up to there has changed is in the files, or was waited for.
 
 mod lists;
+mod policy;
 mod restore;
+mod status;
 mod write;
 
 pub(crate) use lists::CheckpointMarkers;
+pub use policy::{CheckpointConfig, RestartEstimate};
+pub(crate) use policy::{CheckpointPolicy, Opened};
 pub use restore::{RecentCheckpoint, Restored, RestoredState, restore_checkpoint, restore_newest};
+pub(crate) use status::CheckpointedNumbers;
+pub use status::{CheckpointStatus, NewestCheckpoint};
 pub use write::CheckpointWriter;
 pub(crate) use write::{FrozenState, StopFlag};
 

@@ -21,11 +21,13 @@ mod resolver;
 mod sequencer;
 
 pub use checkpoints::{
-    CheckpointRuns, CheckpointWriter, RecentCheckpoint, Restored, RestoredState,
-    restore_checkpoint, restore_newest,
+    CheckpointConfig, CheckpointRuns, CheckpointStatus, CheckpointWriter, NewestCheckpoint,
+    RecentCheckpoint, RestartEstimate, Restored, RestoredState, restore_checkpoint, restore_newest,
 };
 pub use clock::{Clock, ManualClock, Now, SystemClock};
-pub use driver::{Driver, DriverParts, DriverStatus, Pending, PendingInput, Process};
+pub use driver::{
+    Driver, DriverParts, DriverStatus, Pending, PendingInput, Process, SourceProgress,
+};
 pub use error::RuntimeError;
 pub use fabric::{
     AheadWork, Apply, BatchPortion, DueWindows, Fabric, FabricError, Injectors, OnApplied,

@@ -150,7 +150,7 @@ pub(crate) fn logged_texts() -> impl ReadTexts {
 }
 
 /// The statements that a record holds in memory.
-fn statements_of(record: &Record) -> usize {
+pub(crate) fn statements_of(record: &Record) -> usize {
     match record {
         Record::Push(push) => push.statements.len(),
         Record::Update(update) => update.deletes.len() + update.inserts.len(),

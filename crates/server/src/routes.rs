@@ -1,6 +1,7 @@
 //! The addresses of the server: their table, and one file per address for its handlers.
 
 pub(crate) mod batch;
+pub(crate) mod checkpoint;
 pub(crate) mod copies;
 pub(crate) mod declarations;
 pub(crate) mod events;
@@ -83,6 +84,7 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
         ("/backup", &["POST"], post(copies::backup)),
         ("/dump/statements", &["GET"], get(copies::statements)),
         ("/dump/declarations", &["GET"], get(copies::declarations)),
+        ("/checkpoint", &["POST"], post(checkpoint::take)),
         (HEALTH, &["GET"], get(health::health)),
         ("/metrics", &["GET"], get(metrics::metrics)),
         ("/openapi.json", &["GET"], get(openapi::openapi)),

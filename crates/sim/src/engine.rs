@@ -4,7 +4,7 @@
 
 use crate::trace::{Trace, TraceEvent, hash_of};
 use somersault::process_simulation::SimulatedProcess;
-use somersault::{Clock, DeltaMode, Engine, EngineConfig, EngineError, Limits};
+use somersault::{CheckpointConfig, Clock, DeltaMode, Engine, EngineConfig, EngineError, Limits};
 use somersault_disk::{CrashKeep, SimDisk};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -134,6 +134,14 @@ impl Subject {
             portion: match usize::try_from(self.seed % 5) {
                 Ok(0) | Err(_) => usize::MAX,
                 Ok(portion) => portion,
+            },
+            // A quarter of the seeds take checkpoints by themselves, after some forty statements.
+            checkpoints: match self.seed % 4 {
+                1 => CheckpointConfig {
+                    recovery_target: Duration::from_micros(100),
+                    ..CheckpointConfig::default()
+                },
+                _ => CheckpointConfig::default(),
             },
             // One third of the seeds each. Where executions are timed, the times come from the
             // process's clock.

@@ -5,6 +5,7 @@ use crate::process::SimulatedProcess;
 use somersault_continuous::DeltaMode;
 use somersault_model::Limits;
 use somersault_query::Remote;
+use somersault_runtime::CheckpointConfig;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub struct EngineConfig {
     pub freshness: Duration,
     /// Whether continuous queries keep rows from one close to the next.
     pub delta: DeltaMode,
+    /// When checkpoints are taken, if there is a data folder.
+    pub checkpoints: CheckpointConfig,
     /// For tests and measurements: the number of statements of an open batch that the shards
     /// prepare together for its close. With `usize::MAX`, nothing is prepared. No answer depends
     /// on it.
@@ -110,6 +113,7 @@ impl Default for EngineConfig {
             clock: Clock::System,
             freshness: Duration::from_millis(100),
             delta: DeltaMode::Auto,
+            checkpoints: CheckpointConfig::default(),
             portion: PORTION,
             process: None,
             before_apply: None,
@@ -133,6 +137,7 @@ impl fmt::Debug for EngineConfig {
             .field("clock", &self.clock)
             .field("freshness", &self.freshness)
             .field("delta", &self.delta)
+            .field("checkpoints", &self.checkpoints)
             .finish_non_exhaustive()
     }
 }

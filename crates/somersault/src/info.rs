@@ -2,6 +2,7 @@
 
 use somersault_checkpoint::Manifest;
 use somersault_model::{EventTime, Sn};
+use somersault_runtime::CheckpointStatus;
 use std::time::Duration;
 
 /// A declared stream.
@@ -72,6 +73,23 @@ impl CheckpointInfo {
             seconds,
         }
     }
+}
+
+/// How far the numbered pushes of a source are. A source that numbers them in order sends those
+/// above `durable` again after a crash of the engine. It keeps those above `checkpointed` if it
+/// prepares for the loss of the log behind the newest checkpoint, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceInfo {
+    /// Its name.
+    pub name: String,
+    /// The highest sequence number that was taken.
+    pub taken: u64,
+    /// The highest one that survives a crash; `None` without a data folder, or if that is not
+    /// known.
+    pub durable: Option<u64>,
+    /// The highest one that the newest checkpoint covers; `None` if it covers none.
+    pub checkpointed: Option<u64>,
 }
 
 /// One window of a continuous query.
@@ -183,6 +201,9 @@ pub struct Health {
     pub inflight_bytes: u64,
     /// The limit of `inflight_bytes` ([`Limits::inflight_bytes`](crate::Limits)).
     pub inflight_limit_bytes: u64,
+    /// The engine's checkpoints, and how long a restart would take; `None` without a data folder
+    /// that is written to.
+    pub checkpoints: Option<CheckpointStatus>,
 }
 
 /// The state of the engine, as [`Health`] reports it.

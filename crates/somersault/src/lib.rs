@@ -37,8 +37,8 @@ pub use engine::{
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{
-    CheckpointInfo, GroupInfo, Health, HealthStatus, QueryInfo, StreamInfo, StreamProgress,
-    WindowInfo,
+    CheckpointInfo, GroupInfo, Health, HealthStatus, QueryInfo, SourceInfo, StreamInfo,
+    StreamProgress, WindowInfo,
 };
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
@@ -57,6 +57,9 @@ pub use somersault_query::{Remote, RemoteSolutions};
 pub use somersault_results::{
     Answer, AnswerError, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples,
     answer_format,
+};
+pub use somersault_runtime::{
+    CheckpointConfig, CheckpointStatus, NewestCheckpoint, RestartEstimate,
 };
 
 /// A process without threads, for simulations.

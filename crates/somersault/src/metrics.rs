@@ -2,6 +2,7 @@
 
 use somersault_continuous::{Latency, QueryMetrics};
 use somersault_model::EventTime;
+use somersault_runtime::CheckpointStatus;
 
 /// All counters at one moment.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +48,8 @@ pub struct MetricsSnapshot {
     pub one_shot_execution: Latency,
     /// Memory by part.
     pub memory: MemoryUse,
+    /// The checkpoints; `None` without a data folder that is written to.
+    pub checkpoints: Option<CheckpointStatus>,
     /// One per stream.
     pub streams: Vec<StreamMetrics>,
     /// One per continuous query.

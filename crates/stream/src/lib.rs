@@ -42,7 +42,9 @@ pub use protocol::refusal::{Refusal, RefusalKind};
 pub use protocol::statements::{
     Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad, Record,
 };
-pub use protocol::status::{MemberId, NamePosition, QueryStatus, StreamProgress, StreamStatus};
+pub use protocol::status::{
+    MemberId, NamePosition, QueryStatus, SourceNumbers, StreamProgress, StreamStatus,
+};
 pub use saved::queries::{
     QueryRecord, SavedCohort, SavedCounts, SavedDerivation, SavedGroup, SavedHistory, SavedMark,
     SavedMember, SavedWave, SavedWindow,

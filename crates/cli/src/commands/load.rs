@@ -4,7 +4,7 @@ use crate::args::LoadArgs;
 use crate::client::segment;
 use crate::error::CliError;
 use crate::files;
-use crate::target::{Place, load_file};
+use crate::target::{Place, load_file, shut_down};
 use oxrdfio::RdfFormat;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), CliError> {
         }
     }
     if let Place::Engine(engine) = &place {
-        engine.shutdown()?;
+        shut_down(engine)?;
     }
     Ok(())
 }

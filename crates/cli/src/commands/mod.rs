@@ -1,6 +1,7 @@
 //! One file per subcommand; each has a `run` that does it.
 
 pub(crate) mod backup;
+pub(crate) mod checkpoint;
 pub(crate) mod dump;
 pub(crate) mod export;
 pub(crate) mod generate;

@@ -4,7 +4,7 @@ use crate::args::{ExplainArgs, Format, QueryArgs, UpdateArgs};
 use crate::error::CliError;
 use crate::files::text_of;
 use crate::table::{self, Table};
-use crate::target::Place;
+use crate::target::{Place, shut_down};
 use oxrdf::Variable;
 use oxrdfio::RdfFormat;
 use somersault::{Answer, AnswerKind, QueryResultsFormat};
@@ -58,7 +58,7 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
         Place::Engine(engine) => {
             let summary = engine.update(&text).run()?;
             println!("{} inserted, {} deleted", summary.inserted, summary.deleted);
-            engine.shutdown()?;
+            shut_down(&engine)?;
         }
         Place::Server(client) => {
             let headers = [("Content-Type", "application/sparql-update")];

@@ -3,7 +3,8 @@
 use crate::args::ServeArgs;
 use crate::error::CliError;
 use crate::files;
-use somersault::{Engine, EngineConfig, Limits, OpenProgress, Remote};
+use crate::target::shut_down;
+use somersault::{CheckpointConfig, Engine, EngineConfig, Limits, OpenProgress, Remote};
 use somersault_server::{Cors, HttpRemote, ServerConfig};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
         somersault_server::serve(engine.clone(), listener, server, stop).await
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
-    engine.shutdown()?;
+    shut_down(&engine)?;
     eprintln!("stopped");
     Ok(served?)
 }
@@ -145,6 +146,13 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
     if let Some(bytes) = args.text_bytes {
         limits.query_text_bytes = bytes;
     }
+    let mut checkpoints = CheckpointConfig::default();
+    if let Some(target) = args.recovery_target {
+        checkpoints.recovery_target = target;
+    }
+    if let Some(bytes) = args.checkpoint_every {
+        checkpoints.log_bytes = bytes;
+    }
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     EngineConfig {
         data: args.data.clone(),
@@ -153,6 +161,7 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
         limits,
         default_namespace: args.namespace.clone(),
         freshness: Duration::from_millis(args.freshness_ms),
+        checkpoints,
         allow_remote: args.allow_remote,
         remote: args
             .allow_remote

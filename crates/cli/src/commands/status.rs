@@ -71,6 +71,13 @@ fn server_line(health: &Value) -> String {
             health["inflight_bytes"], health["inflight_limit_bytes"]
         );
     }
+    let checkpoints = &health["checkpoints"];
+    if let Some(restart) = checkpoints["restart_seconds"].as_f64() {
+        let _ = write!(line, "; a restart would take about {restart:.1} s");
+        if let Some(age) = checkpoints["newest"]["age_seconds"].as_f64() {
+            let _ = write!(line, ", from a checkpoint {age:.0} s ago");
+        }
+    }
     line
 }
 
@@ -154,6 +161,14 @@ mod tests {
             server_line(&health),
             "server: everything works; 7 of 100 bytes of inputs are on their way"
         );
+        let mut durable = health.clone();
+        durable["checkpoints"] = json!({ "restart_seconds": 1.25, "newest": null });
+        assert_eq!(
+            server_line(&durable),
+            "server: everything works; 7 of 100 bytes of inputs are on their way; a restart would take about 1.2 s"
+        );
+        durable["checkpoints"]["newest"] = json!({ "age_seconds": 61.4 });
+        assert!(server_line(&durable).ends_with(" 1.2 s, from a checkpoint 61 s ago"));
         let recovering = json!({ "status": "recovering", "message": "wait", "progress": 0.5 });
         assert_eq!(server_line(&recovering), "server: wait");
     }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-const SUBCOMMANDS: [&str; 21] = [
+const SUBCOMMANDS: [&str; 22] = [
     "serve",
     "load",
     "query",
@@ -15,6 +15,7 @@ const SUBCOMMANDS: [&str; 21] = [
     "register",
     "push",
     "status",
+    "checkpoint",
     "subscribe",
     "drop",
     "pause",
@@ -223,6 +224,12 @@ fn wrong_usage_is_2_and_a_failure_is_1() {
     fails(&["export", "--graph", "urn:g", "--default"], 2);
     fails(&["subscribe", "q", "--from-now", "--after", "1"], 2);
     fails(&["advance", "tomorrow"], 2);
+    for (option, value) in [("--recovery-target", "0s"), ("--checkpoint-every", "4")] {
+        let said = fails(&["serve", "--data", "x", option, value], 2);
+        assert!(said.contains("with its unit"), "{said}");
+        let said = fails(&["serve", option, value], 2);
+        assert!(said.contains(option), "{said}");
+    }
     assert!(
         fails(
             &[

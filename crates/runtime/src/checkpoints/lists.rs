@@ -12,7 +12,7 @@
 //! before, which was asked for when that one was frozen. So the marker of a checkpoint is kept only
 //! once its manifest is there.
 
-use super::write::StopFlag;
+use super::write::Pauses;
 use crate::error::RuntimeError;
 use somersault_checkpoint::{
     Coverage, FileKind, ListFileReader, ListFileWriter, ListedFile, Manifest, NewCheckpoint,
@@ -22,8 +22,6 @@ use somersault_model::{ShardId, Sn, TermId};
 use somersault_store::{ListKey, ListReader, ListRun, Marker, MergedRuns, Snapshot, Store};
 use std::ops::Range;
 
-/// This many lists are read from the store at a time.
-const LISTS_AT_A_TIME: usize = 4_096;
 /// This many deltas of similar sizes become one.
 const MERGED: usize = 8;
 /// Deltas of this part of an image make the next image due.
@@ -117,7 +115,7 @@ pub(super) fn write_lists(
     before: Option<&ListRuns>,
     until: &Marker,
     pin: Snapshot,
-    stop: &StopFlag,
+    pauses: &Pauses<'_>,
 ) -> Result<Vec<RangeRuns>, RuntimeError> {
     let (store, sn) = (pin.store().clone(), pin.sn());
     let placement = store.placement();
@@ -136,6 +134,7 @@ pub(super) fn write_lists(
     drop(pin);
     let mut ranges = Vec::new();
     for shard in placement.all() {
+        pauses.pause()?;
         if shard != ShardId(0) {
             reader = read(shard)?;
         }
@@ -143,14 +142,14 @@ pub(super) fn write_lists(
         let kept = kept(shard).filter(|_| !reader.is_whole());
         ranges.push(match kept {
             None => RangeRuns {
-                image: write_image(new, &mut reader, coverage, stop)?,
+                image: write_image(new, &mut reader, coverage, pauses)?,
                 deltas: Vec::new(),
             },
             Some((before, runs)) => {
-                let mut runs = carry_over((new, disk), &before.manifest, runs, stop)?;
+                let mut runs = carry_over((new, disk), &before.manifest, runs, pauses)?;
                 let after = before.manifest.sn();
                 let coverage = Coverage { after, ..coverage };
-                let delta = write_delta(new, &mut reader, coverage, stop)?;
+                let delta = write_delta(new, &mut reader, coverage, pauses)?;
                 runs.deltas.extend(delta);
                 runs
             }
@@ -172,10 +171,12 @@ fn write_image(
     new: &mut NewCheckpoint<'_>,
     reader: &mut ListReader,
     coverage: Coverage,
-    stop: &StopFlag,
+    pauses: &Pauses<'_>,
 ) -> Result<ListedFile, RuntimeError> {
     let mut writer = ListFileWriter::new(new.create(FileKind::Image)?);
-    copy_lists(reader, stop, |key, members| Ok(writer.push(&key, members)?))?;
+    copy_lists(reader, pauses, |key, members| {
+        Ok(writer.push(&key, members)?)
+    })?;
     Ok(new.add(writer.into_file(), coverage)?)
 }
 
@@ -184,10 +185,10 @@ fn write_delta(
     new: &mut NewCheckpoint<'_>,
     reader: &mut ListReader,
     coverage: Coverage,
-    stop: &StopFlag,
+    pauses: &Pauses<'_>,
 ) -> Result<Option<ListedFile>, RuntimeError> {
     let mut writer = None;
-    copy_lists(reader, stop, |key, members| {
+    copy_lists(reader, pauses, |key, members| {
         let writer = match &mut writer {
             Some(writer) => writer,
             None => writer.insert(ListFileWriter::new(new.create(FileKind::Delta)?)),
@@ -200,7 +201,7 @@ fn write_delta(
 
 fn copy_lists(
     reader: &mut ListReader,
-    stop: &StopFlag,
+    pauses: &Pauses<'_>,
     mut write: impl FnMut(ListKey, &[TermId]) -> Result<(), RuntimeError>,
 ) -> Result<(), RuntimeError> {
     let mut written = Ok(());
@@ -209,8 +210,8 @@ fn copy_lists(
             written = write(key, members);
         }
     };
-    while reader.portion(LISTS_AT_A_TIME, &mut visit) {
-        stop.check()?;
+    while reader.portion(pauses.lists_at_a_time(), &mut visit) {
+        pauses.pause()?;
     }
     written
 }
@@ -220,7 +221,7 @@ fn carry_over(
     (new, disk): (&mut NewCheckpoint<'_>, &dyn Disk),
     manifest: &Manifest,
     runs: &RangeRuns,
-    stop: &StopFlag,
+    pauses: &Pauses<'_>,
 ) -> Result<RangeRuns, RuntimeError> {
     let (kept, similar) = runs.deltas.split_at(runs.kept());
     let mut carried = RangeRuns {
@@ -236,7 +237,7 @@ fn carry_over(
         let mut writer = ListFileWriter::new(new.create(FileKind::Delta)?);
         let mut members = Vec::new();
         while let Some(key) = merged.next_list(&mut members)? {
-            stop.check()?;
+            pauses.pause()?;
             writer.push(&key, &members)?;
         }
         let after = oldest.coverage.after;

@@ -6,6 +6,7 @@
 
 use super::CheckpointRuns;
 use super::lists::ListRuns;
+use super::status::NewestCheckpoint;
 use crate::error::RuntimeError;
 use crate::host::Host;
 use crate::replay::logged_texts;
@@ -23,6 +24,7 @@ use somersault_store::{ListRun, MergedRuns, ShardRestore, Slice, Store};
 use somersault_stream::{Coordinator, CoreRecord, RestoredTerms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The newest checkpoint of a log that could be read.
 pub struct RecentCheckpoint {
@@ -49,6 +51,9 @@ pub struct Restored {
 pub struct RestoredState {
     pub(crate) coordinator: Coordinator,
     pub(crate) times: CheckpointTimes,
+    pub(crate) newest: NewestCheckpoint,
+    /// The time that reading it took.
+    pub(crate) load: Duration,
     answers: RecordReader,
     answers_name: FileName,
     leases: RestoredLeases,
@@ -130,6 +135,7 @@ pub fn restore_checkpoint(
     empty: impl FnOnce(Dictionary) -> Arc<Store>,
     threads: usize,
 ) -> Result<Restored, RuntimeError> {
+    let begun = Instant::now();
     let (dictionary, leases) = restore_dictionary(disk, manifest, threads)?;
     let terms = TermRuns::restored(manifest, &dictionary);
     let store = empty(dictionary);
@@ -159,6 +165,8 @@ pub fn restore_checkpoint(
     let state = RestoredState {
         coordinator,
         times: manifest.times(),
+        newest: NewestCheckpoint::of(manifest),
+        load: begun.elapsed(),
         answers: RecordReader::new(manifest.open(disk, answers)?),
         answers_name: answers.name,
         leases: resolved.leases,

@@ -43,11 +43,36 @@ impl StopFlag {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Looked at between any two small parts of a checkpoint.
-    pub(super) fn check(&self) -> Result<(), RuntimeError> {
-        match self.0.load(Ordering::Relaxed) {
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The pauses between any two small parts of a checkpoint.
+pub(super) struct Pauses<'p> {
+    stop: StopFlag,
+    /// In a process without threads: gives the others a turn.
+    others: Option<&'p dyn Fn()>,
+}
+
+impl Pauses<'_> {
+    /// One of the pauses. The checkpoint is abandoned if the engine has ended.
+    pub(super) fn pause(&self) -> Result<(), RuntimeError> {
+        if let Some(others) = self.others {
+            others();
+        }
+        match self.stop.is_set() {
             true => Err(RuntimeError::Stopped),
             false => Ok(()),
+        }
+    }
+
+    /// The number of lists that are read from the store between two pauses. A simulated process
+    /// holds little.
+    pub(super) fn lists_at_a_time(&self) -> usize {
+        match self.others {
+            None => 4_096,
+            Some(_) => 32,
         }
     }
 }
@@ -91,12 +116,17 @@ impl CheckpointWriter {
     }
 
     /// Writes a checkpoint, with the answers of the host. If that fails, those before it are as
-    /// they were.
+    /// they were. In a process without threads, `others` gives the rest of it a turn.
     pub(crate) fn write(
         &mut self,
         frozen: FrozenState,
         host: &dyn Host,
+        others: Option<&dyn Fn()>,
     ) -> Result<Manifest, RuntimeError> {
+        let pauses = Pauses {
+            stop: self.stop.clone(),
+            others,
+        };
         let FrozenState {
             core,
             position,
@@ -112,12 +142,16 @@ impl CheckpointWriter {
         let mut new = new.at_times(times);
         let dictionary = store.dictionary();
         let terms = (self.runs.terms).write(&mut new, dictionary, TERMS_PER_FILE, pin.sn())?;
-        write_slices(&mut new, &store, &core, &self.stop)?;
+        pauses.pause()?;
+        write_slices(&mut new, &store, &core, &pauses)?;
+        pauses.pause()?;
         write_answers(&mut new, host, core.sn())?;
+        pauses.pause()?;
         write_core(&mut new, core)?;
         let before = self.runs.lists.as_ref();
         let CheckpointMarkers { since, until } = markers;
-        let ranges = write_lists((&mut new, &*disk), before, &until, pin, &self.stop)?;
+        let ranges = write_lists((&mut new, &*disk), before, &until, pin, &pauses)?;
+        pauses.pause()?;
         let manifest = new.commit()?;
         let lists = Some(ListRuns::written(&manifest, since, ranges));
         self.runs = CheckpointRuns { terms, lists };
@@ -166,12 +200,12 @@ fn write_slices(
     new: &mut NewCheckpoint<'_>,
     store: &Store,
     core: &FrozenCore,
-    stop: &StopFlag,
+    pauses: &Pauses<'_>,
 ) -> Result<(), RuntimeError> {
     let mut writer = SliceWriter::new(new.create(FileKind::Slices)?);
     for shown in core.shown() {
         for slice in (store.slices()).slices_at(shown.stream, shown.end, core.sn()) {
-            stop.check()?;
+            pauses.pause()?;
             writer.push(&SavedSlice {
                 stream: shown.stream,
                 batch: slice.batch(),

@@ -5,7 +5,11 @@ use super::process::CallerDriven;
 use crate::credit::{NoRoom, Permit};
 use crate::error::RuntimeError;
 use crate::sequencer::{Event, InputReceipt, Read, Request, Shared};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use crossbeam_channel::{
+    Receiver, RecvTimeoutError, SendTimeoutError, Sender, TryRecvError, bounded,
+};
+use somersault_checkpoint::Manifest;
+use somersault_log::{LogError, Position};
 use somersault_stream::Coordinator;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +84,25 @@ impl Handle {
         }
     }
 
+    /// Asks for the checkpoint of a clean shutdown, and waits for no longer than this.
+    pub(super) fn last_checkpoint(&self, patience: Duration) -> Result<Manifest, RuntimeError> {
+        let late = || RuntimeError::Timeout {
+            what: "writing a last checkpoint",
+            waited_ms: patience.as_millis(),
+        };
+        let since = self.shared.clock.instant();
+        let (reply, answer) = bounded(1);
+        let sent = (self.requests).send_timeout(Request::LastCheckpoint { reply }, patience);
+        self.shared.discard_untaken(&self.untaken);
+        sent.map_err(|error| match error {
+            SendTimeoutError::Timeout(_) => late(),
+            SendTimeoutError::Disconnected(_) => self.ended(),
+        })?;
+        let waited = (self.shared.clock.instant()).saturating_duration_since(since);
+        let answered = self.wait_for(&answer, patience.saturating_sub(waited))?;
+        answered.unwrap_or_else(|| Err(late()))
+    }
+
     /// Why a sequencer that has ended answers nothing.
     fn ended(&self) -> RuntimeError {
         self.shared.failure().unwrap_or(RuntimeError::Stopped)
@@ -144,20 +167,24 @@ impl Handle {
     /// Waits until the commands that a list shows are durable: what it shows must survive a crash.
     pub(super) fn await_commands(&self) {
         let newest = self.shared.figures.newest_command();
-        let log = &self.shared.log;
-        if newest <= log.durable() {
-            return;
-        }
-        let waited = match &self.caller_driven {
-            None => log.wait_durable(newest),
-            Some(driven) => {
-                while log.durable() < newest && log.failed().is_none() && driven.turn(self) {}
-                log.failed().map_or(Ok(()), Err)
-            }
-        };
-        if let Err(error) = waited {
+        if let Err(error) = self.await_durable(newest) {
             // The engine's health reports the failure too, and takes no more commands.
             tracing::debug!("a list shows commands that are not durable: {error}");
+        }
+    }
+
+    /// Waits until the records up to a position are durable.
+    pub(super) fn await_durable(&self, position: Position) -> Result<(), LogError> {
+        let log = &self.shared.log;
+        if position <= log.durable() {
+            return Ok(());
+        }
+        match &self.caller_driven {
+            None => log.wait_durable(position),
+            Some(driven) => {
+                while log.durable() < position && log.failed().is_none() && driven.turn(self) {}
+                log.failed().map_or(Ok(()), Err)
+            }
         }
     }
 }

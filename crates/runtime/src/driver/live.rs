@@ -9,6 +9,7 @@ use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
 use crate::sequencer::{CheckpointJob, Evaluation, Sequencer, Shared};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use somersault_pool::lower_own_priority;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -45,7 +46,12 @@ impl Threads {
             evaluations.into_iter().for_each(Evaluation::run);
         })?;
         let checkpoints = spawn("checkpoints", DEEP_STACK, move || {
-            checkpoints.into_iter().for_each(CheckpointJob::run);
+            if !lower_own_priority() {
+                tracing::debug!("checkpoints are written with the usual priority");
+            }
+            checkpoints
+                .into_iter()
+                .for_each(|job: CheckpointJob| job.run(None));
         })?;
         let shared = Arc::clone(&handle.shared);
         let sequencer = spawn("sequencer", DEEP_STACK, move || {

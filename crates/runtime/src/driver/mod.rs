@@ -14,9 +14,9 @@ mod reads;
 
 pub use handle::{Pending, PendingInput};
 pub use process::Process;
-pub use reads::DriverStatus;
+pub use reads::{DriverStatus, SourceProgress};
 
-use crate::checkpoints::{CheckpointWriter, RestoredState};
+use crate::checkpoints::{CheckpointPolicy, CheckpointWriter, Opened, RestoredState};
 use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
 use crate::fabric::{Fabric, OnApplied};
@@ -24,7 +24,7 @@ use crate::host::{FiringAcks, Host};
 use crate::replay::LogReplay;
 use crate::sequencer::{
     AckWhen, CheckpointJob, Checkpoints, DriverConfig, Evaluation, Event, InputReceipt, Reply,
-    Request, Sequencer, SequencerParts, Shared, SharedParts, UpdateJob, UpdateResult,
+    Request, Sequencer, SequencerParts, Shared, SharedParts, Triggers, UpdateJob, UpdateResult,
 };
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use handle::Handle;
@@ -120,6 +120,7 @@ impl Driver {
         shared.host.attach(answered(&events));
         let fabric = fabric(on_applied(&events))?;
         observe_log(&shared, events.clone());
+        let triggers = triggers(&shared, parts.restored.as_ref());
         let (ready, is_ready) = bounded(1);
         let (evaluations, checkpoints, lanes) = Lanes::new();
         let recovered = parts.recovered.as_ref();
@@ -130,7 +131,7 @@ impl Driver {
             events: events.clone(),
             delivered: recovered.map(|recovered| recovered.delivered().collect()),
             restored: None,
-            checkpoints: Checkpoints::new(parts.checkpoints, checkpoints),
+            checkpoints: Checkpoints::new(parts.checkpoints, checkpoints, triggers),
             ready,
         };
         let sequencer = begin(sequencer, parts.restored)?;
@@ -302,6 +303,18 @@ impl Driver {
         Ok(Pending { answer, handle })
     }
 
+    /// Takes the checkpoint of a clean shutdown, within this time; `None` if the next start is
+    /// quick without it.
+    ///
+    /// # Errors
+    /// It could not be written, or not in time. Nothing else has changed then.
+    pub fn last_checkpoint(&self, patience: Duration) -> Result<Option<Manifest>, RuntimeError> {
+        match self.handle.last_checkpoint(patience) {
+            Err(RuntimeError::NoCheckpoint(_)) => Ok(None),
+            written => written.map(Some),
+        }
+    }
+
     /// Waits until all due firings have been answered.
     ///
     /// # Errors
@@ -395,6 +408,23 @@ fn begin(
     let sequencer = Sequencer::new(parts, now);
     host.check_restored()?;
     Ok(sequencer)
+}
+
+/// The triggers of checkpoints, for a log that was just opened.
+fn triggers(shared: &Shared, restored: Option<&RestoredState>) -> Triggers {
+    let log = &shared.log;
+    let newest = restored.map(|state| state.newest.clone());
+    let covered = newest.as_ref().map_or(0, |newest| newest.position);
+    // The log does not say how long its records are: they are taken for equally long.
+    let records = (log.end().0 + 1).saturating_sub(log.first().0).max(1);
+    let behind = log.end().0.saturating_sub(covered).min(records);
+    let opened = Opened {
+        log_bytes: (u128::from(log.bytes()) * u128::from(behind) / u128::from(records)) as u64,
+        appended: log.written_bytes(),
+        load: restored.map(|state| (state.newest.bytes, state.load)),
+    };
+    let policy = CheckpointPolicy::new(shared.config.checkpoints.clone(), opened);
+    Triggers::new(policy, newest, shared.clock.instant())
 }
 
 fn answered(events: &Sender<Event>) -> FiringAcks {

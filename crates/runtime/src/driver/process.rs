@@ -60,15 +60,18 @@ impl CallerDriven {
         self.process.turn(&|| self.step(handle))
     }
 
-    /// One step of the driver: an update is evaluated, a checkpoint written, the sequencer takes an
-    /// event, or memory is freed. Whether anything was done.
+    /// One step of the driver: an update is evaluated, a checkpoint written with turns of all
+    /// others between its parts, the sequencer takes an event, or memory is freed. Whether anything
+    /// was done.
     pub(super) fn step(&self, handle: &Handle) -> bool {
         if let Ok(evaluation) = self.lanes.evaluations.try_recv() {
             evaluation.run();
             return true;
         }
         if let Ok(job) = self.lanes.checkpoints.try_recv() {
-            job.run();
+            job.run(Some(&|| {
+                self.turn(handle);
+            }));
             return true;
         }
         let mut housekeeping = self.housekeeping.lock();

@@ -4,10 +4,12 @@
 use super::Driver;
 use super::handle::Handle;
 use super::housekeeping::CLOCK_SLACK;
+use crate::checkpoints::CheckpointStatus;
 use somersault_lang::lift::Shape;
 use somersault_model::{Millis, QueryUid, Sn};
 use somersault_stream::{Coordinator, NamePosition, QueryStatus, StreamStatus};
 use std::collections::BinaryHeap;
+use std::time::Duration;
 
 /// The number of names that one read looks at.
 const NAMES_AT_ONCE: usize = 4096;
@@ -31,7 +33,56 @@ pub struct DriverStatus {
     pub inflight_waits: u64,
 }
 
+/// How far the numbered pushes of a source are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceProgress {
+    /// Its name.
+    pub name: String,
+    /// The highest number that was taken.
+    pub taken: u64,
+    /// The highest number among those that survive a crash; `None` if that is not known, or if
+    /// nothing is written.
+    pub durable: Option<u64>,
+    /// The highest number that the newest checkpoint covers.
+    pub checkpointed: Option<u64>,
+}
+
 impl Driver {
+    /// What is known of checkpoints; `None` where nothing is written to a folder.
+    pub fn checkpoints(&self) -> Option<CheckpointStatus> {
+        let shared = &self.handle.shared;
+        let mut status = shared.checkpoints()?;
+        let taken_ms = status.newest.as_ref().and_then(|newest| newest.taken_ms);
+        if let Some(taken_ms) = taken_ms.filter(|_| shared.clock.ticks()) {
+            let age_ms = shared.clock.now_ms().saturating_sub(taken_ms);
+            status.age = Some(Duration::from_millis(u64::try_from(age_ms).unwrap_or(0)));
+        }
+        Some(status)
+    }
+
+    /// The sources of a stream that number their pushes, by name; `None` if there is no such
+    /// stream. Waits until what was taken before the call is durable.
+    pub fn sources(&self, iri: &str) -> Option<Vec<SourceProgress>> {
+        let read = || {
+            let iri = iri.to_owned();
+            (self.handle).read(move |coordinator| coordinator.source_numbers(&iri))
+        };
+        let before = read()?;
+        let log = &self.handle.shared.log;
+        let is_durable = !log.is_volatile() && self.handle.await_durable(log.end()).is_ok();
+        let (uid, taken) = read()?;
+        let durable = Some(before).filter(|(of, _)| is_durable && *of == uid);
+        let checkpointed = self.handle.shared.checkpointed();
+        let checkpointed = checkpointed.as_ref().and_then(|it| it.get(&uid));
+        let sources = taken.into_iter().map(|(name, taken)| SourceProgress {
+            taken,
+            durable: (durable.as_ref()).and_then(|(_, numbers)| numbers.get(&name).copied()),
+            checkpointed: checkpointed.and_then(|numbers| numbers.get(&name).copied()),
+            name,
+        });
+        Some(sources.collect())
+    }
+
     /// Counters.
     pub fn status(&self) -> DriverStatus {
         let shared = &self.handle.shared;

@@ -70,9 +70,10 @@ mod tests {
     use super::super::checkpoints::Checkpoints;
     use super::super::requests::{Event, Reply, Request};
     use super::super::shared::{DriverConfig, Shared, SharedParts};
-    use super::super::{AckWhen, Intake, SequencerParts};
+    use super::super::{AckWhen, Intake, SequencerParts, Triggers};
     use super::*;
-    use crate::clock::{ManualClock, Now};
+    use crate::checkpoints::{CheckpointConfig, CheckpointPolicy, Opened};
+    use crate::clock::{Clock as _, ManualClock, Now};
     use crate::error::RuntimeError;
     use crate::fabric::{Injectors, SimFabric};
     use crate::host::{FiringAcks, FiringJob, Host};
@@ -123,6 +124,7 @@ mod tests {
                 limits: StreamLimits::default(),
                 portion: 1,
                 closes_patience: Duration::from_secs(60),
+                checkpoints: CheckpointConfig::default(),
             };
             let shared = Arc::new(Shared::new(SharedParts {
                 config,
@@ -133,6 +135,8 @@ mod tests {
             }));
             let (events, _events) = unbounded();
             let fabric = SimFabric::start(1, Sn::ZERO, 7, injectors, Arc::new(|| {}));
+            let policy = CheckpointPolicy::new(CheckpointConfig::default(), Opened::default());
+            let triggers = Triggers::new(policy, None, ManualClock.instant());
             let parts = SequencerParts {
                 shared,
                 fabric: Box::new(fabric),
@@ -140,7 +144,7 @@ mod tests {
                 events,
                 delivered: None,
                 restored: None,
-                checkpoints: Checkpoints::new(None, unbounded().0),
+                checkpoints: Checkpoints::new(None, unbounded().0, triggers),
                 ready: bounded(1).0,
             };
             let sequencer = Sequencer::new(parts, Now::read(&ManualClock));

@@ -12,7 +12,10 @@
 
 use super::Sequencer;
 use super::requests::{CheckpointReply, Event};
-use crate::checkpoints::{CheckpointMarkers, CheckpointWriter, FrozenState, StopFlag};
+use super::triggers::Triggers;
+use crate::checkpoints::{
+    CheckpointMarkers, CheckpointWriter, CheckpointedNumbers, FrozenState, StopFlag,
+};
 use crate::error::RuntimeError;
 use crate::host::Host;
 use crossbeam_channel::Sender;
@@ -23,6 +26,7 @@ use somersault_store::{Marker, Snapshot};
 use somersault_stream::{FiringKey, FrozenCore};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The checkpoint that is under way, if there is one.
 pub(crate) struct Checkpoints {
@@ -33,6 +37,9 @@ pub(crate) struct Checkpoints {
     /// The lane that writes.
     jobs: Sender<CheckpointJob>,
     stage: CheckpointStage,
+    /// Callers that wait for the checkpoint that another one has asked for.
+    followers: Vec<CheckpointReply>,
+    pub(super) triggers: Triggers,
 }
 
 /// How far a checkpoint is.
@@ -43,7 +50,7 @@ enum CheckpointStage {
     /// Effects of an update or a load wait for their SN, which is cut at once.
     Asked(CheckpointReply),
     Frozen(Box<Frozen>),
-    Written(CheckpointReply),
+    Written(CheckpointReply, CheckpointedNumbers),
 }
 
 /// A frozen state that waits for what belongs to it.
@@ -61,6 +68,8 @@ struct Frozen {
     firings: Vec<FiringKey>,
     /// The end of the log once all firings are done: their statements are in it.
     done: Option<Position>,
+    /// The sequence numbers of sources that the state covers.
+    numbers: CheckpointedNumbers,
     reply: CheckpointReply,
 }
 
@@ -73,15 +82,18 @@ pub(crate) struct CheckpointJob {
 }
 
 impl CheckpointJob {
-    /// Writes the checkpoint and tells the sequencer.
-    pub(crate) fn run(self) {
+    /// Writes the checkpoint and tells the sequencer. In a process without threads, `others` gives
+    /// the rest of it a turn, now and then.
+    pub(crate) fn run(self, others: Option<&dyn Fn()>) {
         let CheckpointJob {
             writer,
             state,
             host,
             events,
         } = self;
-        let written = catch_unwind(AssertUnwindSafe(|| writer.lock().write(state, &*host)));
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            writer.lock().write(state, &*host, others)
+        }));
         let written = written.unwrap_or_else(|_| {
             let what = "the writing of a checkpoint panicked".to_owned();
             Err(RuntimeError::Internal(what))
@@ -97,6 +109,7 @@ impl Checkpoints {
     pub(crate) fn new(
         writer: Option<CheckpointWriter>,
         jobs: Sender<CheckpointJob>,
+        triggers: Triggers,
     ) -> Checkpoints {
         let stop = writer.as_ref().map(|writer| writer.stop_flag().clone());
         Checkpoints {
@@ -104,6 +117,8 @@ impl Checkpoints {
             writer: writer.map(|writer| Arc::new(Mutex::new(writer))),
             jobs,
             stage: CheckpointStage::None,
+            followers: Vec::new(),
+            triggers,
         }
     }
 
@@ -112,11 +127,21 @@ impl Checkpoints {
         self.stop.set();
     }
 
+    /// Whether checkpoints can be written.
+    pub(super) fn has_writer(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// When the policy is asked next, where checkpoints can be written.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.has_writer().then(|| self.triggers.next_look())
+    }
+
     /// Whether a checkpoint needs the slices of its SN.
     pub(super) fn keeps_slices(&self) -> bool {
         matches!(
             self.stage,
-            CheckpointStage::Frozen(_) | CheckpointStage::Written(_)
+            CheckpointStage::Frozen(_) | CheckpointStage::Written(..)
         )
     }
 
@@ -131,6 +156,10 @@ impl Checkpoints {
             }
             stage => self.stage = stage,
         }
+        for follower in self.followers.drain(..) {
+            let _ = follower.send(Err(error.clone()));
+        }
+        self.triggers.give_up();
     }
 }
 
@@ -151,6 +180,19 @@ impl Sequencer {
         match ready {
             Ok(()) => self.checkpoints.stage = CheckpointStage::Asked(reply),
             Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    /// Takes the checkpoint of a clean shutdown: none, if the next start is quick without it, and
+    /// the one that is under way, if there is one.
+    pub(super) fn begin_last_checkpoint(&mut self, reply: CheckpointReply) {
+        if !matches!(self.checkpoints.stage, CheckpointStage::None) {
+            self.checkpoints.followers.push(reply);
+        } else if self.checkpoints.triggers.is_due_at_end() {
+            self.begin_checkpoint(reply);
+        } else {
+            let why = "the next start is quick without it";
+            drop(reply.send(Err(RuntimeError::NoCheckpoint(why))));
         }
     }
 
@@ -175,6 +217,7 @@ impl Sequencer {
         };
         match self.shared.store.pin(core.sn()) {
             Ok(pin) => {
+                self.note_frozen();
                 self.shared.host.freeze_at(core.sn());
                 CheckpointStage::Frozen(Box::new(Frozen {
                     core,
@@ -186,6 +229,7 @@ impl Sequencer {
                     // All of them became due by now.
                     firings: self.delivery.unacknowledged(),
                     done: None,
+                    numbers: Arc::new(self.coordinator.all_source_numbers()),
                     reply,
                 }))
             }
@@ -234,6 +278,7 @@ impl Sequencer {
             since,
             until,
             reply,
+            numbers,
             ..
         } = *frozen;
         let (Some(writer), Some(until)) = (self.checkpoints.writer.clone(), until) else {
@@ -253,7 +298,7 @@ impl Sequencer {
             events: self.events.clone(),
         };
         match self.checkpoints.jobs.send(job) {
-            Ok(()) => CheckpointStage::Written(reply),
+            Ok(()) => CheckpointStage::Written(reply, numbers),
             Err(_) => {
                 drop(reply.send(Err(RuntimeError::Stopped)));
                 CheckpointStage::None
@@ -263,7 +308,15 @@ impl Sequencer {
 
     /// The checkpoint is there, or its files could not be written. Nothing else depends on it.
     pub(super) fn on_checkpoint_written(&mut self, written: Result<Manifest, RuntimeError>) {
-        if let CheckpointStage::Written(reply) = std::mem::take(&mut self.checkpoints.stage) {
+        self.note_written(&written);
+        let stage = std::mem::take(&mut self.checkpoints.stage);
+        if let CheckpointStage::Written(reply, numbers) = stage {
+            if written.is_ok() {
+                self.shared.show_checkpointed(numbers);
+            }
+            for follower in self.checkpoints.followers.drain(..) {
+                let _ = follower.send(written.clone());
+            }
             // A caller that no longer waits is no error.
             let _ = reply.send(written);
         }

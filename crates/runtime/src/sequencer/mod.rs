@@ -23,6 +23,7 @@ mod requests;
 mod shared;
 mod stability;
 mod timers;
+mod triggers;
 mod update;
 
 pub(crate) use checkpoints::{CheckpointJob, Checkpoints};
@@ -30,6 +31,7 @@ pub(crate) use requests::{AckWhen, Event, Read, Reply, Request};
 pub use requests::{Change, InputReceipt, Outcome, UpdateJob, UpdateResult};
 pub use shared::DriverConfig;
 pub(crate) use shared::{Shared, SharedParts};
+pub(crate) use triggers::Triggers;
 pub(crate) use update::Evaluation;
 
 use crate::clock::Now;
@@ -165,7 +167,11 @@ impl Sequencer {
             coordinator.expect_delivered(mark);
         }
         let mut sequencer = Sequencer {
-            phase: Phase::Recovering(Recovery::new(parts.delivered.is_some(), parts.ready)),
+            phase: Phase::Recovering(Recovery::new(
+                parts.delivered.is_some(),
+                now.at,
+                parts.ready,
+            )),
             coordinator,
             fabric: parts.fabric,
             evaluations: parts.evaluations,
@@ -198,7 +204,10 @@ impl Sequencer {
         };
         if is_restored {
             sequencer.announce(times);
+            let numbers = sequencer.coordinator.all_source_numbers();
+            sequencer.shared.show_checkpointed(Arc::new(numbers));
         }
+        sequencer.show_checkpoints();
         sequencer
     }
 
@@ -307,6 +316,7 @@ impl Sequencer {
             self.is_busy |= self.cut_slice();
             self.take_more();
         }
+        self.look_at_checkpoints();
         self.go_on_with_checkpoint();
         self.report_failure();
         self.answer_quiescing();
@@ -370,6 +380,7 @@ impl Sequencer {
             Request::Update { job, reply } => self.begin_update(job, reply),
             Request::Quiesce { reply } => self.quiescing.push(reply),
             Request::Checkpoint { reply } => self.begin_checkpoint(reply),
+            Request::LastCheckpoint { reply } => self.begin_last_checkpoint(reply),
             Request::Check { reply } => drop(reply.send(self.check())),
             Request::Stop { deadline, reply } => {
                 let until = self.now.at + deadline;

@@ -96,6 +96,7 @@ impl Sequencer {
             let queries = self.coordinator.query_count();
             self.shared.figures.set_queries(queries);
         }
+        self.checkpoints.triggers.on_applied(record);
         self.note_grown(record);
         self.stability.on_record(record, position);
         self.carry_out(outputs, position)?;

@@ -10,10 +10,12 @@ use crate::error::RuntimeError;
 use crate::replay::Portion;
 use crossbeam_channel::Sender;
 use somersault_stream::Record;
+use std::time::Instant;
 
 /// A log that is being replayed.
 pub(super) struct Recovery {
     stage: Stage,
+    since: Instant,
     /// Told once: the engine may begin, or it cannot.
     ready: Sender<Result<(), RuntimeError>>,
 }
@@ -30,12 +32,20 @@ enum Stage {
 
 impl Recovery {
     /// A replay, unless there is nothing to replay. `ready` is told when the engine can begin.
-    pub(super) fn new(replays: bool, ready: Sender<Result<(), RuntimeError>>) -> Recovery {
+    pub(super) fn new(
+        replays: bool,
+        now: Instant,
+        ready: Sender<Result<(), RuntimeError>>,
+    ) -> Recovery {
         let stage = match replays {
             true => Stage::Records(Portion::default()),
             false => Stage::Done,
         };
-        Recovery { stage, ready }
+        Recovery {
+            stage,
+            since: now,
+            ready,
+        }
     }
 
     /// Whether it has applied what was read, and the log goes on.
@@ -83,6 +93,8 @@ impl Sequencer {
         match result {
             Ok(_) if matches!(recovery.stage, Stage::Done) => {
                 self.phase = Phase::Open;
+                let took = self.now.at.saturating_duration_since(recovery.since);
+                self.checkpoints.triggers.on_replayed(took);
                 let _ = recovery.ready.send(Ok(()));
                 true
             }

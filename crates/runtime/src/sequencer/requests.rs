@@ -178,6 +178,8 @@ pub(crate) enum Request {
     },
     /// Writes a checkpoint.
     Checkpoint { reply: CheckpointReply },
+    /// Writes a checkpoint if it makes the next start noticeably shorter.
+    LastCheckpoint { reply: CheckpointReply },
     /// Checks the state of the sequencer and the delivery ledger.
     Check { reply: Sender<Result<(), String>> },
     Stop {

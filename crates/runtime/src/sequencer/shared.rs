@@ -6,6 +6,7 @@
 use super::acks::Acks;
 use super::directory::Directory;
 use super::requests::{InputReceipt, Read, Request};
+use crate::checkpoints::{CheckpointConfig, CheckpointStatus, CheckpointedNumbers};
 use crate::clock::Clock;
 use crate::credit::Credit;
 use crate::error::RuntimeError;
@@ -49,6 +50,8 @@ pub struct DriverConfig {
     /// The time that an input may take to cut the closes that it makes due before other inputs get
     /// their turn.
     pub closes_patience: Duration,
+    /// When checkpoints are taken.
+    pub checkpoints: CheckpointConfig,
 }
 
 /// The state that the handle, the sequencer and the log's thread share.
@@ -64,6 +67,9 @@ pub(crate) struct Shared {
     pub(crate) pin_clock: PinClock,
     pub(crate) figures: Figures,
     pub(crate) directory: Directory,
+    /// `None` where nothing is written to a folder.
+    checkpoints: Mutex<Option<CheckpointStatus>>,
+    checkpointed: Mutex<Option<CheckpointedNumbers>>,
     failure: Mutex<Option<RuntimeError>>,
     /// The coordinator, once the sequencer has ended.
     last: OnceLock<Coordinator>,
@@ -150,9 +156,29 @@ impl Shared {
             pin_clock,
             figures: Figures::default(),
             directory: Directory::default(),
+            checkpoints: Mutex::new(None),
+            checkpointed: Mutex::new(None),
             failure: Mutex::new(None),
             last: OnceLock::new(),
         }
+    }
+
+    /// What is known of checkpoints; `None` where nothing is written to a folder.
+    pub(crate) fn checkpoints(&self) -> Option<CheckpointStatus> {
+        self.checkpoints.lock().clone()
+    }
+
+    pub(crate) fn show_checkpoints(&self, status: CheckpointStatus) {
+        *self.checkpoints.lock() = Some(status);
+    }
+
+    /// The sequence numbers of sources that the newest checkpoint covers; `None` without one.
+    pub(crate) fn checkpointed(&self) -> Option<CheckpointedNumbers> {
+        self.checkpointed.lock().clone()
+    }
+
+    pub(crate) fn show_checkpointed(&self, numbers: CheckpointedNumbers) {
+        *self.checkpointed.lock() = Some(numbers);
     }
 
     /// The failure after which nothing becomes stable any more.

@@ -66,7 +66,8 @@ impl Sequencer {
         let makes_cuts = !self.behind && self.refuse_if_failed().is_ok();
         let freshness = self.pending_since.filter(|_| makes_cuts);
         let freshness = freshness.map(|since| since + self.shared.config.freshness);
-        let timers = [stop, tick, freshness, self.end_of_turn()];
+        let look = self.checkpoints.next_look();
+        let timers = [stop, tick, freshness, self.end_of_turn(), look];
         timers.into_iter().flatten().min()
     }
 }

@@ -9,8 +9,9 @@ use somersault_log::Log;
 use somersault_model::{EventTime, Sn};
 use somersault_query::Effects;
 use somersault_runtime::{
-    Apply, Change, Driver, DriverConfig, DriverParts, FiringAcks, FiringJob, Host, Injectors,
-    ManualClock, Outcome, PendingInput, Process, RuntimeError, SimFabric, TimelyFabric, UpdateJob,
+    Apply, Change, CheckpointConfig, Driver, DriverConfig, DriverParts, FiringAcks, FiringJob,
+    Host, Injectors, ManualClock, Outcome, PendingInput, Process, RuntimeError, SimFabric,
+    TimelyFabric, UpdateJob,
 };
 use somersault_store::Store;
 use somersault_stream::{
@@ -116,6 +117,7 @@ pub(crate) fn config() -> DriverConfig {
         limits: StreamLimits::default(),
         portion: 1,
         closes_patience: Duration::from_millis(100),
+        checkpoints: CheckpointConfig::default(),
     }
 }
 

@@ -2,7 +2,9 @@
 //! no recorder keeps them, so a dropped stream or query leaves nothing behind.
 
 use metrics_exporter_prometheus::formatting::{write_help_line, write_type_line};
-use somersault::{Latency, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
+use somersault::{
+    CheckpointStatus, Latency, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics,
+};
 use std::fmt::{Display, Write as _};
 
 /// A family of samples: its name, its type, the value of one of the things that are measured, and
@@ -76,6 +78,24 @@ const MEMORY: &[Family<MetricsSnapshot>] = &[
 ];
 
 #[rustfmt::skip]
+const CHECKPOINTS: &[Family<CheckpointStatus>] = &[
+    ("somersault_checkpoint_age_seconds", "gauge", |c| c.age.map(|age| age.as_secs_f64()),
+        "Age of the state in the newest checkpoint."),
+    ("somersault_checkpoint_bytes", "gauge", |c| c.newest.as_ref().and_then(|newest| count(newest.bytes)),
+        "Bytes of the files of the newest checkpoint."),
+    ("somersault_checkpoint_seconds", "gauge", |c| c.newest.as_ref()?.took.map(|took| took.as_secs_f64()),
+        "Time that the newest checkpoint took; absent after a restart."),
+    ("somersault_checkpoint_log_bytes", "gauge", |c| count(c.log_bytes),
+        "Bytes in the log behind the newest checkpoint."),
+    ("somersault_restart_seconds", "gauge", |c| Some(c.restart.total().as_secs_f64()),
+        "Estimated time of a restart: reading the newest checkpoint and replaying the log behind it."),
+    ("somersault_checkpoints_total", "counter", |c| count(c.taken),
+        "Checkpoints taken."),
+    ("somersault_checkpoints_failed_total", "counter", |c| count(c.failures),
+        "Checkpoints that could not be written."),
+];
+
+#[rustfmt::skip]
 const STREAMS: &[Family<StreamMetrics>] = &[
     ("somersault_stream_tuples_total", "counter", |s| count(s.tuples),
         "Statements taken."),
@@ -145,6 +165,9 @@ pub(crate) fn render(snapshot: &MetricsSnapshot, text: &mut String) {
         |_| Vec::new(),
     );
     memory(snapshot, text);
+    if let Some(checkpoints) = &snapshot.checkpoints {
+        one(text, CHECKPOINTS, checkpoints);
+    }
     samples(text, STREAMS, &snapshot.streams, |s| {
         vec![("stream", &s.iri as _)]
     });

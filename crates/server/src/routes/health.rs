@@ -2,6 +2,7 @@
 
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
+use crate::routes::checkpoint::status_json;
 use crate::state::App;
 use axum::Json;
 use axum::extract::State;
@@ -30,6 +31,7 @@ pub(crate) async fn health(State(app): State<App>) -> ApiResult {
         "stored_statements": health.stored_statements,
         "inflight_bytes": health.inflight_bytes,
         "inflight_limit_bytes": health.inflight_limit_bytes,
+        "checkpoints": health.checkpoints.as_ref().map(status_json),
         "version": env!("CARGO_PKG_VERSION"),
     });
     let mut response = (status, Json(body)).into_response();

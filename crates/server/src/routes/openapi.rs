@@ -193,6 +193,7 @@ fn operations() -> Vec<OperationDoc> {
             ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
     all.extend(copies());
+    all.push(checkpoint());
     all.extend(sparql_aliases());
     all.extend(graph_store());
     all
@@ -211,6 +212,13 @@ fn copies() -> Vec<OperationDoc> {
             description: "CREATE STREAM, REGISTER and PAUSE statements, separated by `;`, each behind those that it needs.",
             ..op("get", "/dump/declarations", "dumpDeclarations", "copies", "Read all declarations of streams and continuous queries") },
     ]
+}
+
+#[rustfmt::skip]
+fn checkpoint() -> OperationDoc {
+    OperationDoc { success: &[("200", "It is written.", Content::Json("Checkpoint"))], errors: &["409", "507"],
+        description: "Queries and inputs go on meanwhile. A server takes checkpoints by itself, too (`serve --recovery-target`, `--checkpoint-every`).",
+        ..op("post", "/checkpoint", "takeCheckpoint", "server", "Take a checkpoint") }
 }
 
 #[rustfmt::skip]

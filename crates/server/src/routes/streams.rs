@@ -10,7 +10,10 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
-use somersault::{Engine, EngineError, EventTime, Sn, StreamInfo};
+use somersault::{Engine, EngineError, EventTime, Sn, SourceInfo, StreamInfo};
+
+/// At most this many sources of a stream are shown.
+const SHOWN_SOURCES: usize = 1_000;
 
 fn stream_json(info: &StreamInfo) -> Value {
     json!({
@@ -37,24 +40,43 @@ fn stream_json(info: &StreamInfo) -> Value {
 pub(crate) struct Streams;
 
 impl Declared for Streams {
-    type Info = StreamInfo;
+    type Info = (StreamInfo, Vec<SourceInfo>);
     const PATH: &str = "/streams/";
 
-    fn one(engine: &Engine, name: &str) -> Result<StreamInfo, EngineError> {
-        engine.stream(name)
+    fn one(engine: &Engine, name: &str) -> Result<Self::Info, EngineError> {
+        Ok((engine.stream(name)?, engine.sources(name)?))
     }
 
-    fn declare(engine: &Engine, name: &str, text: &str) -> Result<StreamInfo, EngineError> {
-        engine.create_stream(Some(name), text)
+    fn declare(engine: &Engine, name: &str, text: &str) -> Result<Self::Info, EngineError> {
+        Ok((
+            engine.create_stream(Some(name), text)?,
+            engine.sources(name)?,
+        ))
     }
 
     fn drop(engine: &Engine, name: &str) -> Result<(), EngineError> {
         engine.drop_stream(name)
     }
 
-    fn json(info: &StreamInfo) -> Value {
-        stream_json(info)
+    fn json((info, sources): &Self::Info) -> Value {
+        let mut stream = stream_json(info);
+        stream["sources"] = sources
+            .iter()
+            .take(SHOWN_SOURCES)
+            .map(source_json)
+            .collect();
+        stream["sources_left_off"] = sources.len().saturating_sub(SHOWN_SOURCES).into();
+        stream
     }
+}
+
+fn source_json(source: &SourceInfo) -> Value {
+    json!({
+        "source": source.name,
+        "taken": source.taken,
+        "durable": source.durable,
+        "checkpointed": source.checkpointed,
+    })
 }
 
 /// Returns all streams.

@@ -4,6 +4,7 @@ mod client;
 mod server;
 
 mod answers;
+mod checkpoints;
 mod copies;
 mod crowded;
 mod delivery;

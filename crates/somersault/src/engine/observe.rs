@@ -5,7 +5,7 @@ use crate::error::EngineError;
 use crate::info::{Health, HealthStatus};
 use crate::metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
 use somersault_model::Sn;
-use somersault_runtime::RuntimeError;
+use somersault_runtime::{CheckpointStatus, RuntimeError};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// # Observe
@@ -62,14 +62,35 @@ impl Engine {
             stored_statements: self.stored_statements(),
             inflight_bytes: self.inner.driver.status().inflight_bytes,
             inflight_limit_bytes: self.inner.config.limits.inflight_bytes,
+            checkpoints: self.checkpoints(),
         }
+    }
+
+    /// Returns what is known of the engine's checkpoints, up to a second ago; `None` without a data
+    /// folder that is written to.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// assert_eq!(engine.checkpoints(), None, "it is in memory only");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn checkpoints(&self) -> Option<CheckpointStatus> {
+        self.inner.driver.checkpoints()
     }
 
     /// Returns the health message of an engine in which nothing has failed.
     fn all_well(&self) -> String {
         match self.inner.driver.status().closes_due {
             0 => match self.inner.driver.ahead_of_clock().first() {
-                None => "everything works".to_owned(),
+                None => match self.checkpoints().and_then(|it| it.failure) {
+                    None => "everything works".to_owned(),
+                    Some(failure) => format!(
+                        "everything works, but the newest checkpoint could not be made, and is tried again: {failure}"
+                    ),
+                },
                 Some((stream, ahead)) => format!(
                     "everything works, but the time of stream <{stream}> is {} s ahead of the clock, which was set back: until the clock \
                      gets there its statements have that time and no close comes due; let it begin again with \
@@ -134,6 +155,7 @@ impl Engine {
                 kept_rows_bytes: inner.continuous.kept_rows_bytes(),
                 log_bytes: inner.log.bytes(),
             },
+            checkpoints: self.checkpoints(),
             streams: self
                 .streams()
                 .into_iter()

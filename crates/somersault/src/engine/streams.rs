@@ -4,7 +4,7 @@ use super::Engine;
 use super::data::check_nesting;
 use crate::config::Clock;
 use crate::error::{EngineError, LimitKind};
-use crate::info::StreamInfo;
+use crate::info::{SourceInfo, StreamInfo};
 use crate::push::{Push, PushLines, PushReceipt, lines};
 use oxrdf::QuadRef;
 use somersault_lang::{CreateStream, Statement};
@@ -158,11 +158,8 @@ impl Engine {
     /// # Errors
     /// There is no such stream.
     pub fn stream(&self, iri: &str) -> Result<StreamInfo, EngineError> {
-        let status = self.inner.driver.stream(iri).ok_or_else(|| {
-            EngineError::NotFound(format!(
-                "there is no stream <{iri}>; declare it with CREATE STREAM <{iri}> first"
-            ))
-        })?;
+        let status = self.inner.driver.stream(iri);
+        let status = status.ok_or_else(|| no_stream(iri))?;
         Ok(self.stream_info(status))
     }
 
@@ -394,6 +391,37 @@ impl Engine {
         })
     }
 
+    /// Returns the sources of a stream that number their pushes, by name. Waits until the pushes
+    /// that were taken before the call are durable.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, PushLines};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// let (source, seq) = (Some("meter".to_owned()), Some(7));
+    /// let lines = b"1000\t<urn:a> <urn:p> <urn:b> .\n";
+    /// engine.push_lines("urn:s", PushLines { source, seq, lines })?;
+    /// let sources = engine.sources("urn:s")?;
+    /// assert_eq!((sources[0].name.as_str(), sources[0].taken), ("meter", 7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such stream.
+    pub fn sources(&self, stream: &str) -> Result<Vec<SourceInfo>, EngineError> {
+        let sources = self.inner.driver.sources(stream);
+        let sources = sources.ok_or_else(|| no_stream(stream))?;
+        let sources = sources.into_iter().map(|source| SourceInfo {
+            name: source.name,
+            taken: source.taken,
+            durable: source.durable,
+            checkpointed: source.checkpointed,
+        });
+        Ok(sources.collect())
+    }
+
     /// Advances the watermarks of streams, all in one record (S4). Returns the snapshot number once
     /// everything that became due is stable.
     ///
@@ -453,6 +481,12 @@ impl Engine {
     pub(super) fn now_ms(&self) -> i64 {
         self.inner.driver.now_ms()
     }
+}
+
+fn no_stream(iri: &str) -> EngineError {
+    EngineError::NotFound(format!(
+        "there is no stream <{iri}>; declare it with CREATE STREAM <{iri}> first"
+    ))
 }
 
 fn head_of(stream: &str, source: Option<String>, seq: Option<u64>) -> PushHead {

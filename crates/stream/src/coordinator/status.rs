@@ -4,11 +4,14 @@
 //! depends on them.
 
 use super::Coordinator;
-use crate::protocol::status::{NamePosition, QueryStatus, StreamProgress, StreamStatus};
+use crate::protocol::status::{
+    NamePosition, QueryStatus, SourceNumbers, StreamProgress, StreamStatus,
+};
 use crate::queries::{Cohort, QueryView};
 use crate::streams::stream::{STATEMENT_BYTES, Stream};
 use somersault_lang::lift::Shape;
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::{EventTime, QueryUid, StreamUid};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Coordinator {
@@ -21,6 +24,19 @@ impl Coordinator {
     /// One stream.
     pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
         Some(self.stream_status(self.home.streams().find(iri)?))
+    }
+
+    /// The sequence numbers of a stream's sources.
+    pub fn source_numbers(&self, iri: &str) -> Option<(StreamUid, SourceNumbers)> {
+        let stream = self.home.streams().find(iri)?;
+        Some((stream.uid(), stream.source_numbers()))
+    }
+
+    /// The sequence numbers of the sources of all streams.
+    pub fn all_source_numbers(&self) -> BTreeMap<StreamUid, SourceNumbers> {
+        let streams = self.home.streams().values();
+        let numbers = streams.map(|stream| (stream.uid(), stream.source_numbers()));
+        numbers.filter(|(_, numbers)| !numbers.is_empty()).collect()
     }
 
     /// All queries, by name.

@@ -6,6 +6,7 @@
 use super::declaration::QueryDeclaration;
 use somersault_lang::CreateStream;
 use somersault_model::{EventTime, QueryUid, StreamUid};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A registered query: a slot of its cohort.
@@ -46,6 +47,9 @@ pub struct StreamStatus {
     /// Sources that have pushed so far.
     pub sources: usize,
 }
+
+/// The highest sequence number of each source of a stream that has used one, by name.
+pub type SourceNumbers = BTreeMap<String, u64>;
 
 /// A position in the walk over the names of all queries; the default is before the first.
 #[derive(Clone, Copy, Debug)]

@@ -10,6 +10,7 @@ use super::taken::{Sequence, TakenNumbers};
 use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::PushStatements;
+use crate::protocol::status::SourceNumbers;
 use crate::saved::streams::SavedSource;
 use crate::saved::{RestoreError, contradiction};
 use somersault_log::PushRecord;
@@ -138,6 +139,13 @@ impl Sources {
                 floor: taken.floor(),
             }),
         }
+    }
+
+    /// The highest sequence number of each source that has used one.
+    pub(super) fn numbers(&self) -> SourceNumbers {
+        let numbers = self.taken.iter();
+        let numbers = numbers.filter_map(|(name, taken)| Some((name.clone(), taken.highest()?)));
+        numbers.collect()
     }
 
     /// The number of pushes so far.

@@ -17,6 +17,7 @@ use crate::protocol::inject::OpenBatch;
 use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::{PushStatements, PushedQuad};
+use crate::protocol::status::SourceNumbers;
 use somersault_lang::{AheadLimit, CreateStream, DerivedStream, LatePolicy, TimeDomain};
 use somersault_log::PushRecord;
 use somersault_model::{
@@ -256,6 +257,11 @@ impl Stream {
     /// The end of the closed batches that are in the stable SN.
     pub(crate) fn stable(&self) -> Option<EventTime> {
         self.progress.stable
+    }
+
+    /// The highest sequence number of each source that has used one.
+    pub(crate) fn source_numbers(&self) -> SourceNumbers {
+        self.sources.numbers()
     }
 
     pub(crate) fn totals(&self) -> StreamTotals {

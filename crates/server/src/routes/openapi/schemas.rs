@@ -22,6 +22,14 @@ fn flag(description: &str) -> Value {
     json!({ "type": "boolean", "description": description })
 }
 
+fn number(description: &str) -> Value {
+    json!({ "type": "number", "description": description })
+}
+
+fn optional_number(description: &str) -> Value {
+    json!({ "type": ["number", "null"], "description": description })
+}
+
 fn list_of(schema: &str) -> Value {
     json!({ "type": "array", "items": { "$ref": format!("#/components/schemas/{schema}") } })
 }
@@ -46,7 +54,7 @@ fn object(properties: Value, absent: &[&str]) -> Value {
 
 /// Returns every schema by its name.
 pub(super) fn schemas() -> Value {
-    let groups = [answers(), streams(), queries()].into_iter();
+    let groups = [answers(), checkpoints(), streams(), queries()].into_iter();
     let members = groups.filter_map(|group| match group {
         Value::Object(members) => Some(members),
         _ => None,
@@ -86,7 +94,37 @@ fn answers() -> Value {
             "stored_statements": integer("Statements stored, over all graphs."),
             "inflight_bytes": integer("Memory of pushes, loads and updates that are on their way to the shards."),
             "inflight_limit_bytes": integer("The limit of `inflight_bytes`; one larger input passes alone."),
+            "checkpoints": json!({ "anyOf": [refer("Checkpoints"), { "type": "null" }], "description": "The checkpoints; null without a data folder that is written to." }),
             "version": text("The server's version."),
+        }), &[]),
+    })
+}
+
+fn checkpoints() -> Value {
+    json!({
+        "Checkpoint": object(json!({
+            "number": integer("Its number, which stands in the names of its files."),
+            "position": integer("The last record of the log that it covers."),
+            "sn": integer("The snapshot number that it holds."),
+            "bytes": integer("The length of its files."),
+            "written_bytes": integer("The length of those that it does not share with the checkpoint before it."),
+            "seconds": number("The time that it took."),
+        }), &[]),
+        "Checkpoints": object(json!({
+            "newest": json!({ "anyOf": [refer("NewestCheckpoint"), { "type": "null" }], "description": "The newest one; null if there is none." }),
+            "under_way": flag("Whether one is being taken."),
+            "log_bytes": integer("Bytes in the log behind the newest one."),
+            "restart_seconds": number("The estimated time of a restart: reading the newest one and replaying the log behind it."),
+            "failures": integer("Those that could not be written since the server started."),
+            "last_error": optional_text("Why the newest attempt failed; null if it did not."),
+        }), &[]),
+        "NewestCheckpoint": object(json!({
+            "number": integer("Its number, which stands in the names of its files."),
+            "position": integer("The last record of the log that it covers."),
+            "sn": integer("The snapshot number that it holds."),
+            "bytes": integer("The length of its files."),
+            "seconds": optional_number("The time that it took; null after a restart."),
+            "age_seconds": optional_number("The age of the state that it holds; null without a clock."),
         }), &[]),
     })
 }
@@ -111,6 +149,14 @@ fn streams() -> Value {
             "memory_bytes": integer("Memory of its slices."),
             "budget_bytes": integer("Limit on the memory of its slices."),
             "idle_ms": optional("After this time without data the clock advances it; null is never."),
+            "sources": list_of("Source"),
+            "sources_left_off": integer("The number of sources that are not shown; the first 1,000 are."),
+        }), &["sources", "sources_left_off"]),
+        "Source": object(json!({
+            "source": text("Its name; empty for pushes that name none."),
+            "taken": integer("The highest sequence number that was taken."),
+            "durable": optional("The highest one that survives a crash; null without a data folder."),
+            "checkpointed": optional("The highest one that the newest checkpoint covers; null if it covers none."),
         }), &[]),
         "PushReceipt": object(json!({
             "accepted": integer("Statements taken; 0 for a repeat."),

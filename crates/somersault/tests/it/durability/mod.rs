@@ -4,3 +4,4 @@ mod checkpoints;
 mod listed;
 mod old_log;
 mod restart;
+mod triggers;
