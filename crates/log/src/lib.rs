@@ -39,8 +39,10 @@ pub use open::{Recovered, TornTail};
 pub use options::{CommitMode, LogOptions};
 pub use progress::OpenProgress;
 pub use record::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
-    PlanRecord, Position, PushRecord, Record, Replaced, Resolved, StreamStatement, UpdateRecord,
+    AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
+    LoadRecord, LoadSegment, PlanRecord, Position, PushRecord, Record, Replaced, Resolved,
+    StreamStatement, SubscriptionChange, SubscriptionLimit, SubscriptionRecord, SubscriptionTerms,
+    UpdateRecord,
 };
 pub use verify::{LogFileKind, VerifiedLog, verify_log};
 pub use wire::{EncodedStatements, PushBody, PushForm, StatementEncoder};

@@ -57,6 +57,8 @@ pub enum Record<P = Vec<StreamStatement>, C = CommandRecord> {
     /// The statements that a firing puts into the stream that its query derives: the one way back
     /// from an answer to a stream.
     Derived(DerivedRecord),
+    /// A change of a durable subscription.
+    Subscription(SubscriptionRecord),
 }
 
 impl<P, C: AsRef<CommandRecord>> Record<P, C> {
@@ -76,6 +78,9 @@ impl<P, C: AsRef<CommandRecord>> Record<P, C> {
                     | Command::PauseQuery { .. }
                     | Command::ResetStream { .. }
             ),
+            Record::Subscription(subscription) => {
+                matches!(subscription.change, SubscriptionChange::Created(_))
+            }
             Record::Plan(_) | Record::Delivered(_) | Record::Derived(_) => false,
         }
     }
@@ -106,6 +111,7 @@ impl<P, C> Record<P, C> {
             Record::Plan(plan) => Record::Plan(plan),
             Record::Delivered(delivered) => Record::Delivered(delivered),
             Record::Derived(derived) => Record::Derived(derived),
+            Record::Subscription(subscription) => Record::Subscription(subscription),
         })
     }
 }
@@ -336,4 +342,100 @@ pub struct DerivedRecord {
     pub received_ms: i64,
     /// The statements; blank nodes are named as in the stored graphs.
     pub statements: Vec<Quad>,
+}
+
+/// A change of a durable subscription to a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscriptionRecord {
+    /// When it was received, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// The query's name. A query that has durable subscriptions keeps its name.
+    pub query: String,
+    /// The subscription's name, which is unique among those of the query.
+    pub name: String,
+    /// The change.
+    pub change: SubscriptionChange,
+}
+
+/// The kinds of [`SubscriptionRecord`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubscriptionChange {
+    /// It begins.
+    Created(SubscriptionTerms),
+    /// Its reader has all answers up to this one.
+    Acknowledged(AnswerPosition),
+    /// It is no more.
+    Dropped,
+    /// Answers are no longer kept for it, and its reader has missed them. Unless its terms say that
+    /// it skips the oldest, it has ended.
+    LetGo {
+        /// The newest of them.
+        through: AnswerPosition,
+        /// Their number.
+        answers: u64,
+        /// The limit that was reached.
+        why: SubscriptionLimit,
+    },
+}
+
+/// The limits of a durable subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionLimit {
+    /// The number of kept answers.
+    Answers,
+    /// Their memory.
+    Bytes,
+    /// The time within which an answer is to be acknowledged.
+    Deadline,
+}
+
+/// What a durable subscription receives, and how much is kept for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubscriptionTerms {
+    /// It receives the answers after this one.
+    pub after: AnswerPosition,
+    /// The number of answers that are kept for it at most.
+    pub answers: u64,
+    /// The memory of the answers that are kept for it at most, in bytes.
+    pub bytes: u64,
+    /// The time within which an answer is to be acknowledged, in milliseconds.
+    pub deadline_ms: Option<u64>,
+    /// Whether it also receives answers without rows.
+    pub empties: bool,
+    /// At a limit: whether the oldest answers are let go and the subscription goes on.
+    pub skips_oldest: bool,
+}
+
+/// The position of an answer among those of its query, in the order of delivery: it ascends with
+/// every firing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AnswerPosition {
+    /// The SN that the firing became due with.
+    pub sn: Sn,
+    /// Its close.
+    pub close: EventTime,
+    /// Counts the firings at one close from 0.
+    pub ordinal: u32,
+    /// 0, and more for amended firings.
+    pub revision: u32,
+}
+
+impl AnswerPosition {
+    /// The position before all answers.
+    pub const START: AnswerPosition = AnswerPosition {
+        sn: Sn(0),
+        close: EventTime::MIN,
+        ordinal: 0,
+        revision: 0,
+    };
+
+    /// The position behind all firings that became due with this SN or before.
+    pub fn through(sn: Sn) -> AnswerPosition {
+        AnswerPosition {
+            sn,
+            close: EventTime(i64::MAX),
+            ordinal: u32::MAX,
+            revision: u32::MAX,
+        }
+    }
 }

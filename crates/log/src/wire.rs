@@ -37,7 +37,7 @@ const DELIVERED_AT_TAG: u8 = 9;
 const COMMAND_TAG: u32 = 2;
 /// The greatest discriminants of records and of commands: what is greater was written by a newer
 /// version.
-const NEWEST_KIND: u32 = 11;
+const NEWEST_KIND: u32 = 12;
 const NEWEST_COMMAND: u32 = 8;
 
 impl<P: PushBody, C: AsRef<CommandRecord>> Record<P, C> {
@@ -91,6 +91,8 @@ enum WireRecord<'a> {
     /// A load that empties graphs; one that does not is written as `Load`.
     #[serde(borrow)]
     ClearingLoad(WireClearingLoad<'a>),
+    #[serde(borrow)]
+    Subscription(WireSubscription<'a>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -237,6 +239,48 @@ struct WireDerived<'a> {
     #[serde(borrow)]
     terms: Vec<WireTerm<'a>>,
     statements: Vec<WireQuad>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireSubscription<'a> {
+    received_ms: i64,
+    query: &'a str,
+    name: &'a str,
+    change: WireSubscriptionChange,
+}
+
+#[derive(Serialize, Deserialize)]
+enum WireSubscriptionChange {
+    Created {
+        after: WireAnswerPosition,
+        answers: u64,
+        bytes: u64,
+        deadline_ms: Option<u64>,
+        empties: bool,
+        skips_oldest: bool,
+    },
+    Acknowledged(WireAnswerPosition),
+    Dropped,
+    LetGo {
+        through: WireAnswerPosition,
+        answers: u64,
+        why: WireSubscriptionLimit,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+enum WireSubscriptionLimit {
+    Answers,
+    Bytes,
+    Deadline,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireAnswerPosition {
+    sn: u64,
+    close: i64,
+    ordinal: u32,
+    revision: u32,
 }
 
 /// Numbers are indexes into the record's table of terms.

@@ -5,6 +5,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::error::RuntimeError;
 use crate::fabric::{DueWindows, window_version};
 use oxrdf::Quad;
+use somersault_log::{AnswerPosition, SubscriptionLimit};
 use somersault_model::Sn;
 use somersault_store::{Snapshot, Store, WindowVersion};
 use somersault_stream::{Firing, FiringKey, QueryEvent};
@@ -115,6 +116,35 @@ pub struct Fired {
     pub key: FiringKey,
     /// For a query that derives a stream: the firing's contribution to it.
     pub derived: Option<DerivedOutput>,
+    /// For a cohort with durable subscriptions: the state of its outbox.
+    pub outbox: Option<Box<OutboxReport>>,
+}
+
+/// What the durable subscriptions of a cohort still need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutboxReport {
+    /// The SN of the oldest answer that one of them needs: a restart must execute its firing, and
+    /// those after it, again.
+    pub needed_from: Option<Sn>,
+    /// Answers that are more than a subscription's terms allow.
+    pub exceeded: Vec<Exceeded>,
+}
+
+/// Answers that a durable subscription is to lose: the log says so before they are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// The query.
+    pub query: String,
+    /// The subscription.
+    pub subscription: String,
+    /// Its place when they were counted.
+    pub after: AnswerPosition,
+    /// The newest of the answers.
+    pub through: AnswerPosition,
+    /// Their number.
+    pub answers: u64,
+    /// The limit that was reached.
+    pub why: SubscriptionLimit,
 }
 
 /// The contribution of a firing to the stream that its query derives.
@@ -135,13 +165,25 @@ impl FiringAcks {
     /// Reports that this firing, and those of its query that became due before it, have been
     /// answered.
     pub fn tell(&self, key: FiringKey) {
-        (self.0)(Fired { key, derived: None });
+        self.send(Fired {
+            key,
+            derived: None,
+            outbox: None,
+        });
     }
 
     /// The same for a firing whose query derives a stream.
     pub fn tell_derived(&self, key: FiringKey, derives: DerivedOutput) {
-        let derived = Some(derives);
-        (self.0)(Fired { key, derived });
+        self.send(Fired {
+            key,
+            derived: Some(derives),
+            outbox: None,
+        });
+    }
+
+    /// The same in the general form.
+    pub fn send(&self, fired: Fired) {
+        (self.0)(fired);
     }
 }
 
@@ -149,7 +191,7 @@ impl FiringAcks {
 /// return quickly and leave execution to the pool.
 ///
 /// Each [`Host::fire`] is followed, when its answer is ready and those of the query's earlier
-/// firings are, by one call of [`FiringAcks::tell`] or [`FiringAcks::tell_derived`].
+/// firings are, by one call of a method of [`FiringAcks`].
 pub trait Host: Send + Sync + 'static {
     /// Called once, before anything else.
     fn attach(&self, answered: FiringAcks);

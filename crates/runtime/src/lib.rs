@@ -34,6 +34,9 @@ pub use fabric::{
     PreparedFacts, ShardCounters, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
     window_version,
 };
-pub use host::{DerivedOutput, DueSnapshot, Fired, FiringAcks, FiringJob, Host, SavedRecords};
+pub use host::{
+    DerivedOutput, DueSnapshot, Exceeded, Fired, FiringAcks, FiringJob, Host, OutboxReport,
+    SavedRecords,
+};
 pub use resolver::{gather_blocks, intern_quad_with};
 pub use sequencer::{Change, DriverConfig, InputReceipt, Outcome, UpdateJob, UpdateResult};

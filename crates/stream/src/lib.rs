@@ -36,7 +36,8 @@ pub use protocol::declaration::{
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
 pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject, OpenBatch};
 pub use protocol::input::{
-    Admission, Applied, Input, Push, PushHead, PushStatement, ReadPush, Repeat, Taken,
+    Admission, Applied, Input, Push, PushHead, PushStatement, ReadPush, Repeat, SubscriptionAsk,
+    SubscriptionRequest, Taken,
 };
 pub use protocol::refusal::{Refusal, RefusalKind};
 pub use protocol::statements::{
@@ -44,6 +45,7 @@ pub use protocol::statements::{
 };
 pub use protocol::status::{
     MemberId, NamePosition, QueryStatus, SourceNumbers, StreamProgress, StreamStatus,
+    SubscriptionStatus,
 };
 pub use saved::queries::{
     QueryRecord, SavedCohort, SavedCounts, SavedDerivation, SavedGroup, SavedHistory, SavedMark,
@@ -53,7 +55,7 @@ pub use saved::streams::{
     BatchKind, SavedBatch, SavedDerived, SavedSource, SavedStream, SavedTotals, ShownBatches,
     StreamRecord,
 };
-pub use saved::{CoreRecord, RestoreError, SavedCounters};
+pub use saved::{CoreRecord, RestoreError, SavedCounters, SavedLimit, SavedSubscription};
 pub use streams::adaptor::{StreamTerms, Timing};
 pub use streams::ahead::StreamLimits;
 pub use streams::clock::StreamClock;

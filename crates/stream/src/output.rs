@@ -7,9 +7,11 @@
 use crate::protocol::cohort_view::CohortView;
 use crate::protocol::firing::{Firing, FiringKey};
 use crate::protocol::inject::Inject;
+use crate::protocol::status::SubscriptionStatus;
 use crate::streams::clock::StreamClock;
 use somersault_lang::Overload;
 use somersault_lang::lift::Shape;
+use somersault_log::AnswerPosition;
 use somersault_model::{BatchNumber, EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
 
@@ -141,6 +143,36 @@ pub enum QueryChange {
     },
     /// The last member was dropped.
     Ended,
+    /// A durable subscription to a member was created, or is there after a restart.
+    Subscribed {
+        /// The member's slot.
+        slot: u32,
+        /// The subscription, which has a reader's place after a restart.
+        subscription: SubscriptionStatus,
+    },
+    /// The reader of a durable subscription has all answers up to this one.
+    Acknowledged {
+        /// The member's slot.
+        slot: u32,
+        /// The subscription's name.
+        subscription: String,
+        /// The position of the answer.
+        through: AnswerPosition,
+    },
+    /// Answers are no longer kept for a durable subscription, which may end with that.
+    LetGo {
+        /// The member's slot.
+        slot: u32,
+        /// The subscription as it is now.
+        subscription: SubscriptionStatus,
+    },
+    /// A durable subscription was dropped.
+    Unsubscribed {
+        /// The member's slot.
+        slot: u32,
+        /// The subscription's name.
+        subscription: String,
+    },
 }
 
 /// The pause of a member of a cohort. Its firings are those that became due before.

@@ -6,13 +6,16 @@
 
 use super::{
     CLEARING_LOAD_TAG, COMMAND_TAG, DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING,
-    NEWEST_COMMAND, NEWEST_KIND, WireAdvance, WireClearingLoad, WireCommand, WireCommandRecord,
-    WireDerived, WireLoad, WirePush, WireQuad, WireRecord, WireTerm, WireUpdate,
+    NEWEST_COMMAND, NEWEST_KIND, WireAdvance, WireAnswerPosition, WireClearingLoad, WireCommand,
+    WireCommandRecord, WireDerived, WireLoad, WirePush, WireQuad, WireRecord, WireSubscription,
+    WireSubscriptionChange, WireSubscriptionLimit, WireTerm, WireUpdate,
 };
 use crate::error::LogError;
 use crate::record::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
-    PlanRecord, Position, PushRecord, Record, Replaced, Resolved, StreamStatement, UpdateRecord,
+    AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
+    LoadRecord, LoadSegment, PlanRecord, Position, PushRecord, Record, Replaced, Resolved,
+    StreamStatement, SubscriptionChange, SubscriptionLimit, SubscriptionRecord, SubscriptionTerms,
+    UpdateRecord,
 };
 use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
@@ -86,6 +89,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
             Record::Delivered(delivered(mark.query, mark.close, Some(mark.sn)))
         }
         WireRecord::Derived(derived) => Record::Derived(self::derived(derived)?),
+        WireRecord::Subscription(wire) => Record::Subscription(subscription(wire)),
         WireRecord::Txn => {
             let what = "it is a transaction, of which this version knows nothing";
             return Err(DecodeError::Newer(what.to_owned()));
@@ -149,6 +153,57 @@ fn delivered(query: u64, close: i64, sn: Option<u64>) -> DeliveredRecord {
         query: QueryUid(query),
         close: EventTime(close),
         sn: sn.map(Sn),
+    }
+}
+
+fn subscription(wire: WireSubscription<'_>) -> SubscriptionRecord {
+    SubscriptionRecord {
+        received_ms: wire.received_ms,
+        query: wire.query.to_owned(),
+        name: wire.name.to_owned(),
+        change: match wire.change {
+            WireSubscriptionChange::Created {
+                after,
+                answers,
+                bytes,
+                deadline_ms,
+                empties,
+                skips_oldest,
+            } => SubscriptionChange::Created(SubscriptionTerms {
+                after: answer_position(&after),
+                answers,
+                bytes,
+                deadline_ms,
+                empties,
+                skips_oldest,
+            }),
+            WireSubscriptionChange::Acknowledged(through) => {
+                SubscriptionChange::Acknowledged(answer_position(&through))
+            }
+            WireSubscriptionChange::Dropped => SubscriptionChange::Dropped,
+            WireSubscriptionChange::LetGo {
+                through,
+                answers,
+                why,
+            } => SubscriptionChange::LetGo {
+                through: answer_position(&through),
+                answers,
+                why: match why {
+                    WireSubscriptionLimit::Answers => SubscriptionLimit::Answers,
+                    WireSubscriptionLimit::Bytes => SubscriptionLimit::Bytes,
+                    WireSubscriptionLimit::Deadline => SubscriptionLimit::Deadline,
+                },
+            },
+        },
+    }
+}
+
+fn answer_position(wire: &WireAnswerPosition) -> AnswerPosition {
+    AnswerPosition {
+        sn: Sn(wire.sn),
+        close: EventTime(wire.close),
+        ordinal: wire.ordinal,
+        revision: wire.revision,
     }
 }
 

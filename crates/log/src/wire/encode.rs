@@ -4,14 +4,16 @@
 
 use super::statements::{EncodedStatements, PushBody, PushForm};
 use super::{
-    MAX_NESTING, PUSH_TAG, WireAdvance, WireClearingLoad, WireClearingUpdate, WireCommand,
-    WireCommandRecord, WireDelivered, WireDeliveredAt, WireDerived, WireLoad, WirePlan, WirePush,
-    WireQuad, WireRecord, WireResolved, WireStatement, WireTerm, WireUpdate,
+    MAX_NESTING, PUSH_TAG, WireAdvance, WireAnswerPosition, WireClearingLoad, WireClearingUpdate,
+    WireCommand, WireCommandRecord, WireDelivered, WireDeliveredAt, WireDerived, WireLoad,
+    WirePlan, WirePush, WireQuad, WireRecord, WireResolved, WireStatement, WireSubscription,
+    WireSubscriptionChange, WireSubscriptionLimit, WireTerm, WireUpdate,
 };
 use crate::error::LogError;
 use crate::record::{
-    Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, PushRecord, Record,
-    StreamStatement, UpdateRecord,
+    AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, PushRecord,
+    Record, StreamStatement, SubscriptionChange, SubscriptionLimit, SubscriptionRecord,
+    SubscriptionTerms, UpdateRecord,
 };
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -85,6 +87,7 @@ impl Encoder {
             }),
             Record::Delivered(delivered) => delivered_record(delivered),
             Record::Derived(derived) => WireRecord::Derived(self.derived(derived)?),
+            Record::Subscription(record) => WireRecord::Subscription(subscription(record)),
         };
         postcard::serialize_with_flavor(&wire, Appender(out)).map_err(|_| EncodeError::Size)
     }
@@ -199,6 +202,57 @@ fn delivered_record(delivered: &DeliveredRecord) -> WireRecord<'_> {
             close,
             sn: sn.0,
         }),
+    }
+}
+
+fn subscription(record: &SubscriptionRecord) -> WireSubscription<'_> {
+    WireSubscription {
+        received_ms: record.received_ms,
+        query: &record.query,
+        name: &record.name,
+        change: match record.change {
+            SubscriptionChange::Created(SubscriptionTerms {
+                after,
+                answers,
+                bytes,
+                deadline_ms,
+                empties,
+                skips_oldest,
+            }) => WireSubscriptionChange::Created {
+                after: answer_position(after),
+                answers,
+                bytes,
+                deadline_ms,
+                empties,
+                skips_oldest,
+            },
+            SubscriptionChange::Acknowledged(through) => {
+                WireSubscriptionChange::Acknowledged(answer_position(through))
+            }
+            SubscriptionChange::Dropped => WireSubscriptionChange::Dropped,
+            SubscriptionChange::LetGo {
+                through,
+                answers,
+                why,
+            } => WireSubscriptionChange::LetGo {
+                through: answer_position(through),
+                answers,
+                why: match why {
+                    SubscriptionLimit::Answers => WireSubscriptionLimit::Answers,
+                    SubscriptionLimit::Bytes => WireSubscriptionLimit::Bytes,
+                    SubscriptionLimit::Deadline => WireSubscriptionLimit::Deadline,
+                },
+            },
+        },
+    }
+}
+
+fn answer_position(position: AnswerPosition) -> WireAnswerPosition {
+    WireAnswerPosition {
+        sn: position.sn.0,
+        close: position.close.0,
+        ordinal: position.ordinal,
+        revision: position.revision,
     }
 }
 

@@ -11,8 +11,9 @@ use oxrdf::{
 };
 use somersault_disk::SimDisk;
 use somersault_log::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
-    Log, PlanRecord, Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
+    AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
+    LoadRecord, LoadSegment, Log, PlanRecord, Position, PushRecord, Record, Resolved,
+    StreamStatement, SubscriptionChange, SubscriptionRecord, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::collections::BTreeMap;
@@ -175,6 +176,20 @@ fn derived() -> Record {
     })
 }
 
+fn subscription() -> Record {
+    Record::Subscription(SubscriptionRecord {
+        received_ms: 1_000,
+        query: "q".to_owned(),
+        name: "bill".to_owned(),
+        change: SubscriptionChange::Acknowledged(AnswerPosition {
+            sn: Sn(8),
+            close: EventTime(2_000),
+            ordinal: 0,
+            revision: 1,
+        }),
+    })
+}
+
 fn records() -> Vec<(&'static str, Record)> {
     vec![
         ("push", push()),
@@ -188,6 +203,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ("delivered_at", delivered(Some(Sn(8)))),
         ("clearing_update", clearing_update()),
         ("clearing_load", clearing_load()),
+        ("subscription", subscription()),
     ]
 }
 
@@ -236,8 +252,8 @@ fn the_page_lists_every_kind_and_every_command_with_its_number() {
     }
     kinds.sort_unstable();
     // 7 is reserved; the next one belongs to no kind yet.
-    assert_eq!(kinds, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11]);
-    let next = Record::from_bytes(&[12]).unwrap_err().to_string();
+    assert_eq!(kinds, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12]);
+    let next = Record::from_bytes(&[13]).unwrap_err().to_string();
     assert!(next.contains("newer version"), "{next}");
 
     let text = String::new;

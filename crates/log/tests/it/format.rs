@@ -1,14 +1,15 @@
 //! The format stays readable. tests/fixtures holds a log of each released version, logs with the
 //! kinds of records that were added since (`v1-added`, `v1-replace`, `v1-reset`, `v1-clear`,
-//! `v1-clear-load`), one with a proof file (`v1-proof`), one that was killed (`v1-killed`), and one
-//! of version 2 whose beginning was trimmed (`v2`); each is opened here.
+//! `v1-clear-load`), one with a proof file (`v1-proof`), one that was killed (`v1-killed`), one of
+//! version 2 whose beginning was trimmed (`v2`), and one with the kind that was added to it
+//! (`v2-subscriptions`); each is opened here.
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest fixture if it does
 //! not exist. A new kind gets a new fixture; existing fixtures never change.
 
 use crate::samples::{
-    every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, load_that_clears,
-    number_of, push, push_of_all_terms, reset_command, small,
+    every_kind, kind_of_subscriptions, kind_that_clears, kinds_added_last, kinds_since_version_1,
+    load_that_clears, number_of, push, push_of_all_terms, reset_command, small,
 };
 use somersault_disk::{CrashKeep, RealDisk, SimDisk};
 use somersault_log::{Command, CommandRecord, LoadSegment, Log, LogError, Position, Record};
@@ -60,6 +61,7 @@ fn kinds_added_later_read_back() {
         kinds_added_last(),
         reset_command(),
         kind_that_clears(),
+        kind_of_subscriptions(),
     ]
     .concat();
     for record in &later {
@@ -238,17 +240,24 @@ fn version_2_reads_back() {
 }
 
 #[test]
+fn subscriptions_read_back() {
+    let (_log, recovered) = Log::open(Arc::new(planted("v2-subscriptions")), small()).unwrap();
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    assert_eq!(read, kind_of_subscriptions());
+}
+
+#[test]
 fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
-    // 7 is kept free for streaming transactions; 12 and command 9 are the next to come.
+    // 7 is kept free for streaming transactions; 13 and command 9 are the next to come.
     let command = |tag: u8| [2, 0, tag, 0].to_vec();
-    for bytes in [vec![7], vec![12, 1, 2], vec![200, 1], command(9)] {
+    for bytes in [vec![7], vec![13, 1, 2], vec![200, 1], command(9)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         for part in ["newer version", "Open the data folder with"] {
             assert!(error.contains(part), "{bytes:?}: {error}");
         }
     }
     // For kinds that this version knows, the bytes are damaged.
-    for bytes in [vec![9], vec![10], vec![11], vec![], command(8)] {
+    for bytes in [vec![9], vec![10], vec![11], vec![12], vec![], command(8)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         assert!(
             error.contains("do not fit the format"),
@@ -263,6 +272,7 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
     };
     assert_eq!((newest(false), newest(true)), (Some(9), Some(2)));
     assert_eq!(kind_that_clears()[0].to_bytes().unwrap()[0], 10);
+    assert_eq!(kind_of_subscriptions()[0].to_bytes().unwrap()[0], 12);
     let segment = LoadSegment {
         name: "load".to_owned(),
         hash: [0; 32],
@@ -283,22 +293,16 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
 #[test]
 #[ignore = "writes the newest fixture"]
 fn write_fixture() {
-    let folder = fixture("v2");
+    let folder = fixture("v2-subscriptions");
     std::fs::create_dir_all(&folder).unwrap();
     let disk = Arc::new(RealDisk::new(&folder).unwrap());
-    let records = records_of_version_2();
-    for opening in records.chunks(15) {
-        let (log, recovered) = Log::open(disk.clone(), small()).unwrap();
-        assert_eq!(recovered.was_closed(), !recovered.is_empty());
-        for record in opening {
-            let position = log.append(record).unwrap();
-            log.wait_durable(position).unwrap();
-        }
-        if opening.len() < 15 {
-            log.trim(TRIMMED).unwrap();
-        }
-        log.close().unwrap();
+    let (log, recovered) = Log::open(disk, small()).unwrap();
+    assert!(recovered.is_empty(), "existing fixtures never change");
+    for record in kind_of_subscriptions() {
+        let position = log.append(&record).unwrap();
+        log.wait_durable(position).unwrap();
     }
+    log.close().unwrap();
     for name in ["LOCK", "log.reserve"] {
         std::fs::remove_file(folder.join(name)).unwrap();
     }

@@ -7,9 +7,10 @@ use oxrdf::{
 };
 use somersault_disk::{CrashKeep, Disk, SimDisk};
 use somersault_log::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, EncodedStatements,
-    LoadRecord, LoadSegment, Log, LogError, LogOptions, PlanRecord, Position, PushRecord, Record,
-    Recovered, Replaced, Resolved, StatementEncoder, StreamStatement, UpdateRecord,
+    AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
+    EncodedStatements, LoadRecord, LoadSegment, Log, LogError, LogOptions, PlanRecord, Position,
+    PushRecord, Record, Recovered, Replaced, Resolved, StatementEncoder, StreamStatement,
+    SubscriptionChange, SubscriptionLimit, SubscriptionRecord, SubscriptionTerms, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
@@ -214,6 +215,46 @@ pub fn reset_command() -> Vec<Record> {
     vec![command(Command::ResetStream {
         iri: "http://example.org/s".to_owned(),
     })]
+}
+
+/// The kind that was added after the fixture `v2` was written.
+pub fn kind_of_subscriptions() -> Vec<Record> {
+    let after = AnswerPosition {
+        sn: Sn(7),
+        close: EventTime(-200),
+        ordinal: 2,
+        revision: 1,
+    };
+    let terms = SubscriptionTerms {
+        after: AnswerPosition::through(Sn(7)),
+        answers: 10_000,
+        bytes: 1 << 40,
+        deadline_ms: Some(30_000),
+        empties: true,
+        skips_oldest: false,
+    };
+    let let_go = |why| SubscriptionChange::LetGo {
+        through: after,
+        answers: 3,
+        why,
+    };
+    let changes = [
+        SubscriptionChange::Created(terms),
+        SubscriptionChange::Acknowledged(after),
+        let_go(SubscriptionLimit::Answers),
+        let_go(SubscriptionLimit::Bytes),
+        let_go(SubscriptionLimit::Deadline),
+        SubscriptionChange::Dropped,
+    ];
+    let records = changes.map(|change| {
+        Record::Subscription(SubscriptionRecord {
+            received_ms: 1_700_000_000_000,
+            query: "q1".to_owned(),
+            name: "bill\u{e9}".to_owned(),
+            change,
+        })
+    });
+    records.to_vec()
 }
 
 /// The kinds of records and commands that were added after the fixture of version 1 was written.

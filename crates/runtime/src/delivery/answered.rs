@@ -28,9 +28,14 @@ struct OfSn {
 }
 
 impl AnsweredFirings {
-    /// Adds an answered firing, where `kept` firings are kept. Returns the close and the SN for a
-    /// mark, if it is time for one.
-    pub(crate) fn add(&mut self, close: EventTime, sn: Sn, kept: usize) -> Option<(EventTime, Sn)> {
+    /// Adds an answered firing, where `kept` firings are kept, and all from the SN `needed` on.
+    /// Returns the close and the SN for a mark, if it is time for one.
+    pub(crate) fn add(
+        &mut self,
+        (close, sn): (EventTime, Sn),
+        kept: usize,
+        needed: Option<Sn>,
+    ) -> Option<(EventTime, Sn)> {
         self.firings += 1;
         match self.sns.back_mut() {
             Some(last) if last.sn == sn => {
@@ -51,6 +56,7 @@ impl AnsweredFirings {
         while self.sns.len() > 1
             && let Some(oldest) = self.sns.front()
             && self.firings - oldest.firings >= kept
+            && needed.is_none_or(|needed| oldest.sn < needed)
         {
             mark = Some((oldest.close, oldest.sn));
             self.firings -= oldest.firings;
@@ -70,6 +76,7 @@ mod tests {
         list: &mut Vec<(EventTime, Sn)>,
         firing: (EventTime, Sn),
         kept: usize,
+        needed: Option<Sn>,
     ) -> Option<(EventTime, Sn)> {
         list.push(firing);
         if list.len() < kept + FIRINGS_PER_MARK {
@@ -78,7 +85,8 @@ mod tests {
         let newest = list.last().map(|(_, sn)| *sn)?;
         let may_go = |at: usize| {
             let (_, sn) = list[at - 1];
-            sn != newest && sn != list[at].1 && list.len() - at >= kept
+            let is_needed = needed.is_some_and(|needed| sn >= needed);
+            sn != newest && sn != list[at].1 && list.len() - at >= kept && !is_needed
         };
         let gone = (1..list.len()).rev().find(|at| may_go(*at))?;
         list.drain(..gone).next_back()
@@ -89,15 +97,17 @@ mod tests {
         fn marks_are_those_of_a_list(
             sizes in prop::collection::vec(1usize..40, 1..30),
             kept in 0usize..40,
+            needed in prop::collection::vec(prop::option::of(0u64..30), 30),
         ) {
             let (mut answered, mut list) = (AnsweredFirings::default(), Vec::new());
             let mut close = 0;
             for (sn, size) in sizes.into_iter().enumerate() {
+                let needed = needed[sn].map(Sn);
                 for _ in 0..size {
                     close += 1;
                     let firing = (EventTime(close), Sn(sn as u64));
-                    let mark = answered.add(firing.0, firing.1, kept);
-                    prop_assert_eq!(mark, add_to_list(&mut list, firing, kept));
+                    let mark = answered.add(firing, kept, needed);
+                    prop_assert_eq!(mark, add_to_list(&mut list, firing, kept, needed));
                 }
             }
         }
@@ -108,13 +118,13 @@ mod tests {
         // A walk over all of them each time would take 10^12 steps.
         let mut answered = AnsweredFirings::default();
         for close in 0..1_000_000 {
-            assert_eq!(answered.add(EventTime(close), Sn(4), 64), None);
+            assert_eq!(answered.add((EventTime(close), Sn(4)), 64, None), None);
         }
         assert_eq!(answered.sns.len(), 1);
         for close in 1_000_000..1_000_063 {
-            assert_eq!(answered.add(EventTime(close), Sn(5), 64), None);
+            assert_eq!(answered.add((EventTime(close), Sn(5)), 64, None), None);
         }
-        let mark = answered.add(EventTime(1_000_063), Sn(5), 64);
+        let mark = answered.add((EventTime(1_000_063), Sn(5)), 64, None);
         assert_eq!(mark, Some((EventTime(999_999), Sn(4))));
     }
 }

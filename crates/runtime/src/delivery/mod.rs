@@ -75,6 +75,8 @@ pub(crate) struct Delivery {
     /// Per query: the answered firings that are kept, or were since the last mark; `None` while
     /// there was none.
     answered: FxHashMap<QueryUid, Option<Box<AnsweredFirings>>>,
+    /// For cohorts whose durable subscriptions need answers: the SN of the oldest one.
+    needed: FxHashMap<QueryUid, Sn>,
 }
 
 /// A firing in the ledger.
@@ -158,6 +160,16 @@ impl Delivery {
             deriving: FxHashSet::default(),
             waited_for: BTreeMap::new(),
             answered: FxHashMap::default(),
+            needed: FxHashMap::default(),
+        }
+    }
+
+    /// Notes the SN of the oldest answer that durable subscriptions to a cohort need: no mark
+    /// covers it, so a restart executes its firing again.
+    pub(crate) fn set_needed(&mut self, query: QueryUid, from: Option<Sn>) {
+        match from {
+            Some(sn) => _ = self.needed.insert(query, sn),
+            None => _ = self.needed.remove(&query),
         }
     }
 
@@ -235,6 +247,7 @@ impl Delivery {
     pub(crate) fn dropped(&mut self, query: QueryUid) {
         self.answered.remove(&query);
         self.deriving.remove(&query);
+        self.needed.remove(&query);
     }
 
     /// A firing became due by this input: pins its SN.
@@ -352,7 +365,8 @@ impl Delivery {
         let sn = self.leave_answered(key)?;
         let answered = self.answered.get_mut(&key.query)?;
         let answered = answered.get_or_insert_default();
-        let (close, sn) = answered.add(key.close, sn, self.kept)?;
+        let needed = self.needed.get(&key.query).copied();
+        let (close, sn) = answered.add((key.close, sn), self.kept, needed)?;
         Some(DeliveredRecord {
             query: key.query,
             close,

@@ -2,12 +2,12 @@
 //! statements of those whose queries derive streams as inputs, and logs the `Delivered` marks. The
 //! ledger (`delivery`) knows their number and states.
 
-use super::Sequencer;
+use super::{Phase, Sequencer};
 use crate::delivery::HandOver;
 use crate::error::RuntimeError;
-use crate::host::{DerivedOutput, DueSnapshot, Fired, FiringJob};
+use crate::host::{DerivedOutput, DueSnapshot, Exceeded, Fired, FiringJob};
 use somersault_log::DeliveredRecord;
-use somersault_stream::{FiringKey, Input, Record};
+use somersault_stream::{FiringKey, Input, Record, SubscriptionAsk, SubscriptionRequest};
 use std::sync::Arc;
 
 /// A firing whose answer is on its way into a derived stream.
@@ -19,9 +19,21 @@ pub(super) struct Derived {
 impl Sequencer {
     /// The host has answered a firing.
     pub(super) fn on_fired(&mut self, fired: Fired) {
-        let Fired { key, derived } = fired;
+        let Fired {
+            key,
+            derived,
+            outbox,
+        } = fired;
         let mut outputs = Vec::new();
         self.coordinator.on_fired(key, &mut outputs);
+        let needed_from = outbox.as_ref().and_then(|outbox| outbox.needed_from);
+        self.delivery.set_needed(key.query, needed_from);
+        if let Some(outbox) = outbox
+            && matches!(self.phase, Phase::Open)
+        {
+            // While the log is replayed, acknowledgements are still to come.
+            self.exceeded.extend(outbox.exceeded);
+        }
         let mark = self.delivery.answer(key, derived.is_some());
         self.hand_out();
         match derived {
@@ -102,6 +114,37 @@ impl Sequencer {
             self.acknowledge(key);
         } else {
             self.delivery.abandon(key);
+        }
+    }
+
+    /// Logs which answers durable subscriptions lose. If that fails, they are kept on, and the host
+    /// asks again with its next answer.
+    pub(super) fn take_exceeded(&mut self) {
+        while !self.has_turn()
+            && let Some(exceeded) = self.exceeded.pop_front()
+        {
+            let Exceeded {
+                query,
+                subscription,
+                after,
+                through,
+                answers,
+                why,
+            } = exceeded;
+            let taken = self.take(Input::Subscription(SubscriptionRequest {
+                received_ms: self.now.ms,
+                query,
+                name: subscription,
+                ask: SubscriptionAsk::LetGo {
+                    after,
+                    through,
+                    answers,
+                    why,
+                },
+            }));
+            if let Err(error) = taken {
+                tracing::warn!("answers that are too many are kept on: {error}");
+            }
         }
     }
 

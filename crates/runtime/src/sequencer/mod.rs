@@ -38,6 +38,7 @@ use crate::clock::Now;
 use crate::delivery::Delivery;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
+use crate::host::Exceeded;
 use acks::Ack;
 use closes::{CatchingUp, HeldInput, Turn};
 use crossbeam_channel::Sender;
@@ -84,6 +85,8 @@ pub(crate) struct Sequencer {
     failure: Option<RuntimeError>,
     /// Answers of firings for derived streams, not yet taken.
     derived: VecDeque<Derived>,
+    /// Answers that durable subscriptions are to lose, not yet logged.
+    exceeded: VecDeque<Exceeded>,
     /// Whether closes that are due wait for their cut.
     behind: bool,
     /// While closes are cut for the input that made them due, before others come.
@@ -186,6 +189,7 @@ impl Sequencer {
             log_end: shared.log.end(),
             failure: None,
             derived: VecDeque::new(),
+            exceeded: VecDeque::new(),
             behind: false,
             turn: None,
             late: false,
@@ -340,8 +344,9 @@ impl Sequencer {
 
     /// Takes inputs that are here already, and those of the clock, unless one has its turn.
     fn take_more(&mut self) {
-        let parts: [fn(&mut Sequencer); 5] = [
+        let parts: [fn(&mut Sequencer); 6] = [
             Sequencer::take_derived,
+            Sequencer::take_exceeded,
             Sequencer::cut_late_amendments,
             Sequencer::release_held,
             Sequencer::settle_derivations,

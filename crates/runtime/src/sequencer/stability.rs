@@ -127,7 +127,7 @@ impl Stability {
             Record::Load(load) => load.received_ms,
             Record::Update(update) => update.received_ms,
             Record::Derived(derived) => derived.received_ms,
-            Record::Plan(_) | Record::Delivered(_) => return,
+            Record::Plan(_) | Record::Delivered(_) | Record::Subscription(_) => return,
         };
         self.last_input = position;
         self.times.newest_ms = self.times.newest_ms.max(received_ms);

@@ -7,6 +7,7 @@
 mod due;
 mod push;
 mod queries;
+mod subscriptions;
 mod successors;
 
 use crate::closes::close_groups::CloseGroups;
@@ -16,7 +17,7 @@ use crate::protocol::command::ParsedCommand;
 use crate::protocol::input::{Admission, Input, Repeat};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::Record;
-use crate::queries::{PlannedNeeds, Queries, QueryView};
+use crate::queries::{PlannedNeeds, Queries, QueryView, Subscriptions};
 use crate::streams::Streams;
 use crate::streams::adaptor::FARTHEST_MS;
 use crate::streams::ahead::AheadGate;
@@ -37,6 +38,7 @@ pub(crate) struct Admitter<'c> {
     pub(crate) queries: &'c Queries,
     pub(crate) cuts: &'c Cuts,
     pub(crate) unfinished: &'c UnfinishedFirings,
+    pub(crate) subscriptions: &'c Subscriptions,
 }
 
 impl<'c> Admitter<'c> {
@@ -87,6 +89,7 @@ impl<'c> Admitter<'c> {
             } => Ok(self.admit_derived(received_ms, key, statements)),
             Input::PauseQuery { received_ms, name } => self.admit_pause(received_ms, name),
             Input::ResumeQuery { received_ms, name } => self.admit_resume(received_ms, name),
+            Input::Subscription(request) => self.admit_subscription(request),
             Input::Load {
                 received_ms,
                 segment,

@@ -30,6 +30,7 @@ impl Admitter<'_> {
     ) -> Result<Admission, Refusal> {
         let query = self.known_query(&name)?;
         self.check_droppable(&name, query.cohort)?;
+        self.check_unsubscribed(&name)?;
         let resolved = self.resolved_for(query.uid);
         Ok(command(received_ms, Command::DropQuery { name }, resolved))
     }
@@ -51,6 +52,7 @@ impl Admitter<'_> {
                 return Err(Refusal::QueryConflict { name });
             }
             self.check_successor(&name, declaration, old.cohort)?;
+            self.check_unsubscribed(&name)?;
         }
         if let Some(derived) = &declaration.derives {
             let ended = old.as_ref().map(|old| old.uid);

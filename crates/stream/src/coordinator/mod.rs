@@ -25,7 +25,7 @@ use crate::protocol::inject::OpenBatch;
 use crate::protocol::input::{Admission, Applied, Input};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::Record;
-use crate::queries::{PlannedNeeds, Queries, Registrar, Replacements};
+use crate::queries::{PlannedNeeds, Queries, Registrar, Replacements, Subscriptions};
 use crate::streams::ahead::StreamLimits;
 use crate::streams::clock::StreamClock;
 use crate::streams::home::StreamHome;
@@ -57,6 +57,7 @@ struct Planner {
     cuts: Cuts,
     unfinished: UnfinishedFirings,
     replacements: Replacements,
+    subscriptions: Subscriptions,
 }
 
 impl Coordinator {
@@ -79,6 +80,7 @@ impl Coordinator {
             queries: &self.planner.queries,
             cuts: &self.planner.cuts,
             unfinished: &self.planner.unfinished,
+            subscriptions: &self.planner.subscriptions,
         }
     }
 
@@ -232,6 +234,12 @@ impl Coordinator {
                     && self.home.derive(derived, at, resolve)
                 {
                     self.on_streams_moved(&[at.stream], out);
+                }
+            }
+            Record::Subscription(record) => {
+                let member = self.planner.queries.logged(&record.query).id;
+                if let Some(change) = self.planner.subscriptions.apply(record, member.slot) {
+                    out.push(Output::query(member.cohort, change));
                 }
             }
         }

@@ -17,7 +17,9 @@ use crate::protocol::declaration::RestoredTerms;
 use crate::queries::FrozenQueries;
 use crate::saved::queries::{QueryRecord, SavedGroup};
 use crate::saved::streams::ShownBatches;
-use crate::saved::{CoreRecord, RestoreError, SavedCounters, VERSION, contradiction, portions};
+use crate::saved::{
+    CoreRecord, RestoreError, SavedCounters, SavedSubscription, VERSION, contradiction, portions,
+};
 use somersault_model::{Lease, QueryUid, Sn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,6 +95,9 @@ impl Coordinator {
         planner.groups.save(&mut after);
         let answered = portions(planner.replacements.answered_before());
         after.extend(answered.map(CoreRecord::AnsweredBefore));
+        let subscriptions = planner.subscriptions.values().map(SavedSubscription::new);
+        let subscriptions = portions(subscriptions);
+        after.extend(subscriptions.map(CoreRecord::Subscriptions));
         Some(FrozenCore {
             sn,
             shown: self.home.shown(),
@@ -137,6 +142,15 @@ impl Coordinator {
                 out.push(Output::query(member.id.cohort, answered_before));
             }
         }
+        for subscription in planner.subscriptions.values() {
+            if let Some(member) = planner.queries.find(&subscription.query) {
+                let subscribed = QueryChange::Subscribed {
+                    slot: member.id.slot,
+                    subscription: subscription.clone(),
+                };
+                out.push(Output::query(member.id.cohort, subscribed));
+            }
+        }
     }
 }
 
@@ -176,6 +190,7 @@ impl Restorer {
             }
             CoreRecord::Group(saved) => self.take_group(&saved)?,
             CoreRecord::AnsweredBefore(answered) => planner.replacements.add_answered(answered),
+            CoreRecord::Subscriptions(saved) => planner.subscriptions.add(saved),
             CoreRecord::End(count) if count == self.count => self.is_ended = true,
             CoreRecord::End(count) => {
                 let found = self.count;

@@ -5,7 +5,7 @@
 
 use super::Coordinator;
 use crate::protocol::status::{
-    NamePosition, QueryStatus, SourceNumbers, StreamProgress, StreamStatus,
+    NamePosition, QueryStatus, SourceNumbers, StreamProgress, StreamStatus, SubscriptionStatus,
 };
 use crate::queries::{Cohort, QueryView};
 use crate::streams::stream::{STATEMENT_BYTES, Stream};
@@ -71,6 +71,15 @@ impl Coordinator {
     /// One query.
     pub fn query(&self, name: &str) -> Option<QueryStatus> {
         Some(self.query_status(&self.planner.queries.find(name)?))
+    }
+
+    /// The durable subscriptions of a query, by name; none for an unknown query.
+    pub fn subscriptions_of(&self, query: &str) -> Vec<SubscriptionStatus> {
+        self.planner
+            .subscriptions
+            .of_query(query)
+            .cloned()
+            .collect()
     }
 
     fn query_status(&self, member: &QueryView<'_>) -> QueryStatus {

@@ -11,7 +11,7 @@ use crate::protocol::refusal::Refusal;
 use oxrdf::{GraphName, Quad};
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
-use somersault_log::LoadSegment;
+use somersault_log::{AnswerPosition, LoadSegment, SubscriptionLimit, SubscriptionTerms};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
 
@@ -106,6 +106,8 @@ pub enum Input {
         /// The query.
         name: String,
     },
+    /// A durable subscription to a query is created, moved on or dropped.
+    Subscription(SubscriptionRequest),
     /// A load segment that is already on disk.
     Load {
         /// When it was received.
@@ -138,6 +140,47 @@ pub enum Input {
         /// Statements to insert.
         inserts: Vec<Quad>,
     },
+}
+
+/// Something that is asked for a durable subscription.
+#[derive(Clone, Debug)]
+pub struct SubscriptionRequest {
+    /// When it was received.
+    pub received_ms: i64,
+    /// The query.
+    pub query: String,
+    /// The subscription's name.
+    pub name: String,
+    /// The request.
+    pub ask: SubscriptionAsk,
+}
+
+/// The kinds of [`SubscriptionRequest`].
+#[derive(Clone, Debug)]
+pub enum SubscriptionAsk {
+    /// It begins. The same terms again change nothing.
+    Subscribe {
+        /// Its terms.
+        terms: SubscriptionTerms,
+        /// Whether it begins with the firings that become due from now on; else with `terms`.
+        from_now: bool,
+    },
+    /// Its reader has all answers up to this one.
+    Acknowledge(AnswerPosition),
+    /// Answers are no longer kept for it. Nothing changes if it is no more, or if its place has
+    /// changed since they were counted.
+    LetGo {
+        /// Its place then.
+        after: AnswerPosition,
+        /// The newest of the answers.
+        through: AnswerPosition,
+        /// Their number.
+        answers: u64,
+        /// The limit that was reached.
+        why: SubscriptionLimit,
+    },
+    /// It ends.
+    Unsubscribe,
 }
 
 impl Input {

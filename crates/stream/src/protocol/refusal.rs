@@ -51,6 +51,36 @@ pub enum Refusal {
         /// The query.
         name: String,
     },
+    /// A command names a durable subscription that does not exist.
+    #[error(
+        "query {query} has no durable subscription {name}; create it first (PUT /queries/{{name}}/subscriptions/{{who}})"
+    )]
+    UnknownSubscription {
+        /// The query.
+        query: String,
+        /// The subscription.
+        name: String,
+    },
+    /// The durable subscription exists with other terms.
+    #[error(
+        "query {query} has a durable subscription {name} with other terms; delete it first, or use another name"
+    )]
+    SubscriptionConflict {
+        /// The query.
+        query: String,
+        /// The subscription.
+        name: String,
+    },
+    /// A query that durable subscriptions read is neither dropped nor replaced.
+    #[error(
+        "query {query} has durable subscriptions: {names}; delete them first, so that no answer is lost unnoticed"
+    )]
+    QuerySubscribed {
+        /// The query.
+        query: String,
+        /// The subscriptions, as a list for people.
+        names: String,
+    },
     /// A stream that queries window cannot be dropped.
     #[error("stream <{stream}> is windowed by {queries}; drop them first")]
     StreamInUse {
@@ -355,9 +385,13 @@ impl Refusal {
     /// The kind of the refusal.
     pub fn kind(&self) -> RefusalKind {
         match self {
-            Refusal::UnknownStream { .. } | Refusal::UnknownQuery { .. } => RefusalKind::NotFound,
+            Refusal::UnknownStream { .. }
+            | Refusal::UnknownQuery { .. }
+            | Refusal::UnknownSubscription { .. } => RefusalKind::NotFound,
             Refusal::StreamConflict { .. }
             | Refusal::QueryConflict { .. }
+            | Refusal::SubscriptionConflict { .. }
+            | Refusal::QuerySubscribed { .. }
             | Refusal::StreamInUse { .. }
             | Refusal::DerivedStreamTaken { .. }
             | Refusal::Derived { .. }

@@ -5,6 +5,7 @@
 
 use super::declaration::QueryDeclaration;
 use somersault_lang::CreateStream;
+use somersault_log::{SubscriptionLimit, SubscriptionTerms};
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,6 +104,22 @@ pub struct QueryStatus {
     pub passed_while_paused: u64,
     /// Whether it is paused.
     pub paused: bool,
+}
+
+/// The status of a durable subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscriptionStatus {
+    /// The query's name.
+    pub query: String,
+    /// Its name.
+    pub name: String,
+    /// Its terms. It receives the answers after `after`: the newest one that was acknowledged or
+    /// let go.
+    pub terms: SubscriptionTerms,
+    /// The number of answers that were let go since the last acknowledgement.
+    pub missed: u64,
+    /// The limit that ended it.
+    pub ended: Option<SubscriptionLimit>,
 }
 
 /// The progress of a query's stream.

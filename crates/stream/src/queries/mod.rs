@@ -16,12 +16,14 @@ mod needs;
 mod replace;
 mod saved;
 mod shared_list;
+mod subscriptions;
 
 pub(crate) use cohort::{Cohort, Delivery, schedule_on};
 pub(crate) use lifecycle::Registrar;
 pub(crate) use needs::PlannedNeeds;
 pub(crate) use replace::Replacements;
 pub(crate) use saved::FrozenQueries;
+pub(crate) use subscriptions::Subscriptions;
 
 use crate::closes::close_group::CloseGroup;
 use crate::closes::close_groups::{CloseGroups, SkippedCloses};

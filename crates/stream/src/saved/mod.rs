@@ -10,8 +10,10 @@ pub(crate) mod queries;
 pub(crate) mod streams;
 
 use crate::protocol::declaration::ResolveError;
+use crate::protocol::status::SubscriptionStatus;
 use queries::{QueryRecord, SavedGroup};
 use serde::{Deserialize, Serialize};
+use somersault_log::{AnswerPosition, SubscriptionLimit, SubscriptionTerms};
 use somersault_model::{EventTime, Sn};
 use streams::StreamRecord;
 
@@ -37,6 +39,95 @@ pub enum CoreRecord {
     AnsweredBefore(Vec<(String, EventTime)>),
     /// The last record: the number of records before it.
     End(u64),
+    /// Durable subscriptions, by the names of their queries and their own; after all queries.
+    Subscriptions(Vec<SavedSubscription>),
+}
+
+/// A durable subscription.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedSubscription {
+    /// The query's name.
+    pub query: String,
+    /// Its name.
+    pub name: String,
+    /// The newest answer that was acknowledged or let go: its SN, close, ordinal and revision.
+    pub after: (Sn, EventTime, u32, u32),
+    /// The number of answers that are kept for it at most.
+    pub answers: u64,
+    /// Their memory at most, in bytes.
+    pub bytes: u64,
+    /// The time within which an answer is to be acknowledged.
+    pub deadline_ms: Option<u64>,
+    /// Whether it also receives answers without rows.
+    pub empties: bool,
+    /// Whether the oldest answers are let go at a limit, and it goes on.
+    pub skips_oldest: bool,
+    /// The answers that were let go since the last acknowledgement.
+    pub missed: u64,
+    /// The limit that ended it.
+    pub ended: Option<SavedLimit>,
+}
+
+/// A limit of a durable subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SavedLimit {
+    /// The number of kept answers.
+    Answers,
+    /// Their memory.
+    Bytes,
+    /// The time within which an answer is to be acknowledged.
+    Deadline,
+}
+
+impl SavedSubscription {
+    pub(crate) fn new(subscription: &SubscriptionStatus) -> SavedSubscription {
+        let terms = subscription.terms;
+        let after = terms.after;
+        SavedSubscription {
+            query: subscription.query.clone(),
+            name: subscription.name.clone(),
+            after: (after.sn, after.close, after.ordinal, after.revision),
+            answers: terms.answers,
+            bytes: terms.bytes,
+            deadline_ms: terms.deadline_ms,
+            empties: terms.empties,
+            skips_oldest: terms.skips_oldest,
+            missed: subscription.missed,
+            ended: subscription.ended.map(|limit| match limit {
+                SubscriptionLimit::Answers => SavedLimit::Answers,
+                SubscriptionLimit::Bytes => SavedLimit::Bytes,
+                SubscriptionLimit::Deadline => SavedLimit::Deadline,
+            }),
+        }
+    }
+
+    pub(crate) fn restore(self) -> SubscriptionStatus {
+        let (sn, close, ordinal, revision) = self.after;
+        let after = AnswerPosition {
+            sn,
+            close,
+            ordinal,
+            revision,
+        };
+        SubscriptionStatus {
+            query: self.query,
+            name: self.name,
+            terms: SubscriptionTerms {
+                after,
+                answers: self.answers,
+                bytes: self.bytes,
+                deadline_ms: self.deadline_ms,
+                empties: self.empties,
+                skips_oldest: self.skips_oldest,
+            },
+            missed: self.missed,
+            ended: self.ended.map(|limit| match limit {
+                SavedLimit::Answers => SubscriptionLimit::Answers,
+                SavedLimit::Bytes => SubscriptionLimit::Bytes,
+                SavedLimit::Deadline => SubscriptionLimit::Deadline,
+            }),
+        }
+    }
 }
 
 /// Numbers that go on where they were.

@@ -14,13 +14,13 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use somersault_lang::{Parser, Statement};
-use somersault_log::DeliveredRecord;
+use somersault_log::{AnswerPosition, DeliveredRecord, SubscriptionLimit, SubscriptionTerms};
 use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
 use somersault_stream::{
     BatchKind, Coordinator, CoreRecord, FrozenCore, Input, JoiningMember, LoggedTexts, Output,
     ParsedQuery, Push, PushStatement, QueryChange, QueryEvent, QueryRecord, Record, Repeat,
     RestoreError, SavedBatch, SavedCohort, SavedCounts, SavedDerivation, SavedGroup, SavedStream,
-    StreamRecord,
+    SavedSubscription, StreamRecord, SubscriptionAsk, SubscriptionRequest,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -722,6 +722,151 @@ fn a_successor_knows_what_its_predecessors_answered() {
     let forgets: Alteration =
         |records| records.retain(|record| !matches!(record, CoreRecord::AnsweredBefore(_)));
     only_forgetting_changes(run, &[forgets]);
+}
+
+fn subscriptions(records: &mut [CoreRecord], change: impl Fn(&mut SavedSubscription)) {
+    for record in records {
+        if let CoreRecord::Subscriptions(saved) = record {
+            saved.iter_mut().for_each(&change);
+        }
+    }
+}
+
+#[test]
+fn durable_subscriptions_have_their_place_and_terms() {
+    let run = |driver: &mut Driver, restart: &dyn Fn(&mut Driver)| {
+        driver.create(stream(A)).unwrap();
+        driver.register("q", windows(&[(A, 10, 10)])).unwrap();
+        let durable = |skips| terms(skips, 7);
+        driver
+            .input(subscribe("q", "skips", durable(true)))
+            .unwrap();
+        driver
+            .input(subscribe("q", "ends", durable(false)))
+            .unwrap();
+        driver.input(acknowledge("q", "skips", at(2, 20))).unwrap();
+        let_go(driver, "skips", at(3, 30));
+        let_go(driver, "ends", at(3, 30));
+        restart(driver);
+        // The old place goes back to nothing.
+        driver.input(acknowledge("q", "skips", at(2, 20))).unwrap();
+        let_go(driver, "skips", at(4, 40));
+        // It has ended.
+        let_go(driver, "ends", at(4, 40));
+        // The same terms again change nothing.
+        _ = driver.input(subscribe("q", "skips", durable(true)));
+        _ = driver.input(Input::DropQuery {
+            received_ms: 0,
+            name: "q".to_owned(),
+        });
+        let kept = driver.coordinator.subscriptions_of("q");
+        let shown = kept.iter().map(|it| format!("{it:?}"));
+        let shown = shown.collect::<String>();
+        driver.push(A, &[(shown_number(&shown), 1)]).unwrap();
+    };
+    only_forgetting_changes(
+        run,
+        &[
+            |records| records.retain(|it| !matches!(it, CoreRecord::Subscriptions(_))),
+            |records| subscriptions(records, |it| it.after = (Sn(0), EventTime(0), 0, 0)),
+            |records| subscriptions(records, |it| it.missed = 0),
+            |records| subscriptions(records, |it| it.ended = None),
+            |records| subscriptions(records, |it| it.answers = 1),
+            |records| subscriptions(records, |it| it.bytes = 1),
+            |records| subscriptions(records, |it| it.deadline_ms = None),
+            |records| subscriptions(records, |it| it.empties = false),
+            |records| subscriptions(records, |it| it.skips_oldest ^= true),
+        ],
+    );
+}
+
+/// A number that differs for texts that differ.
+fn shown_number(text: &str) -> i64 {
+    let digest = text
+        .bytes()
+        .fold(7_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 1_000_003);
+    1_000 + digest
+}
+
+#[test]
+fn a_query_with_durable_subscriptions_stays() {
+    let mut driver = Driver::new();
+    driver.create(stream(A)).unwrap();
+    driver.register("q", windows(&[(A, 10, 10)])).unwrap();
+    driver
+        .input(subscribe("q", "bill", terms(true, 7)))
+        .unwrap();
+    let drop_query = || Input::DropQuery {
+        received_ms: 0,
+        name: "q".to_owned(),
+    };
+    let refused = driver.input(drop_query()).unwrap_err().to_string();
+    assert!(refused.contains("durable subscriptions: bill"), "{refused}");
+    let refused = driver.replace("q", windows(&[(A, 20, 10)])).unwrap_err();
+    assert!(refused.to_string().contains("bill"), "{refused}");
+    let other = driver.input(subscribe("q", "bill", terms(true, 8)));
+    assert!(other.unwrap_err().to_string().contains("other terms"));
+    let unknown = driver.input(acknowledge("q", "will", at(1, 10)));
+    assert!(
+        unknown
+            .unwrap_err()
+            .to_string()
+            .contains("no durable subscription will")
+    );
+    let unsubscribe = asks("q", "bill", SubscriptionAsk::Unsubscribe);
+    driver.input(unsubscribe).unwrap();
+    driver.input(drop_query()).unwrap();
+}
+
+fn at(sn: u64, close: i64) -> AnswerPosition {
+    AnswerPosition {
+        sn: Sn(sn),
+        close: EventTime(close),
+        ordinal: 0,
+        revision: 0,
+    }
+}
+
+fn terms(skips_oldest: bool, answers: u64) -> SubscriptionTerms {
+    SubscriptionTerms {
+        after: AnswerPosition::START,
+        answers,
+        bytes: 1_000,
+        deadline_ms: Some(9),
+        empties: true,
+        skips_oldest,
+    }
+}
+
+fn asks(query: &str, name: &str, ask: SubscriptionAsk) -> Input {
+    Input::Subscription(SubscriptionRequest {
+        received_ms: 0,
+        query: query.to_owned(),
+        name: name.to_owned(),
+        ask,
+    })
+}
+
+fn subscribe(query: &str, name: &str, terms: SubscriptionTerms) -> Input {
+    let from_now = true;
+    asks(query, name, SubscriptionAsk::Subscribe { terms, from_now })
+}
+
+fn acknowledge(query: &str, name: &str, through: AnswerPosition) -> Input {
+    asks(query, name, SubscriptionAsk::Acknowledge(through))
+}
+
+/// Answers of a subscription to `q` are let go.
+fn let_go(driver: &mut Driver, name: &str, through: AnswerPosition) {
+    let all = driver.coordinator.subscriptions_of("q");
+    let place = all.iter().find(|it| it.name == name);
+    let let_go = SubscriptionAsk::LetGo {
+        after: place.map_or(AnswerPosition::START, |it| it.terms.after),
+        through,
+        answers: 2,
+        why: SubscriptionLimit::Bytes,
+    };
+    driver.input(asks("q", name, let_go)).unwrap();
 }
 
 #[test]
