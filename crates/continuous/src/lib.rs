@@ -19,9 +19,12 @@ mod saved;
 mod stages;
 mod subscriptions;
 
+pub use cohort::ended_by;
 pub use evaluation::continuous_dataset;
 pub use metrics::{Latency, QueryMetrics, Recorder};
-pub use registry::{CohortSize, MemberSummary, Registry};
+pub use registry::{
+    CohortSize, DurableEvent, DurableReader, DurableState, MemberSummary, Registry,
+};
 pub use resources::{DeltaMode, Settings, Stopwatch};
 pub use saved::{AnswerRecord, AnswersError};
 #[cfg(feature = "futures")]

@@ -6,6 +6,7 @@ mod batch;
 mod checkpoints;
 mod data;
 mod dump;
+mod durable;
 mod execute;
 mod graphs;
 mod load;
@@ -24,6 +25,7 @@ pub use batch::{NewQuery, Registered, Replacement};
 #[doc(hidden)]
 pub use checkpoints::PendingCheckpoint;
 pub use dump::Dump;
+pub use durable::{DurableInfo, DurableOptions, DurableStart, WhenFull};
 pub use execute::DeferredQuery;
 pub use options::{CancelToken, QueryOptions, UpdateOptions};
 pub use prepared::PreparedQuery;

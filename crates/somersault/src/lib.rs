@@ -31,9 +31,9 @@ pub use config::{Clock, EngineConfig, FabricKind};
 #[doc(hidden)]
 pub use engine::PendingCheckpoint;
 pub use engine::{
-    Backup, CancelToken, DeferredQuery, Dump, Engine, FastPath, NewQuery, PreparedQuery,
-    QueryOptions, QueryPage, QueryRequest, QueryResults, Registered, Replacement, UpdateOptions,
-    UpdateRequest, UpdateSummary,
+    Backup, CancelToken, DeferredQuery, Dump, DurableInfo, DurableOptions, DurableStart, Engine,
+    FastPath, NewQuery, PreparedQuery, QueryOptions, QueryPage, QueryRequest, QueryResults,
+    Registered, Replacement, UpdateOptions, UpdateRequest, UpdateSummary, WhenFull,
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{
@@ -47,8 +47,9 @@ pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 #[cfg(feature = "futures")]
 pub use somersault_continuous::SubscriptionStream;
 pub use somersault_continuous::{
-    Backlog, DeltaMode, FiringId, FiringResult, Latency, ParseFiringIdError, QueryMetrics,
-    RecvTimeoutError, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
+    Backlog, DeltaMode, DurableEvent, DurableReader, FiringId, FiringResult, Latency,
+    ParseFiringIdError, QueryMetrics, RecvTimeoutError, SubscribeOptions, Subscription,
+    SubscriptionEvent, WhenSlow,
 };
 pub use somersault_lines::TimedLines;
 pub use somersault_log::OpenProgress;

@@ -11,10 +11,11 @@
 //! new subscriber cuts its own part of the kept results under the hub's lock.
 
 mod compile;
+mod durable;
 mod saved;
 
 use crate::delivery::JoiningSlot;
-use crate::delivery::hub::{CohortHub, FreezePoint, MemberSummary};
+use crate::delivery::hub::{CohortHub, DurableChange, FreezePoint, MemberSummary};
 use crate::evaluation::evaluator::{Evaluator, OwnQueries, own};
 use crate::evaluation::firing::{self, Due};
 use crate::evaluation::incremental::GroupTarget;
@@ -27,6 +28,7 @@ use crate::stages::Turn;
 use crate::subscriptions::{Evicted, FiringId, SubscribeOptions, Subscription};
 pub(crate) use compile::Source;
 use compile::{CompiledText, compile};
+pub use durable::{DurableEvent, DurableReader, ended_by};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustc_hash::FxHashMap;
 use saved::Restored;
@@ -36,7 +38,7 @@ use somersault_lang::Overload;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
 use somersault_query::{Cells, Execution, QueryError, SnapshotView};
-use somersault_runtime::FiringAcks;
+use somersault_runtime::{Fired, FiringAcks};
 use somersault_store::Store;
 use somersault_stream::{CohortView, JoiningMember, Pause};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,6 +91,8 @@ enum MembershipChange {
     Texts(Vec<(u32, Vec<String>)>),
     /// The position of a checkpoint.
     Frozen(FreezePoint),
+    /// A durable subscription to the member in a slot.
+    Durable(u32, DurableChange),
 }
 
 /// Changes that are not in place yet.
@@ -343,6 +347,7 @@ impl Cohort {
                 }
             }
             MembershipChange::Frozen(point) => hub.freeze(point),
+            MembershipChange::Durable(slot, change) => hub.put_durable(slot, change),
         }
     }
 
@@ -514,14 +519,14 @@ impl Cohort {
         while let Some(Turn { key, result }) = self.order.next() {
             let result = result.and_then(|result| self.publish_result(result, decoder));
             let Some(answered) = answered else { continue };
-            match self
-                .compiled()
-                .stages
-                .derive(key, result.as_deref(), decoder)
-            {
-                Some(derives) => answered.tell_derived(key, derives),
-                None => answered.tell(key),
-            }
+            let stages = &self.compiled().stages;
+            let derived = stages.derive(key, result.as_deref(), decoder);
+            let outbox = self.hub.lock().outbox_report();
+            answered.send(Fired {
+                key,
+                derived,
+                outbox,
+            });
         }
     }
 
@@ -545,6 +550,8 @@ impl Cohort {
             }
         };
         let result = Arc::new(result);
+        // A durable subscription that was created meanwhile needs it, maybe.
+        self.settle();
         let deliveries = self.hub.lock().take(&result, is_reported);
         for delivery in deliveries {
             delivery.deliver(&result, decoder);

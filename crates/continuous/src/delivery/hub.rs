@@ -6,14 +6,17 @@
 //! subscribers receive a result ([`CohortHub::take`]) and then cuts the answers. A new subscriber
 //! finds that result among those that are kept.
 
+mod durable;
 mod saved;
 
 use super::ledger::MemberLedger;
+use super::outbox::Outbox;
 use crate::evaluation::outcome::CohortResult;
 use crate::metrics::{QueryMetrics, Tally};
 use crate::subscriptions::{
     Evicted, FiringId, FiringResult, Mailbox, SubscribeOptions, Subscription,
 };
+pub(crate) use durable::{DurableChange, Handed};
 use rustc_hash::FxHashMap;
 pub(crate) use saved::FreezePoint;
 use saved::FrozenHub;
@@ -90,6 +93,8 @@ pub(crate) struct CohortHub {
     pub(crate) ledger: MemberLedger,
     /// By slot.
     listeners: FxHashMap<u32, Listener>,
+    /// Results that durable subscriptions need are kept, however many there are.
+    outbox: Outbox,
     ended: bool,
     tally: Tally,
     /// While a checkpoint is made: the state that it holds.
@@ -108,6 +113,7 @@ impl CohortHub {
             last: FxHashMap::default(),
             ledger: MemberLedger::default(),
             listeners: FxHashMap::default(),
+            outbox: Outbox::default(),
             ended: false,
             tally: Tally::default(),
             frozen: None,
@@ -119,6 +125,7 @@ impl CohortHub {
         if let Some(listener) = self.listeners.remove(&before) {
             self.listeners.insert(slot, listener);
         }
+        self.outbox.moved(before, slot);
     }
 
     /// Notes firings that were answered before a restart and are not kept: a subscriber that has
@@ -215,8 +222,10 @@ impl CohortHub {
         if !is_reported {
             return Vec::new();
         }
-        self.kept_bytes += result.outcome.memory_bytes();
+        let bytes = result.outcome.memory_bytes();
+        self.kept_bytes += bytes;
         self.kept.push_back(Arc::clone(result));
+        self.put_into_outbox(result, bytes);
         self.evict();
         let mut deliveries = Vec::new();
         let ledger = &self.ledger;
@@ -236,13 +245,20 @@ impl CohortHub {
         deliveries
     }
 
-    /// Lets the oldest results go that are more than it keeps.
-    fn evict(&mut self) {
-        while self.kept.len() > self.capacity {
-            if let Some(gone) = self.kept.pop_front() {
-                self.kept_bytes -= gone.outcome.memory_bytes();
-                self.gone.note(gone.id());
-            }
+    /// Lets the oldest results go that are more than it keeps and that no durable subscription
+    /// needs.
+    pub(crate) fn evict(&mut self) {
+        if self.kept.len() <= self.capacity {
+            return;
+        }
+        let needed = self.outbox.oldest_needed();
+        while self.kept.len() > self.capacity
+            && let Some(oldest) = self.kept.front()
+            && needed.is_none_or(|needed| oldest.position() < needed)
+            && let Some(gone) = self.kept.pop_front()
+        {
+            self.kept_bytes -= gone.outcome.memory_bytes();
+            self.gone.note(gone.id());
         }
     }
 
@@ -257,7 +273,18 @@ impl CohortHub {
         // The member may have been resumed since its slot was looked up.
         let slot = self.ledger.newest(slot);
         let cell = self.ledger.cell(slot)?;
-        let gone = self.gone_of(slot);
+        // A subscriber without a place begins with the results that it could count on, also while
+        // more are kept for a durable subscription.
+        let hidden = match options.after {
+            None => self.kept.len().saturating_sub(self.capacity),
+            Some(_) => 0,
+        };
+        let mut gone = self.gone_of(slot);
+        for result in self.kept.iter().take(hidden) {
+            if self.ledger.fires(slot, &result.firing) {
+                gone.note(result.id());
+            }
+        }
         let newest = self.newest_of(slot).map(CohortResult::id);
         // Only a query that replaced another continues with that one's firings.
         let took_place = self.before.contains_key(&self.ledger.first(slot));
@@ -266,7 +293,7 @@ impl CohortHub {
             true => options.having_seen_nothing(),
             false => options.at(newest.or(gone.newest())),
         };
-        let capacity = options.capacity.max(self.kept.len()).max(1);
+        let capacity = options.capacity.max(self.kept.len() - hidden).max(1);
         let mailbox = Mailbox::new(&options, capacity, gone);
         let mailbox = Arc::new(match is_another {
             true => mailbox.with_gap(),
@@ -281,7 +308,7 @@ impl CohortHub {
             member: Arc::clone(&member),
             mailboxes: vec![Arc::clone(&mailbox)],
         };
-        for result in &self.kept {
+        for result in self.kept.iter().skip(hidden) {
             if self.ledger.fires(slot, &result.firing) {
                 own.deliver(result, dictionary);
             }
@@ -317,6 +344,7 @@ impl CohortHub {
 
     pub(crate) fn end(&mut self) {
         self.ended = true;
+        self.outbox.end();
         for (_, listener) in self.listeners.drain() {
             listener.end();
         }

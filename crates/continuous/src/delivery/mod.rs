@@ -2,5 +2,6 @@
 
 pub(crate) mod hub;
 mod ledger;
+pub(crate) mod outbox;
 
 pub(crate) use ledger::{JoiningSlot, MemberLedger};

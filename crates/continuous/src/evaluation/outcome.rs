@@ -5,6 +5,7 @@ use crate::metrics::FiringTimes;
 use crate::subscriptions::FiringId;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
+use somersault_log::AnswerPosition;
 use somersault_query::{Answer as Evaluated, GroupAnswer, QueryError};
 use somersault_results::Answer;
 use somersault_stream::Firing;
@@ -137,5 +138,14 @@ impl Outcome {
 impl CohortResult {
     pub(crate) fn id(&self) -> FiringId {
         FiringId::of(&self.firing.key(), self.firing.sn)
+    }
+
+    pub(crate) fn position(&self) -> AnswerPosition {
+        AnswerPosition {
+            sn: self.firing.sn,
+            close: self.firing.close,
+            ordinal: self.firing.ordinal,
+            revision: self.firing.revision,
+        }
     }
 }

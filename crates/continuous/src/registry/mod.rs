@@ -6,7 +6,9 @@ mod due;
 mod saved;
 
 pub use crate::cohort::CohortSize;
+pub use crate::cohort::{DurableEvent, DurableReader};
 pub use crate::delivery::hub::MemberSummary;
+pub use crate::delivery::outbox::DurableState;
 
 use crate::cohort::{Cohort, Freeze, RestoredCohort, Source};
 use crate::evaluation::incremental::{Incremental, SingleTarget};
@@ -18,6 +20,7 @@ use crate::subscriptions::{FiringId, SubscribeOptions, Subscription};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use somersault_lang::ContinuousQuery;
+use somersault_log::AnswerPosition;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_pool::{Class, QueryPool};
 use somersault_query::{Environment, Execution, Prepared, QueryError, SnapshotView};
@@ -86,6 +89,25 @@ impl Registry {
         let cohort = self.cohort(query.member.cohort)?;
         let member = (query.member.slot, query.uid, query.name.as_str());
         cohort.subscribe(member, options, self.resources.decoder())
+    }
+
+    /// Returns a reader of a durable subscription; `None` if the query has left.
+    pub fn read_durably(&self, query: &QueryStatus, name: &str) -> Option<DurableReader> {
+        let cohort = self.cohort(query.member.cohort)?;
+        let decoder = Arc::clone(self.resources.decoder());
+        let member = (query.member, query.uid);
+        Some(DurableReader::new(cohort, decoder, member, name))
+    }
+
+    /// Returns the durable subscriptions to a query.
+    pub fn durable(&self, member: MemberId) -> Vec<DurableState> {
+        let cohort = self.cohort(member.cohort);
+        cohort.map_or_else(Vec::new, |cohort| cohort.durable(member.slot))
+    }
+
+    /// Returns the position of a kept answer.
+    pub fn position_of(&self, member: MemberId, id: &FiringId) -> Option<AnswerPosition> {
+        self.cohort(member.cohort)?.position_of(member.slot, id)
     }
 
     /// Returns the counts and times of a query, and the size of its cohort.
@@ -216,8 +238,7 @@ impl Host for Registry {
             QueryChange::Delivered { key, sn } => cohort.record_evicted(FiringId::of(&key, sn)),
             QueryChange::Left { slot } => cohort.left(slot),
             QueryChange::Ended => cohort.dropped(),
-            // There are no other changes yet.
-            _ => {}
+            other => cohort.durable_changed(other),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The position of a firing among those of its query, which is the id of its event.
 
 use crate::saved::SavedId;
+use somersault_log::AnswerPosition;
 use somersault_model::{EventTime, Sn};
 use somersault_stream::FiringKey;
 
@@ -33,6 +34,13 @@ impl FiringId {
             revision: key.revision,
             sn: Some(sn),
         }
+    }
+
+    /// Whether it is the id of the answer at this position, as far as it says.
+    pub(crate) fn is_of(&self, position: AnswerPosition) -> bool {
+        let of_key = (self.close, self.ordinal, self.revision);
+        of_key == (position.close, position.ordinal, position.revision)
+            && self.sn.is_none_or(|sn| sn == position.sn)
     }
 
     /// Returns the id of the only firing for a close that nothing amended, of any query.

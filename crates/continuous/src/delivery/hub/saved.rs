@@ -60,6 +60,7 @@ impl CohortHub {
             last: self.last.clone(),
             ledger: self.ledger.clone(),
             listeners: FxHashMap::default(),
+            outbox: self.outbox.frozen(),
             ended: false,
             tally: Tally::restore(counts, self.tally.last_error.clone()),
             frozen: None,
@@ -177,10 +178,10 @@ impl CohortHub {
         }
     }
 
-    /// Sets how many results are kept, and whether there may be several members.
+    /// Sets how many results are kept, and whether there may be several members. Those that are
+    /// more than that go later: durable subscriptions, which may need them, are announced after it.
     pub(crate) fn resize(&mut self, capacity: usize, is_shared: bool) {
         self.capacity = capacity;
         self.is_shared = is_shared;
-        self.evict();
     }
 }
