@@ -16,15 +16,19 @@ pub(crate) mod queries;
 pub(crate) mod results;
 pub(crate) mod sparql;
 pub(crate) mod streams;
+pub(crate) mod subscriptions;
 
 use crate::state::App;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use queries::Queries;
 use streams::Streams;
 
+/// An address with its methods and handlers.
+type AddressRoute = (&'static str, &'static [&'static str], MethodRouter<App>);
+
 /// Returns every address with its methods. The OpenAPI description is checked against this table.
-pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
-    vec![
+pub(crate) fn routes() -> Vec<AddressRoute> {
+    let mut all: Vec<AddressRoute> = vec![
         ("/", &["GET"], get(index::index)),
         (
             "/query",
@@ -88,6 +92,35 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
         (HEALTH, &["GET"], get(health::health)),
         ("/metrics", &["GET"], get(metrics::metrics)),
         ("/openapi.json", &["GET"], get(openapi::openapi)),
+    ];
+    all.extend(of_subscriptions());
+    all
+}
+
+fn of_subscriptions() -> Vec<AddressRoute> {
+    vec![
+        (
+            "/queries/{name}/subscriptions",
+            &["GET"],
+            get(subscriptions::list),
+        ),
+        (
+            "/queries/{name}/subscriptions/{who}",
+            &["GET", "PUT", "DELETE"],
+            get(subscriptions::show)
+                .put(subscriptions::create)
+                .delete(subscriptions::delete),
+        ),
+        (
+            "/queries/{name}/subscriptions/{who}/results",
+            &["GET"],
+            get(subscriptions::results),
+        ),
+        (
+            "/queries/{name}/subscriptions/{who}/ack",
+            &["POST"],
+            post(subscriptions::acknowledge),
+        ),
     ]
 }
 

@@ -22,12 +22,13 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
 use somersault::{
-    Engine, EngineError, FiringId, FiringResult, HealthStatus, ParseFiringIdError,
-    SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
+    DurableEvent, DurableReader, Engine, EngineError, FiringId, FiringResult, HealthStatus,
+    ParseFiringIdError, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
 };
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 
 const EVENT_STREAM: &str = "text/event-stream";
@@ -39,14 +40,7 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
     let name = name_of(head.uri.path(), "/queries/", "/results")?;
     let params = Params::of(&head.uri)?;
     params.only(&["lastEventId", "empties", "from"])?;
-    if Accept::from_headers(&head.headers).quality(EVENT_STREAM) == 0 {
-        return Err(ApiError::new(
-            StatusCode::NOT_ACCEPTABLE,
-            "not_acceptable",
-            "The answers of a continuous query are available as text/event-stream only.",
-        )
-        .detail("available", vec![EVENT_STREAM]));
-    }
+    check_accepts(&head.headers)?;
     let after = after(&head.headers, &params)?;
     let options = SubscribeOptions {
         after,
@@ -56,42 +50,53 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
         backlog: Some(app.backlog.clone()),
         when_slow: WhenSlow::End,
     };
-    let place = Arc::clone(&app.subscribers)
-        .try_acquire_owned()
-        .map_err(|_| {
-            ApiError::busy(
-                format!(
-                    "{} clients are subscribed, the maximum of this server. Try again later.",
-                    app.config.subscribers
-                ),
-                10,
-            )
-        })?;
+    let place = place(&app)?;
     let query = name.clone();
     let subscribed = move |engine: &Engine| engine.subscribe(&query, options);
     let subscription = app.run(Lane::Control, subscribed).await?;
-    let feed = Feed {
-        app,
-        name,
-        subscription,
-        last_id: after,
-        state: FeedState::Opening,
-        turns: Turns::default(),
-        _place: place,
+    let source = Source::Live(subscription);
+    Ok(Feed::new(app, name, source, after, place).response())
+}
+
+/// Refuses a client that does not accept an event stream.
+pub(crate) fn check_accepts(headers: &HeaderMap) -> ApiResult<()> {
+    if Accept::from_headers(headers).quality(EVENT_STREAM) > 0 {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        StatusCode::NOT_ACCEPTABLE,
+        "not_acceptable",
+        "The answers of a continuous query are available as text/event-stream only.",
+    )
+    .detail("available", vec![EVENT_STREAM]))
+}
+
+/// Takes a place among the event streams.
+pub(crate) fn place(app: &App) -> ApiResult<OwnedSemaphorePermit> {
+    let subscribers = Arc::clone(&app.subscribers);
+    subscribers.try_acquire_owned().map_err(|_| {
+        ApiError::busy(
+            format!(
+                "{} clients are subscribed, the maximum of this server. Try again later.",
+                app.config.subscribers
+            ),
+            10,
+        )
+    })
+}
+
+/// Sends the answers of a durable subscription.
+pub(crate) fn durable(
+    app: App,
+    query: String,
+    reader: DurableReader,
+    place: OwnedSemaphorePermit,
+) -> Response {
+    let source = Source::Durable {
+        reader,
+        message: None,
     };
-    let body = Body::from_stream(futures_util::stream::unfold(feed, |mut feed| async move {
-        poll_fn(|context| feed.turns.poll_next(context)).await;
-        let bytes = feed.next().await?;
-        Some((Ok::<_, Infallible>(bytes), feed))
-    }));
-    let mut response = Response::new(body);
-    response.extensions_mut().insert(EventStream);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Without this header, nginx holds events back until its buffer is full.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Feed::new(app, query, source, None, place).response()
 }
 
 /// Returns the firing after which a client wants to continue. The header, which browsers set when
@@ -137,11 +142,51 @@ enum FeedState {
     Ended,
 }
 
+/// Where the events come from.
+enum Source {
+    Live(Subscription),
+    Durable {
+        reader: DurableReader,
+        /// Why it has ended.
+        message: Option<String>,
+    },
+}
+
+impl Source {
+    fn uid(&self) -> u64 {
+        match self {
+            Source::Live(subscription) => subscription.uid(),
+            Source::Durable { reader, .. } => reader.uid(),
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<SubscriptionEvent>> {
+        let (reader, message) = match self {
+            Source::Live(subscription) => return subscription.poll_recv(context),
+            Source::Durable { reader, message } => (reader, message),
+        };
+        let Poll::Ready(event) = reader.poll_recv(context) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(event.and_then(|event| match event {
+            DurableEvent::Firing(firing) => Some(SubscriptionEvent::Firing(firing)),
+            DurableEvent::Missed { answers } => Some(SubscriptionEvent::Lagged {
+                missed: Some(answers),
+            }),
+            DurableEvent::Ended { message: why } => {
+                *message = Some(why);
+                None
+            }
+            _ => None,
+        }))
+    }
+}
+
 /// The event stream of one subscriber.
 struct Feed {
     app: App,
     name: String,
-    subscription: Subscription,
+    source: Source,
     last_id: Option<FiringId>,
     state: FeedState,
     /// Yields to other connections between pieces.
@@ -150,6 +195,40 @@ struct Feed {
 }
 
 impl Feed {
+    fn new(
+        app: App,
+        name: String,
+        source: Source,
+        last_id: Option<FiringId>,
+        place: OwnedSemaphorePermit,
+    ) -> Feed {
+        Feed {
+            app,
+            name,
+            source,
+            last_id,
+            state: FeedState::Opening,
+            turns: Turns::default(),
+            _place: place,
+        }
+    }
+
+    fn response(self) -> Response {
+        let body = Body::from_stream(futures_util::stream::unfold(self, |mut feed| async move {
+            poll_fn(|context| feed.turns.poll_next(context)).await;
+            let bytes = feed.next().await?;
+            Some((Ok::<_, Infallible>(bytes), feed))
+        }));
+        let mut response = Response::new(body);
+        response.extensions_mut().insert(EventStream);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        // Without this header, nginx holds events back until its buffer is full.
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        response
+    }
+
     /// Returns the next bytes of the stream, or `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         match std::mem::replace(&mut self.state, FeedState::Open) {
@@ -168,13 +247,13 @@ impl Feed {
 
     /// Waits for an event, and begins to send it.
     async fn next_event(&mut self) -> Bytes {
-        let subscription = &mut self.subscription;
+        let source = &mut self.source;
         let event = tokio::select! {
             biased;
             () = self.app.stopped() => {
                 return self.end(": the server is stopping\n", json!({ "reason": "stopping" }));
             }
-            event = poll_fn(move |context| subscription.poll_recv(context)) => event,
+            event = poll_fn(move |context| source.poll(context)) => event,
             () = tokio::time::sleep(self.app.config.heartbeat) => {
                 return Bytes::from_static(b": still here\n\n");
             }
@@ -200,11 +279,18 @@ impl Feed {
 
     /// Says why the subscription has ended.
     fn why_ended(&self) -> serde_json::Value {
+        if let Source::Durable {
+            message: Some(message),
+            ..
+        } = &self.source
+        {
+            return json!({ "reason": "ended", "message": message });
+        }
         let engine = &self.app.engine;
         match engine.query_info(&self.name) {
             Err(EngineError::NotFound(_)) => return json!({ "reason": "dropped" }),
             // Another query has this name now.
-            Ok(info) if info.uid != self.subscription.uid() => {
+            Ok(info) if info.uid != self.source.uid() => {
                 return json!({ "reason": "dropped" });
             }
             _ => {}

@@ -94,6 +94,7 @@ const PUSH: &[&str] = &[
     "source",
     "seq",
 ];
+const WHO: &[&str] = &["name", "who"];
 const QUERY_PAGE: &[&str] = &["after", "limit"];
 const SUBSCRIBE: &[&str] = &["name", "Last-Event-ID", "lastEventId", "from", "empties"];
 
@@ -194,6 +195,7 @@ fn operations() -> Vec<OperationDoc> {
     ];
     all.extend(copies());
     all.push(checkpoint());
+    all.extend(subscriptions());
     all.extend(sparql_aliases());
     all.extend(graph_store());
     all
@@ -211,6 +213,24 @@ fn copies() -> Vec<OperationDoc> {
         OperationDoc { success: &[("200", "The statements that declare them.", Content::Text)],
             description: "CREATE STREAM, REGISTER and PAUSE statements, separated by `;`, each behind those that it needs.",
             ..op("get", "/dump/declarations", "dumpDeclarations", "copies", "Read all declarations of streams and continuous queries") },
+fn subscriptions() -> Vec<OperationDoc> {
+    vec![
+        OperationDoc { parameters: QUERY_NAME, success: &[("200", "The subscriptions.", Content::Json("SubscriptionList"))], errors: &["404"],
+            ..op("get", "/queries/{name}/subscriptions", "listSubscriptions", "continuous queries", "List the durable subscriptions to a query") },
+        OperationDoc { parameters: WHO, success: &[("200", "The subscription.", Content::Json("Subscription"))], errors: &["404"],
+            ..op("get", "/queries/{name}/subscriptions/{who}", "showSubscription", "continuous queries", "Show a durable subscription") },
+        OperationDoc { parameters: WHO, body: Body::Json("SubscriptionTerms"), errors: &["404", "409", "413"],
+            success: &[("200", "It was there with the same terms.", Content::Json("Subscription")), ("201", "It is created.", Content::Json("Subscription"))],
+            description: "A named place among the query's answers, which the engine keeps. Answers are kept for it, also over a restart, until they are acknowledged or one of its limits is reached.",
+            ..op("put", "/queries/{name}/subscriptions/{who}", "createSubscription", "continuous queries", "Create a durable subscription") },
+        OperationDoc { parameters: WHO, success: &[("204", "It is deleted; nothing is kept for it any more.", Content::None)], errors: &["404"],
+            ..op("delete", "/queries/{name}/subscriptions/{who}", "deleteSubscription", "continuous queries", "Delete a durable subscription") },
+        OperationDoc { parameters: WHO, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
+            description: "As the results of the query, from the first answer on that is not acknowledged. `Last-Event-ID` is not looked at. The event `gap` says how many answers were let go since the last acknowledgement. The event `end` with the reason `ended` says that the subscription has reached a limit, or was deleted.",
+            ..op("get", "/queries/{name}/subscriptions/{who}/results", "readSubscription", "continuous queries", "Read a durable subscription") },
+        OperationDoc { parameters: WHO, body: Body::Json("Acknowledgement"), success: &[("200", "The acknowledgement is durable.", Content::Json("Subscription"))], errors: &["404", "413"],
+            description: "All answers up to this one are not sent again. An answer that was acknowledged before changes nothing.",
+            ..op("post", "/queries/{name}/subscriptions/{who}/ack", "acknowledge", "continuous queries", "Acknowledge answers of a durable subscription") },
     ]
 }
 

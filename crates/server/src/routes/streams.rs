@@ -164,7 +164,7 @@ async fn advance(
 }
 
 /// Parses a JSON object that has no members other than those in `known`.
-fn json_object(text: &str, known: &[&str]) -> ApiResult<Map<String, Value>> {
+pub(crate) fn json_object(text: &str, known: &[&str]) -> ApiResult<Map<String, Value>> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         ApiError::bad_request("bad_json", format!("The body is not JSON: {error}."))
             .at(error.line() as u64, error.column() as u64)

@@ -18,3 +18,4 @@ mod queries;
 mod recovering;
 mod sparql;
 mod streams;
+mod subscriptions;

@@ -1,0 +1,132 @@
+//! `/queries/{name}/subscriptions`: durable subscriptions, created, read, acknowledged and deleted.
+
+use crate::client::until;
+use crate::server::TestServer;
+use serde_json::{Value, json};
+
+const SEEN: &str =
+    "SELECT ?s FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s <http://e/p> ?o }";
+const BILL: &str = "/queries/seen/subscriptions/bill";
+
+/// A server with a stream and a query over it.
+fn started() -> (TestServer, String) {
+    let server = TestServer::start();
+    let path = server.stream("s", "");
+    server.advance(&path, 0);
+    server.put("/queries/seen", SEEN).expect(201);
+    (server, path)
+}
+
+/// One statement in each second from `from` up to `to`, and the close after each.
+fn seconds(server: &TestServer, path: &str, from: i64, to: i64) {
+    for second in from..to {
+        let time = second * 1000;
+        let line = format!("{time}\t<http://e/s{second}> <http://e/p> \"{second}\" .\n");
+        server.push(path, &line).expect(200);
+    }
+    server.advance(path, to * 1000);
+}
+
+fn state(server: &TestServer) -> Value {
+    server.get(BILL).expect(200).json()
+}
+
+#[test]
+fn answers_come_until_they_are_acknowledged() {
+    let (server, path) = started();
+    let created = server.put(BILL, "").expect(201).json();
+    assert_eq!(created["acknowledged"], Value::Null);
+    assert_eq!(created["waiting"], 0);
+    server.put(BILL, "{}").expect(200);
+    let conflict = server
+        .put(BILL, "{\"answers\": 7}")
+        .expect(409)
+        .text()
+        .to_owned();
+    assert!(conflict.contains("other terms"), "{conflict}");
+    seconds(&server, &path, 0, 3);
+    let read = |count: usize| -> Vec<(String, i64)> {
+        let mut events = server.events(&format!("{BILL}/results"), &[]);
+        let events = (0..count).map(|_| events.next().expect("an answer"));
+        let answers = events.map(|event| {
+            let close = event.json()["close_ms"].as_i64().expect("a close");
+            (event.id.clone().expect("an id"), close)
+        });
+        answers.collect()
+    };
+    let first = read(3);
+    let closes: Vec<i64> = first.iter().map(|(_, close)| *close).collect();
+    assert_eq!(closes, [1000, 2000, 3000]);
+    assert_eq!(read(3), first, "nothing was acknowledged");
+    let second = &first[1].0;
+    let post = |body: &str| server.post(&format!("{BILL}/ack"), "application/json", body);
+    let ack = |id: &str| json!({ "id": id }).to_string();
+    let acknowledged = post(&ack(second)).expect(200);
+    assert_eq!(acknowledged.json()["acknowledged"], json!(second));
+    assert_eq!(acknowledged.json()["waiting"], 1);
+    // An old one again changes nothing.
+    post(&ack(&first[0].0)).expect(200);
+    assert_eq!(read(1), first[2..]);
+    seconds(&server, &path, 3, 4);
+    let closes: Vec<i64> = read(2).iter().map(|(_, close)| *close).collect();
+    assert_eq!(closes, [3000, 4000]);
+    assert_eq!(state(&server)["handed"], 2);
+    for (body, status) in [
+        (ack("77:5"), 400),
+        (ack("when"), 400),
+        ("{}".to_owned(), 400),
+        ("{\"close\": 5}".to_owned(), 400),
+    ] {
+        post(&body).expect(status);
+    }
+    let list = server.get("/queries/seen/subscriptions").expect(200).json();
+    assert_eq!(list["subscriptions"][0]["name"], "bill");
+}
+
+#[test]
+fn a_query_is_dropped_after_its_subscriptions() {
+    let (server, path) = started();
+    server.put(BILL, "{\"from\": \"kept\"}").expect(201);
+    let refused = server.delete("/queries/seen").expect(409).text().to_owned();
+    assert!(refused.contains("bill"), "{refused}");
+    let mut events = server.events(&format!("{BILL}/results"), &[]);
+    seconds(&server, &path, 0, 1);
+    assert_eq!(events.firing()["close_ms"], 1000);
+    server.delete(BILL).expect(204);
+    let end = events.next().expect("an end");
+    assert_eq!(end.event.as_deref(), Some("end"));
+    assert_eq!(end.json()["reason"], "ended");
+    assert_eq!(events.next(), None);
+    server.get(BILL).expect(404);
+    server.delete(BILL).expect(404);
+    server.get(&format!("{BILL}/results")).expect(404);
+    server.delete("/queries/seen").expect(204);
+    server.put(BILL, "").expect(404);
+}
+
+#[test]
+fn a_subscription_at_its_limit_says_so() {
+    let (server, path) = started();
+    server
+        .put(BILL, "{\"answers\": 2, \"when_full\": \"skip\"}")
+        .expect(201);
+    // An advance is acknowledged when its snapshot is stable; the answers follow.
+    for second in 0..6 {
+        seconds(&server, &path, second, second + 1);
+    }
+    until("answers are let go", || {
+        state(&server)["missed"].as_u64() >= Some(3)
+    });
+    assert_eq!(state(&server)["ended"], Value::Null);
+    let mut events = server.events(&format!("{BILL}/results"), &[]);
+    let mut missed = 0;
+    let next = loop {
+        let event = events.next().expect("an event");
+        if event.event.as_deref() != Some("gap") {
+            break event.json();
+        }
+        missed += event.json()["missed"].as_i64().expect("a number");
+    };
+    assert!(missed >= 3, "{missed}");
+    assert_eq!(next["close_ms"], (missed + 1) * 1000);
+}
