@@ -2,6 +2,7 @@
 
 use crate::{times, values};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use somersault_connect::SinkSpec;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -234,6 +235,12 @@ pub(crate) struct ServeArgs {
     /// Let SERVICE and LOAD fetch from other machines
     #[arg(long)]
     pub(crate) allow_remote: bool,
+    /// Sink for the answers of a query, name=NAME,query=QUERY,file=PATH or
+    /// name=NAME,query=QUERY,webhook=URL; may be repeated. It gets each answer also over restarts,
+    /// through the durable subscription NAME. Before the target: from=now|kept, empties=true|false,
+    /// answers=N, bytes=N, deadline-ms=MS, when-full=end|skip, in-flight=N
+    #[arg(long, value_name = "SINK")]
+    pub(crate) sink: Vec<SinkSpec>,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::files;
 use crate::target::shut_down;
 use somersault::{CheckpointConfig, Engine, EngineConfig, Limits, OpenProgress, Remote};
+use somersault_connect::Sinks;
 use somersault_server::{Cors, HttpRemote, ServerConfig};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
@@ -45,11 +46,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
             "somersault: {address} is not a loopback address, and the server knows no passwords: any client that reaches it can read and write"
         );
     }
+    let mut sinks = Sinks::default();
     let served = runtime.block_on(async {
         let stop = stop_signal();
         eprintln!("Somersault answers at http://{address} (Ctrl-C stops it)");
+        sinks = Sinks::start(&engine, &args.sink)?;
         somersault_server::serve(engine.clone(), listener, server, stop).await
     });
+    // Before the engine stops: what they have delivered is acknowledged.
+    drop(sinks);
     runtime.shutdown_timeout(Duration::from_secs(1));
     shut_down(&engine)?;
     eprintln!("stopped");

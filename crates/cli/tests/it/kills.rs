@@ -68,29 +68,10 @@ impl Shared {
         Some(socket)
     }
 
-    /// The status and body of the answer to a request, if it was answered whole.
-    fn ask(&self, head: &str, body: &str) -> Option<(u16, String)> {
-        let mut socket = self.connect()?;
-        let length = body.len();
-        let request = format!(
-            "{head}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        );
-        socket.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "));
-        let is_whole = length.is_none_or(|length| length.parse() == Ok(body.len()));
-        is_whole.then(|| (status, body.to_owned()))
-    }
-
     /// Repeats a request until the server has carried it out.
     fn done(&self, head: &str, body: &str) -> Value {
         loop {
-            match self.ask(head, body) {
+            match self.connect().and_then(|socket| ask(socket, head, body)) {
                 Some((200 | 201, answer)) => {
                     return serde_json::from_str(&answer).expect("an answer in JSON");
                 }
@@ -99,6 +80,24 @@ impl Shared {
             }
         }
     }
+}
+
+/// The status and body of the answer to a request, if it was answered whole.
+pub(crate) fn ask(mut socket: TcpStream, head: &str, body: &str) -> Option<(u16, String)> {
+    let length = body.len();
+    let request = format!(
+        "{head}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    socket.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let is_whole = length.is_none_or(|length| length.parse() == Ok(body.len()));
+    is_whole.then(|| (status, body.to_owned()))
 }
 
 /// One client pushes its numbered statements, a minute of event time between two of them.
@@ -262,7 +261,7 @@ fn compare(shared: &Shared, pushes: u64) {
     assert!(apart.into_iter().all(|(one, next)| next - one == MINUTE_MS));
 }
 
-fn given(variable: &str) -> Option<u64> {
+pub(crate) fn given(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 

@@ -6,3 +6,4 @@ mod copies;
 mod durability;
 mod kills;
 mod serve;
+mod sinks;

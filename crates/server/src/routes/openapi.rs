@@ -213,6 +213,10 @@ fn copies() -> Vec<OperationDoc> {
         OperationDoc { success: &[("200", "The statements that declare them.", Content::Text)],
             description: "CREATE STREAM, REGISTER and PAUSE statements, separated by `;`, each behind those that it needs.",
             ..op("get", "/dump/declarations", "dumpDeclarations", "copies", "Read all declarations of streams and continuous queries") },
+    ]
+}
+
+#[rustfmt::skip]
 fn subscriptions() -> Vec<OperationDoc> {
     vec![
         OperationDoc { parameters: QUERY_NAME, success: &[("200", "The subscriptions.", Content::Json("SubscriptionList"))], errors: &["404"],

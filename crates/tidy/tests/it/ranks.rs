@@ -23,6 +23,7 @@ const RANKS: &[(&str, Option<u8>)] = &[
     ("somersault-runtime", Some(5)),
     ("somersault-continuous", Some(6)),
     ("somersault", Some(7)),
+    ("somersault-connect", Some(8)),
     ("somersault-server", Some(9)),
     ("somersault-cli", Some(10)),
     ("somersault-conformance", None),

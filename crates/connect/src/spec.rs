@@ -1,0 +1,193 @@
+//! The text that declares a sink: `name=NAME,query=QUERY,…,file=PATH` or `…,webhook=URL`.
+
+use crate::file::FileSink;
+use crate::sink::Sink;
+use crate::webhook::WebhookSink;
+use somersault::{DurableOptions, DurableStart, WhenFull};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Answers that may be on their way to a webhook, unless its text says another number.
+const IN_FLIGHT: usize = 4;
+
+/// A sink: its name, its query, and where its answers go.
+///
+/// ```
+/// use somersault_connect::{SinkSpec, SinkTarget};
+/// let text = "name=bill,query=orders,answers=500,file=/srv/orders.jsonl";
+/// let spec: SinkSpec = text.parse().unwrap();
+/// assert_eq!((spec.name.as_str(), spec.query.as_str()), ("bill", "orders"));
+/// assert_eq!(spec.options.answers, 500);
+/// assert_eq!(spec.target, SinkTarget::File("/srv/orders.jsonl".into()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SinkSpec {
+    /// Its name, which is that of its durable subscription.
+    pub name: String,
+    /// The query whose answers it gets.
+    pub query: String,
+    /// The terms of its subscription.
+    pub options: DurableOptions,
+    /// Where the answers go.
+    pub target: SinkTarget,
+}
+
+/// Where the answers of a sink go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SinkTarget {
+    /// Into this file.
+    File(PathBuf),
+    /// By POST to this address, so many at a time.
+    Webhook {
+        /// The address.
+        url: String,
+        /// The number of answers that may be on their way.
+        in_flight: usize,
+    },
+}
+
+impl SinkTarget {
+    /// Returns the sink.
+    pub fn sink(&self) -> Box<dyn Sink> {
+        match self {
+            SinkTarget::File(path) => Box::new(FileSink::new(path)),
+            SinkTarget::Webhook { url, in_flight } => Box::new(WebhookSink::new(url, *in_flight)),
+        }
+    }
+}
+
+impl FromStr for SinkSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SinkSpec, String> {
+        let (mut name, mut query) = (None, None);
+        let mut options = DurableOptions::default();
+        let mut in_flight = IN_FLIGHT;
+        let mut rest = text;
+        loop {
+            let Some((member, after)) = rest.split_once('=') else {
+                return Err(format!(
+                    "\"{text}\" does not say where the answers go; write name=NAME,query=QUERY,file=PATH or name=NAME,query=QUERY,webhook=URL"
+                ));
+            };
+            // The target comes last, because a path or an address may hold commas.
+            let target = match member {
+                "file" => Some(SinkTarget::File(after.into())),
+                "webhook" => Some(webhook(after, in_flight)?),
+                _ => None,
+            };
+            if let Some(target) = target {
+                let given = |value: Option<String>, member: &str| {
+                    value.ok_or_else(|| format!("\"{text}\" has no {member}=…, before its target"))
+                };
+                return Ok(SinkSpec {
+                    name: given(name, "name")?,
+                    query: given(query, "query")?,
+                    options,
+                    target,
+                });
+            }
+            let (value, next) = after.split_once(',').unwrap_or((after, ""));
+            rest = next;
+            match member {
+                "name" => name = Some(value.to_owned()),
+                "query" => query = Some(value.to_owned()),
+                "in-flight" => in_flight = number(member, value)? as usize,
+                _ => set(&mut options, member, value)?,
+            }
+        }
+    }
+}
+
+/// Sets a term of the subscription.
+fn set(options: &mut DurableOptions, member: &str, value: &str) -> Result<(), String> {
+    let expected = |what: &str| Err(format!("{member}={value}: it is {what}"));
+    match member {
+        "answers" => options.answers = number(member, value)?,
+        "bytes" => options.bytes = number(member, value)?,
+        "deadline-ms" => {
+            options.deadline = Some(Duration::from_millis(number(member, value)?));
+        }
+        "empties" => match value {
+            "true" => options.empties = true,
+            "false" => options.empties = false,
+            _ => return expected("true or false"),
+        },
+        "from" => match value {
+            "now" => options.start = DurableStart::Now,
+            "kept" => options.start = DurableStart::Kept,
+            _ => return expected("now or kept"),
+        },
+        "when-full" => match value {
+            "end" => options.when_full = WhenFull::End,
+            "skip" => options.when_full = WhenFull::SkipOldest,
+            _ => return expected("end or skip"),
+        },
+        _ => {
+            return Err(format!(
+                "\"{member}\" is no member of a sink; known are name, query, from, empties, answers, bytes, deadline-ms, when-full, in-flight, and last file or webhook"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn number(member: &str, value: &str) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("{member}={value}: it is a whole number above 0"))
+}
+
+fn webhook(url: &str, in_flight: usize) -> Result<SinkTarget, String> {
+    if !url.starts_with("http://") {
+        return Err(format!(
+            "webhook={url}: it is an address that begins with http://; for TLS put a proxy in front of the receiver"
+        ));
+    }
+    Ok(SinkTarget::Webhook {
+        url: url.to_owned(),
+        in_flight,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_may_hold_commas() {
+        let spec: SinkSpec = "query=q,name=n,from=kept,when-full=skip,empties=true,deadline-ms=9,in-flight=1,webhook=http://e/a,b=c?d=e"
+            .parse()
+            .unwrap();
+        let url = "http://e/a,b=c?d=e".to_owned();
+        assert_eq!(spec.target, SinkTarget::Webhook { url, in_flight: 1 });
+        let expected = DurableOptions {
+            start: DurableStart::Kept,
+            when_full: WhenFull::SkipOldest,
+            empties: true,
+            deadline: Some(Duration::from_millis(9)),
+            ..DurableOptions::default()
+        };
+        assert_eq!(spec.options, expected);
+    }
+
+    #[test]
+    fn a_wrong_text_is_refused_with_a_sentence() {
+        for (text, part) in [
+            ("", "does not say where"),
+            ("name=n,query=q", "does not say where"),
+            ("query=q,file=/x", "has no name="),
+            ("name=n,file=/x", "has no query="),
+            ("name=n,query=q,answers=0,file=/x", "whole number"),
+            ("name=n,query=q,from=then,file=/x", "now or kept"),
+            ("name=n,query=q,empties=1,file=/x", "true or false"),
+            ("name=n,query=q,when-full=no,file=/x", "end or skip"),
+            ("name=n,query=q,topic=x,file=/x", "no member of a sink"),
+            ("name=n,query=q,webhook=https://e/", "http://"),
+        ] {
+            let refused = text.parse::<SinkSpec>().unwrap_err();
+            assert!(refused.contains(part), "{text}: {refused}");
+        }
+    }
+}
