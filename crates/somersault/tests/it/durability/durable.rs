@@ -90,7 +90,7 @@ fn quiesce(engine: &Engine) {
 fn each_answer_comes_until_it_is_acknowledged() {
     const SECONDS: i64 = 40;
     let expected = all_answers(SECONDS);
-    for (period, less) in [(7, 0), (5, 3), (13, 6)] {
+    for (period, less, checkpoints) in [(7, 0, 0), (5, 3, 3), (13, 6, 4), (11, 9, 2), (13, 2, 0)] {
         let mut disk = SimDisk::new();
         let mut engine = open(&disk);
         prepare(&engine);
@@ -120,6 +120,9 @@ fn each_answer_comes_until_it_is_acknowledged() {
         };
         for at in 0..SECONDS {
             second(&engine, at);
+            if checkpoints > 0 && at % checkpoints == 0 {
+                engine.checkpoint().unwrap();
+            }
             if at % period == period - 1 {
                 // Not read, then ended, then read.
                 if at % 2 == 0 {
