@@ -18,7 +18,7 @@ use crate::load::set_orphan_aside;
 use crate::proof::{Proof, ProofFile};
 use crate::record::Position;
 use crate::segment::{Header, read_extent, read_header, segment_name};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use somersault_disk::Disk;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +38,8 @@ pub struct Trimmed {
 pub(crate) struct Chain {
     proof: ProofFile,
     links: Mutex<Links>,
+    /// Trims wait here until the segments that they take are not written any more.
+    retired: Condvar,
     /// One trim at a time.
     trimming: Mutex<()>,
     /// Held while a record that names a load segment is appended, until the name is known here.
@@ -64,6 +66,8 @@ struct Links {
     headers: Vec<Header>,
     /// The load segments that records name, with the positions of those records.
     loads: Vec<(Position, String)>,
+    /// The segments through this number are not written any more.
+    retired: u64,
     /// Records before this one have not been read.
     known_from: Position,
     /// Load segments of before this opening that no record names which was read.
@@ -89,11 +93,13 @@ impl Chain {
         Chain {
             proof,
             links: Mutex::new(Links {
+                retired: headers.last().map_or(0, |newest| newest.number - 1),
                 headers,
                 loads,
                 known_from,
                 unnamed,
             }),
+            retired: Condvar::new(),
             trimming: Mutex::new(()),
             naming: Mutex::new(()),
             holds: FolderHolds::default(),
@@ -105,9 +111,15 @@ impl Chain {
         &self.proof
     }
 
-    /// Adds the segment behind the newest.
+    /// Adds the segment behind the newest, which is still written.
     pub(crate) fn push(&self, header: Header) {
         self.links.lock().headers.push(header);
+    }
+
+    /// The segment of this number, and those before it, are not written any more.
+    pub(crate) fn retire(&self, number: u64) {
+        self.links.lock().retired = number;
+        self.retired.notify_all();
     }
 
     /// Appends a record that names a load segment. `append` returns its position.
@@ -211,7 +223,10 @@ impl Chain {
             return Ok(Trimmed::default());
         }
         let (cut, known_from) = {
-            let links = self.links.lock();
+            let mut links = self.links.lock();
+            while links.is_written() {
+                self.retired.wait(&mut links);
+            }
             (links.cut(through), links.known_from)
         };
         let Some(cut) = cut else {
@@ -244,6 +259,11 @@ impl Chain {
 }
 
 impl Links {
+    /// Whether a segment before the newest is still written.
+    fn is_written(&self) -> bool {
+        (self.headers.last()).is_some_and(|newest| self.retired + 1 < newest.number)
+    }
+
     /// The segments whose records are all at or before `through`, if there are any.
     fn cut(&self, through: Position) -> Option<Cut> {
         let kept = self.headers.get(1..)?;

@@ -11,16 +11,16 @@ use crate::chain::Chain;
 use crate::error::LogError;
 use crate::file::place;
 use crate::identity::Origin;
+use crate::next_segment::{NextSegment, OldSegment};
 use crate::options::LogOptions;
 use crate::record::{CommandRecord, Position, Record};
 use crate::room::Room;
 use crate::segment::{
-    Header, Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, create_segment, finish_record,
-    lock_segment, segment_name, witness_frame,
+    Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, finish_record, segment_name, witness_frame,
 };
 use crate::wire::{EncodeError, Encoder, PushBody};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use somersault_disk::{Access, Disk, DiskFile, DiskLock};
+use somersault_disk::{Disk, DiskFile, DiskLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -436,6 +436,7 @@ pub(crate) struct Committer {
     /// The end of that group, if it waits for room on the disk.
     pub(crate) waiting: Option<Position>,
     pub(crate) room: Room,
+    pub(crate) next: NextSegment,
     /// The folder is this process's as long as the log writes, whichever thread still holds the
     /// log.
     pub(crate) _folder_lock: DiskLock,
@@ -527,9 +528,10 @@ impl Committer {
         let Some(through) = self.waiting else {
             return Ok(());
         };
-        if self.length >= options.segment_bytes && !self.room.is_full() {
-            self.roll()?;
+        if let Some(error) = self.next.failure() {
+            return Err(error);
         }
+        self.go_on()?;
         let bytes = self.group.len() as u64;
         if !self.room.ensure(&mut *self.file, self.length, bytes)? {
             // Records that were appended must not be lost silently.
@@ -541,6 +543,7 @@ impl Committer {
             };
         }
         self.waiting = None;
+        self.begin_next(through, bytes, options)?;
         let mut group = std::mem::take(&mut self.group);
         let witness = witness_frame(Kind::Group, self.witness(), self.origin.seed());
         group[..WITNESS_FRAME_BYTES].copy_from_slice(&witness);
@@ -563,6 +566,7 @@ impl Committer {
     }
 
     fn close(&mut self) -> Result<(), LogError> {
+        self.next.close()?;
         self.write_witness(Kind::Closed)?;
         self.sync()?;
         self.check_place()?;
@@ -589,35 +593,52 @@ impl Committer {
         Ok(())
     }
 
-    /// Begins the next segment, if the disk has room for it. It is there for good before the old
-    /// one says so.
-    fn roll(&mut self) -> Result<(), LogError> {
-        let header = Header {
-            number: self.segment + 1,
-            first: self.durable.next(),
-            origin: Some(self.origin),
+    /// Has the next segment made, or its header written, as far as the group that ends at `through`
+    /// fills this one.
+    fn begin_next(
+        &mut self,
+        through: Position,
+        group_bytes: u64,
+        options: &LogOptions,
+    ) -> Result<(), LogError> {
+        let length = self.length + group_bytes;
+        if length < options.segment_bytes / 2 || self.room.is_full() {
+            return Ok(());
+        }
+        self.next.ask(self.segment + 1);
+        if length < options.segment_bytes {
+            return Ok(());
+        }
+        match self.next.begin(through.next()) {
+            // This segment grows on, as far as there is room, and the next one is asked for again.
+            Err(LogError::DiskFull { .. }) => Ok(()),
+            begun => begun,
+        }
+    }
+
+    /// Goes on in the next segment, if it was begun behind the last group, which is durable.
+    fn go_on(&mut self) -> Result<(), LogError> {
+        let Some((header, made)) = self.next.take()? else {
+            return Ok(());
         };
-        let made = create_segment(&*self.disk, header.number, header.first, self.origin);
-        let file = match made {
-            Err(LogError::DiskFull { .. }) => {
-                self.room.note_full();
-                return Ok(());
-            }
-            made => made?,
+        let mark = witness_frame(Kind::Continued, self.witness(), self.origin.seed());
+        let old = OldSegment {
+            number: self.segment,
+            file: std::mem::replace(&mut self.file, made.file),
+            lock: std::mem::replace(&mut self._segment_lock, made.lock),
+            mark: mark.to_vec(),
+            length: self.length + mark.len() as u64,
+            next: header,
         };
-        let lock = lock_segment(&*self.disk, header.number, Access::Write)?;
-        self.write_witness(Kind::Continued)?;
-        self.sync()?;
-        self.free_rest()?;
         self.chain.push(header);
-        self.file = file;
-        self._segment_lock = lock;
         self.segment = header.number;
         self.length = header.length() as u64;
         self.synced = self.length;
-        self.bytes += self.length;
-        self.room.move_on(&mut *self.file, self.length)?;
-        self.prove(false)
+        self.bytes += self.length + mark.len() as u64;
+        self.witnessed = true;
+        self.room.move_on(made.secured);
+        self.next.retire(old, Arc::clone(&self.chain));
+        Ok(())
     }
 
     fn witness(&self) -> Witness {

@@ -7,7 +7,7 @@
 //! with the records.
 //!
 //! Rooms, lowest first: record, error, progress, file, hold, identity, options, wire, segment,
-//! proof, copy, load, chain, room, open, verify, commit, log.
+//! proof, copy, load, chain, room, next_segment, open, verify, commit, log.
 
 mod chain;
 mod commit;
@@ -18,6 +18,7 @@ mod hold;
 mod identity;
 mod load;
 mod log;
+mod next_segment;
 mod open;
 mod options;
 mod progress;

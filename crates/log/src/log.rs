@@ -8,6 +8,7 @@ use crate::error::LogError;
 use crate::hold::FolderHolds;
 use crate::identity::{LogIdentity, Origin};
 use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
+use crate::next_segment::NextSegment;
 use crate::open::{self, Recovered};
 use crate::options::{CommitMode, LogOptions};
 use crate::progress::OpenProgress;
@@ -117,6 +118,9 @@ impl Log {
         let mut file = opened.file;
         let room = Room::new(&disk, &options, &mut *file, opened.length)?;
         let is_full = room.flag();
+        let next = NextSegment::new(&disk, opened.origin, &options).map_err(|error| {
+            LogError::io("start the thread that makes segments of", &folder, &error)
+        })?;
         let committer = Committer {
             disk: Arc::clone(&disk),
             file,
@@ -133,6 +137,7 @@ impl Log {
             group: Vec::new(),
             waiting: None,
             room,
+            next,
             _folder_lock: lock,
             _segment_lock: segment_lock,
         };

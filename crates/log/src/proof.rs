@@ -161,8 +161,8 @@ impl ProofFile {
         })
     }
 
-    /// Writes down a new end: these bytes of this segment and the records through `durable` are
-    /// durable.
+    /// Writes down a new end, unless a later one was: these bytes of this segment and the records
+    /// through `durable` are durable.
     ///
     /// # Errors
     /// Those of the disk; the proof before is there then.
@@ -174,6 +174,9 @@ impl ProofFile {
         closed: bool,
     ) -> Result<(), LogError> {
         let mut newest = self.newest.lock();
+        if (segment, length) < (newest.segment, newest.length) {
+            return Ok(());
+        }
         let proof = Proof {
             segment,
             length,

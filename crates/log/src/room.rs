@@ -91,13 +91,9 @@ impl Room {
         self.is_full.store(self.can_reserve, Ordering::Release);
     }
 
-    /// The newest segment is another one, of this length.
-    ///
-    /// # Errors
-    /// As [`Room::regain`].
-    pub(crate) fn move_on(&mut self, file: &mut dyn DiskFile, length: u64) -> Result<(), LogError> {
-        self.secured = 0;
-        self.regain(file, length)
+    /// The newest segment is another one, which has space for this length.
+    pub(crate) fn move_on(&mut self, secured: u64) {
+        self.secured = secured;
     }
 
     /// Makes sure that `bytes` and the marks behind them can be written to the segment, which has

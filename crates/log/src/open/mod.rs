@@ -4,7 +4,7 @@
 //! 1. A survey verifies everything and changes nothing, so a refusal leaves the folder as it was.
 //! 2. What does not belong to the log is set aside under another name (`.torn`, `.orphan`) and
 //!    never deleted, unless it is provably nothing: an unfinished load segment, which no record can
-//!    name, or an unfinished segment of an opening.
+//!    name, an unfinished segment of an opening, or a segment that was made ahead.
 //! 3. A segment of this opening is begun. It takes over the records that were not proven to be
 //!    durable, and has its name only once they are. Older segments are never written again; their
 //!    ends that do not count any more are cut off.
@@ -34,7 +34,7 @@ use crate::record::Position;
 use crate::room::Room;
 use crate::segment::{
     Frame, Header, Kind, Witness, begin_frame, create_segment, finish_record, frame_at,
-    header_bytes, segment_name, segment_number, witness_frame,
+    header_bytes, read_header, segment_name, segment_number, witness_frame,
 };
 use somersault_disk::{Disk, DiskFile};
 use std::collections::BTreeSet;
@@ -296,8 +296,12 @@ fn set_aside(
     }
     if let Some(number) = survey.unfinished {
         let name = segment_name(number);
-        let aside = free_name(names, &name, TORN);
-        disk.rename(&name, &aside).map_err(failed(&name))?;
+        if is_nothing(disk, number)? {
+            disk.remove(&name).map_err(failed(&name))?;
+        } else {
+            let aside = free_name(names, &name, TORN);
+            disk.rename(&name, &aside).map_err(failed(&name))?;
+        }
     }
     let named: BTreeSet<&String> = survey.load_segments.iter().map(|(_, name)| name).collect();
     let loads = names.iter().filter(|name| is_finished_load(name));
@@ -309,6 +313,14 @@ fn set_aside(
         set_orphan_aside(disk, names, name)?;
     }
     Ok(Vec::new())
+}
+
+/// Whether a segment that the log did not come to has nothing, or a whole header alone.
+fn is_nothing(disk: &dyn Disk, number: u64) -> Result<bool, LogError> {
+    let name = segment_name(number);
+    let bytes = read_file(disk, &name, u64::MAX)?;
+    let header = read_header(&place(disk, &name), number, &bytes, bytes.len() as u64)?;
+    Ok(bytes.is_empty() || header.is_some_and(|header| header.length() == bytes.len()))
 }
 
 /// Begins the segment of this opening, durable in content and name; returns it, open at its end.

@@ -158,10 +158,12 @@ impl Survey {
                 .sum::<Result<u64, _>>()?;
         }
         progress.begin(2 * to_read);
-        for index in self.unread..self.segments.len() {
-            let length = self.segments[index].length;
+        let mut index = self.unread;
+        while let Some(segment) = self.segments.get(index) {
+            let length = segment.length;
             self.read(disk, index, headers.get(index + 1))?;
             progress.add(length as usize);
+            index += 1;
         }
         Ok(())
     }
@@ -177,6 +179,11 @@ impl Survey {
         let name = segment_name(header.number);
         let mut bytes = read_file(disk, &name, u64::MAX)?;
         let extent = counted_extent(&header, &bytes, following);
+        let following = following.filter(|next| !self.is_unused(index, &extent, next));
+        if following.is_none() && index + 1 < self.segments.len() {
+            self.segments.truncate(index + 1);
+            self.unfinished = Some(header.number + 1);
+        }
         if let Some(following) = following {
             check_joint(disk, &header, &extent, following)?;
         }
@@ -192,6 +199,19 @@ impl Survey {
         self.load_segments.extend(extent.load_segments);
         self.delivered.extend(extent.delivered);
         Ok(())
+    }
+
+    /// Whether the log may never have come to the segment behind this one, whose extent is given:
+    /// it is the newest and has nothing behind its header, which was written beside the last group
+    /// before it. So that group need not be durable, and this segment is the newest.
+    fn is_unused(&self, index: usize, extent: &Extent, next: &Header) -> bool {
+        let header = &self.segments[index].header;
+        let behind = &self.segments[index + 1..];
+        let is_shown = self.proof.is_some_and(|proof| proof.segment >= next.number);
+        let is_empty = behind.len() == 1 && behind[0].length == next.length() as u64;
+        let is_same_opening = next.origin == header.origin;
+        let fits = extent.next <= next.first;
+        is_empty && is_same_opening && fits && !extent.continued && !is_shown
     }
 
     /// Judges the end of the newest segment.

@@ -2,13 +2,14 @@
 
 use crate::samples::{number_of, open, push, quad, records_of, small};
 use oxrdf::{Literal, Term, Triple};
-use somersault_disk::{RealDisk, SimDisk};
+use somersault_disk::{AlteredDisk, RealDisk, SimDisk};
 use somersault_log::{
     CommitMode, DeliveredRecord, Log, LogError, LogOptions, Position, Record, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The longest time that a thread may take to reach its goal.
@@ -67,7 +68,13 @@ fn positions_are_in_call_order_from_many_threads() {
 #[test]
 fn a_failed_sync_acknowledges_nothing_more() {
     for commits in [CommitMode::Thread, CommitMode::Callers] {
-        a_failed_sync_stops(LogOptions { commits, ..small() });
+        // The sync that fails is that of a group: no other segment is made.
+        let segment_bytes = LogOptions::default().segment_bytes;
+        a_failed_sync_stops(LogOptions {
+            commits,
+            segment_bytes,
+            ..small()
+        });
     }
 }
 
@@ -309,4 +316,52 @@ fn the_log_may_be_dropped_by_its_own_thread() {
         }
     };
     assert_eq!(recovered.count(), 1);
+}
+
+/// While the next segment is made, groups become durable in this one; then the log goes on there.
+#[test]
+fn no_group_waits_for_the_next_segment_to_be_made() {
+    let (is_open, opened) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (gate, made) = (Arc::clone(&is_open), Arc::clone(&opened));
+    let disk = SimDisk::new();
+    let altered = AlteredDisk::of(&disk).with_reserve(move |file, length| {
+        // A segment that is made ahead asks for exactly this.
+        if length == 5_000 {
+            while gate.load(Ordering::SeqCst) == 0 {
+                thread::yield_now();
+            }
+            made.fetch_add(1, Ordering::SeqCst);
+        }
+        file.reserve(length)
+    });
+    let options = LogOptions {
+        segment_bytes: 20_000,
+        ahead_bytes: 5_000,
+        ..small()
+    };
+    let (log, _) = Log::open(Arc::new(altered), options).unwrap();
+    let mut records = 0;
+    while log.bytes() < 15_000 {
+        let position = log.append(&push(records)).unwrap();
+        log.wait_durable(position).unwrap();
+        records += 1;
+    }
+    assert_eq!(opened.load(Ordering::SeqCst), 0);
+    assert!(
+        disk.names().contains(&"log-0000000002.seg".to_owned()),
+        "it is under way"
+    );
+    is_open.store(1, Ordering::SeqCst);
+    while log.bytes() < 50_000 {
+        let position = log.append(&push(records)).unwrap();
+        log.wait_durable(position).unwrap();
+        records += 1;
+    }
+    log.close().unwrap();
+    let segments = disk
+        .names()
+        .into_iter()
+        .filter(|name| name.ends_with(".seg"));
+    assert_eq!(segments.count(), 3, "none that is not used is left");
+    assert_eq!(records_of(&disk).unwrap().len() as u64, records);
 }

@@ -233,3 +233,41 @@ fn going_on_behind_a_failed_sync_is_caught() {
     });
     assert!(lost.len() > 5, "{lost:#?}");
 }
+
+/// A segment whose header was written beside a group that did not become durable: the log never
+/// came to it. Once the log has gone on in it, it is missed.
+#[test]
+fn a_segment_that_the_log_did_not_come_to_is_taken_away() {
+    let options = LogOptions {
+        commits: CommitMode::Callers,
+        segment_bytes: 1_000,
+        ..small()
+    };
+    let mut taken_away = 0;
+    for syncs in 0.. {
+        let disk = SimDisk::new();
+        disk.crash_at_sync(syncs, CrashKeep::Synced);
+        let (acknowledged, appended) = append_until_crash(&disk, 0, &options);
+        let disk = disk.restarted();
+        if acknowledged == RECORDS {
+            break;
+        }
+        let newest = disk
+            .names()
+            .into_iter()
+            .filter(|name| name.ends_with(".seg"))
+            .max();
+        let is_bare = newest.is_some_and(|name| disk.bytes(&name).is_some_and(|b| b.len() <= 64));
+        check(&disk, acknowledged, appended).unwrap();
+        let aside = disk
+            .names()
+            .into_iter()
+            .filter(|name| name.ends_with(".torn"));
+        assert_eq!(aside.count(), 0, "what is nothing is not kept");
+        taken_away += usize::from(is_bare);
+    }
+    assert!(
+        taken_away > 5,
+        "{taken_away} crashes left a segment that was made ahead"
+    );
+}

@@ -38,6 +38,8 @@ fn long() -> (SimDisk, Log, Vec<Record>) {
     let disk = SimDisk::new();
     let (log, _) = open(&disk).unwrap();
     let records = append(&log, 0..RECORDS).unwrap();
+    // It waits until the segments before the newest are not written any more.
+    log.trim(Position::START).unwrap();
     (disk, log, records)
 }
 
@@ -152,7 +154,10 @@ fn trimming_takes_segments_and_their_loads() {
 fn the_newest_segment_stays() {
     let (disk, log, records) = long();
     log.trim(Position(u64::MAX - 1)).unwrap();
-    assert_eq!(files(&disk, "log-").len(), 1);
+    // Besides one that is made ahead perhaps, which has no record.
+    let mut segments = files(&disk, "log-");
+    segments.retain(|name| disk.bytes(name).is_some_and(|bytes| bytes.len() > 64));
+    assert_eq!(segments.len(), 1);
     assert_eq!(
         files(&disk, "load-"),
         loads(&behind(&records, log.first().0 - 1))
