@@ -118,9 +118,7 @@ impl Log {
         let mut file = opened.file;
         let room = Room::new(&disk, &options, &mut *file, opened.length)?;
         let is_full = room.flag();
-        let next = NextSegment::new(&disk, opened.origin, &options).map_err(|error| {
-            LogError::io("start the thread that makes segments of", &folder, &error)
-        })?;
+        let next = NextSegment::new(&disk, opened.origin, &options)?;
         let committer = Committer {
             disk: Arc::clone(&disk),
             file,

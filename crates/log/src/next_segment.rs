@@ -30,7 +30,7 @@ use std::thread::JoinHandle;
 /// The number of tasks that may wait. There are three for each segment.
 const TASKS: usize = 8;
 
-type Task = Box<dyn FnOnce() + Send>;
+type SegmentTask = Box<dyn FnOnce() + Send>;
 type Made = Receiver<Result<MadeSegment, LogError>>;
 
 /// A segment that is there and has a name. It is locked.
@@ -76,7 +76,7 @@ enum Stage {
 /// Does tasks one after the other.
 enum Lane {
     AtOnce,
-    Thread(Option<(SyncSender<Task>, JoinHandle<()>)>),
+    Thread(Option<(SyncSender<SegmentTask>, JoinHandle<()>)>),
 }
 
 impl NextSegment {
@@ -88,7 +88,11 @@ impl NextSegment {
         disk: &Arc<dyn Disk>,
         origin: Origin,
         options: &LogOptions,
-    ) -> io::Result<NextSegment> {
+    ) -> Result<NextSegment, LogError> {
+        let failed = |error| {
+            let folder = disk.describe();
+            LogError::io("start the thread that makes segments in", &folder, &error)
+        };
         Ok(NextSegment {
             disk: Arc::clone(disk),
             origin,
@@ -96,7 +100,7 @@ impl NextSegment {
             stage: Stage::Unwanted,
             failed: Arc::default(),
             lane: match options.commits {
-                CommitMode::Thread => Lane::start()?,
+                CommitMode::Thread => Lane::start().map_err(failed)?,
                 CommitMode::Callers => Lane::AtOnce,
             },
         })
@@ -226,14 +230,14 @@ impl Drop for NextSegment {
 
 impl Lane {
     fn start() -> io::Result<Lane> {
-        let (tasks, queue) = sync_channel::<Task>(TASKS);
+        let (tasks, queue) = sync_channel::<SegmentTask>(TASKS);
         let thread = std::thread::Builder::new()
             .name("somersault-segments".to_owned())
             .spawn(move || queue.iter().for_each(|task| task()))?;
         Ok(Lane::Thread(Some((tasks, thread))))
     }
 
-    fn run(&self, task: Task) {
+    fn run(&self, task: SegmentTask) {
         match self {
             Lane::AtOnce => task(),
             Lane::Thread(Some((tasks, _))) => {
