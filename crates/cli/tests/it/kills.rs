@@ -1,5 +1,5 @@
 //! A server that is killed again and again, at seeded instants, while clients push, update and follow
-//! a query. Each client repeats what was not acknowledged. At the end every acknowledged statement is
+//! a query, and checkpoints are taken every few hundred milliseconds. Each client repeats what was not acknowledged. At the end every acknowledged statement is
 //! there exactly once, and the query's answers have neither a gap nor a duplicate.
 //!
 //! `SOMERSAULT_KILLS` is the number of kills, `SOMERSAULT_SEED` the seed.
@@ -17,7 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(120);
+/// What each kill adds to it.
+const PATIENCE_OF_KILL: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(5);
+/// The time between two checkpoints.
+const CHECKPOINTS: Duration = Duration::from_millis(50);
 /// Clients that push.
 const CLIENTS: u64 = 8;
 /// Pushes by which a client may be ahead of the slowest; LATENESS allows as many.
@@ -37,16 +41,18 @@ struct Shared {
     /// Acknowledgements of pushes that had been taken before a kill.
     repeated: AtomicU64,
     updated: AtomicU64,
+    checkpoints: AtomicU64,
     /// The rows of each close.
     closes: Mutex<BTreeMap<u64, Vec<String>>>,
     reconnected: AtomicU64,
     is_over: AtomicBool,
     started: Instant,
+    patience: Duration,
 }
 
 impl Shared {
     fn pause(&self) {
-        assert!(self.started.elapsed() < PATIENCE, "the run hangs");
+        assert!(self.started.elapsed() < self.patience, "the run hangs");
         thread::sleep(PAUSE);
     }
 
@@ -143,6 +149,20 @@ fn update_all(shared: &Shared) {
     }
 }
 
+/// One client asks for a checkpoint again and again, until the run is over. It is written while
+/// others push, update and read, and a kill may come in between.
+fn checkpoint_all(shared: &Shared) {
+    while !shared.is_over.load(Ordering::SeqCst) {
+        match shared.ask("POST /checkpoint HTTP/1.1", "") {
+            Some((200, _)) => drop(shared.checkpoints.fetch_add(1, Ordering::SeqCst)),
+            // Another one is being written, or the server is starting or killed.
+            None | Some((409 | 503, _)) => {}
+            Some((status, answer)) => panic!("a checkpoint: {status} {answer}"),
+        }
+        thread::sleep(CHECKPOINTS);
+    }
+}
+
 /// Follows the answers of the query, and connects again behind the last one.
 fn subscribe(shared: &Shared) {
     let mut last_id: Option<String> = None;
@@ -202,7 +222,8 @@ fn start(folder: &Path) -> Server {
     Server::start(&["--data", folder.to_str().expect("a path that is text")])
 }
 
-/// Kills the server when the clients have got so far, at an instant within a few milliseconds.
+/// Kills the server when the clients have got so far, at an instant within a few milliseconds; every
+/// other time after one more checkpoint.
 fn kill_often(
     shared: &Shared,
     mut server: Server,
@@ -214,6 +235,10 @@ fn kill_often(
     for kill in 0..kills {
         let at = total(kill) + 1 + random.below(8 * CLIENTS - 1);
         while shared.acknowledged() < at {
+            shared.pause();
+        }
+        let before = shared.checkpoints.load(Ordering::SeqCst);
+        while kill % 2 == 1 && shared.checkpoints.load(Ordering::SeqCst) == before {
             shared.pause();
         }
         thread::sleep(Duration::from_micros(random.below(10_000)));
@@ -278,10 +303,12 @@ fn clients_lose_nothing_when_the_server_is_killed() {
         pushed: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
         repeated: AtomicU64::new(0),
         updated: AtomicU64::new(0),
+        checkpoints: AtomicU64::new(0),
         closes: Mutex::default(),
         reconnected: AtomicU64::new(0),
         is_over: AtomicBool::new(false),
         started: Instant::now(),
+        patience: PATIENCE + PATIENCE_OF_KILL * u32::try_from(kills).expect("few kills"),
     };
     let put = |address: &str, text: &str| shared.done(&format!("PUT {address} HTTP/1.1"), text);
     put(
@@ -302,6 +329,7 @@ fn clients_lose_nothing_when_the_server_is_killed() {
             .collect();
         scope.spawn(|| update_all(&shared));
         scope.spawn(|| subscribe(&shared));
+        scope.spawn(|| checkpoint_all(&shared));
         let _server = kill_often(&shared, server, &data, kills, &mut random);
         for client in clients {
             client.join().expect("the client has pushed all");
@@ -322,10 +350,17 @@ fn clients_lose_nothing_when_the_server_is_killed() {
         }
         compare(&shared, pushes);
     });
+    let first = data.join("log-0000000001.seg");
+    assert!(
+        !first.exists(),
+        "checkpoints make the beginning of the log needless"
+    );
+    assert!(shared.checkpoints.load(Ordering::SeqCst) >= kills / 2);
     println!(
-        "seed {seed}: {kills} kills, {} pushes repeated, {} connections of the subscriber, {} updates",
+        "seed {seed}: {kills} kills, {} pushes repeated, {} connections of the subscriber, {} updates, {} checkpoints",
         shared.repeated.load(Ordering::SeqCst),
         shared.reconnected.load(Ordering::SeqCst),
         shared.updated.load(Ordering::SeqCst),
+        shared.checkpoints.load(Ordering::SeqCst),
     );
 }
