@@ -229,6 +229,7 @@ pub(crate) fn read_whole(
     names: &[String],
     progress: &Arc<OpenProgress>,
 ) -> Result<WholeLog, LogError> {
+    let decoders = LogOptions::default().decoders;
     let before = Survey::before_oldest(&**disk, names)?;
     let survey = Survey::of(&**disk, names, before, progress)?;
     let numbers = survey.segments.iter().map(|segment| segment.header.number);
@@ -237,7 +238,7 @@ pub(crate) fn read_whole(
         incarnation: survey.incarnation(),
         before,
         segments: numbers.map(segment_name).collect(),
-        recovered: Recovered::new(survey, before, disk, progress, 0),
+        recovered: Recovered::new(survey, before, disk, progress, decoders),
     })
 }
 

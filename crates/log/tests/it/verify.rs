@@ -1,7 +1,7 @@
 //! Verifying finds damage to any file and names it, changes nothing, and reads what a backup takes.
 
 use crate::samples::{contents, number_of, push, small};
-use somersault_disk::SimDisk;
+use somersault_disk::{RealDisk, SimDisk};
 use somersault_log::{
     LoadRecord, Log, LogCopy, LogError, LogFileKind, LogOptions, Position, Record, VerifiedLog,
     verify_log,
@@ -252,4 +252,18 @@ fn a_copy_and_its_original_never_take_segments_of_each_other() {
     let (again, recovered) = Log::open(Arc::new(copy.clone()), small()).unwrap();
     assert_eq!(recovered.count(), 6);
     assert_eq!(again.incarnation(), branch.incarnation() + 1);
+}
+
+#[test]
+fn folders_of_earlier_versions_are_sound() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mut count = 0;
+    for entry in std::fs::read_dir(fixtures).unwrap() {
+        let disk = RealDisk::existing(entry.unwrap().path()).unwrap();
+        let log = verify_log(Arc::new(disk), &Arc::default()).unwrap();
+        assert_eq!(sentences(&log), Vec::<String>::new());
+        assert!(log.end > Position::START);
+        count += u32::from(log.identity.is_none());
+    }
+    assert!(count >= 8, "{count} of version 1");
 }

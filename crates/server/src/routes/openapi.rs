@@ -205,7 +205,7 @@ fn operations() -> Vec<OperationDoc> {
 fn copies() -> Vec<OperationDoc> {
     vec![
         OperationDoc { success: &[("200", "The files of a data folder.", Content::Archive)], errors: &["409"],
-            description: "A tar archive of the newest checkpoint and of the log behind it, through what was durable when the request came. The server goes on meanwhile, and removes none of these files until the answer is sent. The header Somersault-Position has the position of the last record. An archive that ends without two blocks of zeros was cut.",
+            description: "Takes a checkpoint. The answer is a tar archive of it and of the log behind it, through what was durable then. The server goes on meanwhile, and removes none of these files until the answer is sent. The header Somersault-Position has the position of the last record. An archive that ends without two blocks of zeros was cut.",
             ..op("post", "/backup", "backup", "copies", "Back up the data folder") },
         OperationDoc { success: &[("200", "All stored statements.", Content::Quads)],
             description: "All stored statements at one snapshot, whose number is in the header Somersault-Sn. Blank nodes have the labels by which the server knows them.",

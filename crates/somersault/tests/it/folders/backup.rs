@@ -2,7 +2,7 @@
 
 use super::{contents, filled, go_on, outcome, report, sound};
 use crate::support::scenario::{NS, config};
-use somersault::disk::{AlteredDisk, Disk, SimDisk};
+use somersault::disk::{AlteredDisk, CrashKeep, Disk, SimDisk};
 use somersault::folder::{VerifyState, copy_folder, receive_backup, start_branch};
 use somersault::{Engine, EngineConfig, EngineError};
 use std::io::{self, Write};
@@ -142,9 +142,9 @@ fn a_copy_that_a_crash_cuts_off_is_refused_by_every_reader() {
     assert!(syncs > 5);
     for sync in 0..syncs {
         for keep in [
-            somersault::disk::CrashKeep::Synced,
-            somersault::disk::CrashKeep::Written,
-            somersault::disk::CrashKeep::Seeded(sync),
+            CrashKeep::Synced,
+            CrashKeep::Written,
+            CrashKeep::Seeded(sync),
         ] {
             let target = SimDisk::new();
             target.crash_at_sync(sync, keep);
@@ -289,4 +289,41 @@ fn a_restored_folder_takes_checkpoints_of_its_own() {
         assert_eq!(outcome(&copy), outcome(&engine));
         folder = restored(&received(&archive(&copy)));
     }
+}
+
+#[test]
+fn a_restore_that_a_crash_cuts_off_is_refused_or_done() {
+    let disk = SimDisk::new();
+    let engine = filled(&disk);
+    engine.checkpoint().unwrap();
+    let expected = outcome(&engine);
+    let backup: Arc<dyn Disk> = Arc::new(received(&archive(&engine)));
+    let restore = |target: &SimDisk| {
+        let mut link = |_: &str| Err(io::ErrorKind::Unsupported.into());
+        copy_folder(&backup, target, &mut link)?;
+        start_branch(Arc::new(target.clone()))
+    };
+    let (mut done, mut refused) = (0, 0);
+    for sync in 0.. {
+        let target = SimDisk::new();
+        target.crash_at_sync(sync, CrashKeep::Seeded(sync));
+        if restore(&target).is_ok() {
+            break;
+        }
+        let left = target.restarted();
+        if left.names().iter().all(|name| name.ends_with(".tmp")) {
+            continue;
+        }
+        match Engine::open_on(config(), Arc::new(left)) {
+            Ok(restored) => {
+                assert_eq!(outcome(&restored), expected, "sync {sync}");
+                done += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("somersault restore"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(done > 1 && refused > 10, "{done} {refused}");
 }

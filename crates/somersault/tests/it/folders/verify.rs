@@ -3,7 +3,7 @@
 use super::{contents, filled, go_on, report, sound};
 use crate::support::scenario::config;
 use somersault::disk::{CrashKeep, Disk, SimDisk};
-use somersault::folder::{VerifyState, verify_folder};
+use somersault::folder::{VerifyState, copy_folder, start_branch, verify_folder};
 use somersault::{Engine, EngineConfig, EngineError};
 use std::sync::Arc;
 
@@ -207,4 +207,34 @@ fn a_checkpoint_of_another_log_is_damage() {
         "{:?}",
         found.damage
     );
+}
+
+#[test]
+fn a_folder_of_version_1_is_sound_and_can_be_restored() {
+    let fixture =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/registered-queries");
+    let old = SimDisk::new();
+    for entry in std::fs::read_dir(fixture).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if name != "LOCK" {
+            old.plant(&name, std::fs::read(entry.path()).unwrap());
+        }
+    }
+    let found = sound(&old);
+    let log = found.log.unwrap();
+    assert_eq!((log.identity, log.incarnation), (None, 0));
+    let new = SimDisk::new();
+    let from: Arc<dyn Disk> = Arc::new(old);
+    copy_folder(&from, &new, &mut |_| {
+        Err(std::io::ErrorKind::Unsupported.into())
+    })
+    .unwrap();
+    start_branch(Arc::new(new.clone())).unwrap();
+    let restored = sound(&new);
+    assert_eq!(
+        restored.state.map(|it| it.statements),
+        found.state.map(|it| it.statements)
+    );
+    assert!(restored.log.unwrap().identity.is_some());
 }
