@@ -342,3 +342,95 @@ fn a_reader_waits() {
     assert!(matches!(next, Some(DurableEvent::Firing(_))), "{next:?}");
     assert!(matches!(end, Some(DurableEvent::Ended { .. })), "{end:?}");
 }
+
+/// How a sink goes about its answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// It delivers, then acknowledges.
+    Right,
+    /// It acknowledges, then delivers.
+    AcknowledgesFirst,
+    /// It follows the live answers, which are kept only while they are among the newest.
+    WithoutOutbox,
+}
+
+/// The answers that a sink has after a run in which the engine is ended between its two steps, when
+/// it takes answers after this second.
+fn delivered(manner: Manner, ended_at: i64) -> BTreeMap<i64, Vec<String>> {
+    let mut disk = SimDisk::new();
+    let mut engine = open(&disk);
+    prepare(&engine);
+    if manner != Manner::WithoutOutbox {
+        let options = durable(true);
+        engine.subscribe_durably("q", "sink", &options).unwrap();
+    }
+    let mut sink: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+    for at in 0..20 {
+        second(&engine, at);
+        if at % 5 != 4 {
+            continue;
+        }
+        quiesce(&engine);
+        let answers: Vec<Arc<FiringResult>> = match manner {
+            Manner::WithoutOutbox => {
+                let subscription = engine.subscribe("q", SubscribeOptions::default());
+                let subscription = subscription.unwrap();
+                let events = std::iter::from_fn(|| subscription.try_recv());
+                events.filter_map(firing).collect()
+            }
+            Manner::Right | Manner::AcknowledgesFirst => {
+                let mut reader = engine.read_durably("q", "sink").unwrap();
+                let events = std::iter::from_fn(|| reader.try_recv());
+                let firings = events.map(|event| match event {
+                    DurableEvent::Firing(firing) => firing,
+                    other => panic!("{other:?}"),
+                });
+                firings.collect()
+            }
+        };
+        let acknowledge = |engine: &Engine| {
+            if let Some(last) = answers.last()
+                && manner != Manner::WithoutOutbox
+            {
+                engine.acknowledge("q", "sink", last.id()).unwrap();
+            }
+        };
+        let mut deliver = || {
+            let answers = answers.iter();
+            sink.extend(answers.map(|answer| (answer.close.0, rows(answer))));
+        };
+        match manner {
+            Manner::AcknowledgesFirst => acknowledge(&engine),
+            Manner::Right | Manner::WithoutOutbox => deliver(),
+        }
+        if at == ended_at {
+            drop(engine);
+            disk = disk.crash(CrashKeep::Synced);
+            engine = open(&disk);
+            continue;
+        }
+        match manner {
+            Manner::AcknowledgesFirst => deliver(),
+            Manner::Right | Manner::WithoutOutbox => acknowledge(&engine),
+        }
+    }
+    sink
+}
+
+#[test]
+fn a_sink_has_every_answer_wherever_the_engine_ends() {
+    let expected = all_answers(20);
+    for ended_at in [4, 9, 14, 19] {
+        assert_eq!(delivered(Manner::Right, ended_at), expected, "{ended_at}");
+    }
+}
+
+/// The comparison notices what it is there for.
+#[test]
+fn planted_mistakes_of_sinks_are_noticed() {
+    let expected = all_answers(20);
+    for ended_at in [4, 9, 14, 19] {
+        assert_ne!(delivered(Manner::AcknowledgesFirst, ended_at), expected);
+        assert_ne!(delivered(Manner::WithoutOutbox, ended_at), expected);
+    }
+}
