@@ -193,8 +193,7 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { success: &[("200", "This description.", Content::Json("Anything"))],
             ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
-    all.extend(copies());
-    all.push(checkpoint());
+    all.extend(copies().into_iter().chain([checkpoint()]));
     all.extend(subscriptions());
     all.extend(sparql_aliases());
     all.extend(graph_store());
