@@ -153,7 +153,8 @@ fn update_all(shared: &Shared) {
 /// others push, update and read, and a kill may come in between.
 fn checkpoint_all(shared: &Shared) {
     while !shared.is_over.load(Ordering::SeqCst) {
-        match shared.ask("POST /checkpoint HTTP/1.1", "") {
+        let asked = |socket| ask(socket, "POST /checkpoint HTTP/1.1", "");
+        match shared.connect().and_then(asked) {
             Some((200, _)) => drop(shared.checkpoints.fetch_add(1, Ordering::SeqCst)),
             // Another one is being written, or the server is starting or killed.
             None | Some((409 | 503, _)) => {}
