@@ -128,14 +128,14 @@ fn mixed(number: u64) -> u64 {
 fn rows(sheet: Option<&Sheet>) -> Vec<Row> {
     let spread = |column: &str| sheet.and_then(|sheet| sheet.spread(column));
     let row = |what: &str, column: &str| {
-        let what = format!("papers: {what}, 14 and 14,000 predicates, slower against quicker");
+        let what = format!("papers: {what}, few predicates and many, slower against quicker");
         at_most(&what, 1.5, spread(column), "×")
     };
     vec![
         row("loading", LOADED),
         row("a vertex and all its edges", QUERIES[0].0),
         at_most(
-            "papers: bytes a triple, 14 and 14,000 predicates, more against less",
+            "papers: bytes a triple, few predicates and many, more against less",
             1.5,
             spread(BYTES),
             "×",

@@ -63,7 +63,7 @@ fn line(point: &Point) -> [Option<f64>; 4] {
 /// The targets that these figures are held to.
 fn rows(sheet: Option<&Sheet>) -> Vec<Row> {
     let row = |(query, column): (&str, &str)| {
-        let what = format!("papers: {query}, the slowest rate of 33K to 534K tuples/s, p50");
+        let what = format!("papers: {query} at any rate up to four times the paper's, p50");
         let figure = sheet.and_then(|sheet| sheet.most(column));
         at_most(&what, PAPER_MS, figure, "ms")
     };
