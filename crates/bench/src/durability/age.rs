@@ -2,7 +2,9 @@
 //! it grows with the age; so both are also given for each million stored statements, and it is
 //! these that should stay flat.
 
-use super::node::{Node, folder, folder_bytes, kill_and_restart, play_with_checkpoint};
+use super::node::{
+    Node, checkpoints_in_words, folder, folder_bytes, kill_and_restart, play_with_checkpoint,
+};
 use super::orders::Order;
 use super::{DurabilityOptions, DurabilityPart, Failure};
 use crate::figures::sheet::{Grid, Sheet};
@@ -25,10 +27,10 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
     let sheet = Sheet::new(
         "Durability: restarts as the streams grow old",
         format!(
-            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries; a checkpoint {} s of event time before each age, killed at it and started again.",
+            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries; killed at each age and started again; {}.",
             thousands(stored),
             thousands(options.rate.into()),
-            options.behind
+            checkpoints_in_words(options)
         ),
     );
     let folder = folder(options, "age")?;

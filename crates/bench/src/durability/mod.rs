@@ -63,6 +63,9 @@ pub(crate) struct DurabilityOptions {
     /// The event time between the last checkpoint and the end of the process, in seconds
     #[arg(long, default_value_t = 5)]
     behind: i64,
+    /// Restarts with the checkpoints that the engine takes by itself, instead of one before the end
+    #[arg(long)]
+    automatic: bool,
     /// Also a restart from the log alone
     #[arg(long)]
     log_alone: bool,
@@ -109,6 +112,7 @@ impl DurabilityOptions {
             workers: 1,
             played: 1,
             behind: 0,
+            automatic: false,
             log_alone: false,
             ages: vec![1],
             absorbed: 1_000,

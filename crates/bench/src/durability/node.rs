@@ -33,6 +33,9 @@ impl Node {
         command.args(["--stored", &stored.to_string()]);
         command.args(["--rate", &options.rate.to_string()]);
         command.args(["--workers", &options.workers.to_string()]);
+        if options.automatic {
+            command.arg("--automatic");
+        }
         if let Some(folder) = folder {
             command.arg("--folder").arg(folder);
         }
@@ -117,17 +120,33 @@ impl Drop for Node {
     }
 }
 
-/// Has event time played as fast as possible, with a checkpoint some time before its end.
+/// Has event time played as fast as possible, with a checkpoint some time before its end, unless
+/// the engine takes them by itself.
 pub(super) fn play_with_checkpoint(
     node: &mut Node,
     options: &DurabilityOptions,
     ms: i64,
 ) -> Result<(), Failure> {
+    if options.automatic {
+        node.play(ms, false, false)?;
+        return Ok(());
+    }
     let behind_ms = (options.behind * 1000).clamp(0, ms);
     node.play(ms - behind_ms, false, false)?;
     node.order(&Order::Checkpoint)?;
     node.play(behind_ms, false, false)?;
     Ok(())
+}
+
+/// When checkpoints are taken.
+pub(super) fn checkpoints_in_words(options: &DurabilityOptions) -> String {
+    match options.automatic {
+        true => "checkpoints as the engine takes them by itself".to_owned(),
+        false => format!(
+            "a checkpoint {} s of event time before the kill",
+            options.behind
+        ),
+    }
 }
 
 /// The figures of one restart.

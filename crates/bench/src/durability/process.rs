@@ -26,6 +26,9 @@ pub(crate) struct ProcessOptions {
     /// The data folder; without it, everything is in memory only
     #[arg(long)]
     pub(super) folder: Option<PathBuf>,
+    /// Whether the engine takes checkpoints by itself
+    #[arg(long)]
+    pub(super) automatic: bool,
     /// About how many triples are stored before anything streams
     #[arg(long)]
     pub(super) stored: u64,
@@ -73,15 +76,21 @@ struct AtWork<'n> {
 
 impl<'n> AtWork<'n> {
     fn open(network: &'n SocialNetwork, options: &ProcessOptions) -> Result<AtWork<'n>, Failure> {
+        let config = configuration(options.workers);
+        let checkpoints = match options.automatic {
+            true => EngineConfig::default().checkpoints,
+            false => config.checkpoints,
+        };
         let engine = Engine::open(EngineConfig {
             data: options.folder.clone(),
+            checkpoints,
             limits: Limits {
                 query_memory_bytes: 8 << 30,
                 total_query_memory_bytes: 64 << 30,
                 pin_time: NO_LIMIT,
                 ..Limits::default()
             },
-            ..configuration(options.workers)
+            ..config
         })?;
         Ok(AtWork {
             network,
@@ -234,6 +243,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = ProcessOptions {
             folder: Some(folder.path().to_owned()),
+            automatic: false,
             stored: 20_000,
             rate: 2_000,
             workers: 1,

@@ -3,7 +3,9 @@
 //! is killed, and started again on its folder. The page cache of the system survives the process,
 //! so reading is not from the device alone.
 
-use super::node::{Node, folder, folder_bytes, kill_and_restart, play_with_checkpoint};
+use super::node::{
+    Node, checkpoints_in_words, folder, folder_bytes, kill_and_restart, play_with_checkpoint,
+};
 use super::orders::Order;
 use super::{DurabilityOptions, DurabilityPart, Failure};
 use crate::figures::sheet::{Grid, Sheet};
@@ -36,10 +38,10 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
     let sheet = Sheet::new(
         "Durability: a restart",
         format!(
-            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries, a checkpoint {} s of event time before the kill. The first answer is that of a one-shot query. Everything is as before once its state equals the one before the kill (statements stored, rows of S1–S6, statements and watermark of each stream, newest close of each query) and one batch more has been taken and answered. Times are from the start of the process.",
+            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries; {}. The first answer is that of a one-shot query. Everything is as before once its state equals the one before the kill (statements stored, rows of S1–S6, statements and watermark of each stream, newest close of each query) and one batch more has been taken and answered. Times are from the start of the process.",
             thousands(options.stored),
             thousands(options.rate.into()),
-            options.behind
+            checkpoints_in_words(options)
         ),
     );
     let columns = [
@@ -54,7 +56,11 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
     let mut grid = Grid::new("restart", columns);
     grid.line(CHECKPOINT, of(options, true)?.map(Some));
     if options.log_alone {
-        grid.line(LOG_ALONE, of(options, false)?.map(Some));
+        let alone = DurabilityOptions {
+            automatic: false,
+            ..options.clone()
+        };
+        grid.line(LOG_ALONE, of(&alone, false)?.map(Some));
     }
     Ok(sheet.with([grid]))
 }

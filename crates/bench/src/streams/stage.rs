@@ -9,12 +9,12 @@ use crate::figures::table;
 use crate::harness::machine::{available_bytes, peak_resident_bytes, resident_bytes};
 use somersault::live::{self, LivePlan, LiveProgress, LiveStatement};
 use somersault::oxrdf::{NamedNode, Quad};
-use somersault::{Engine, EngineConfig, EventTime};
+use somersault::{CheckpointConfig, Engine, EngineConfig, EventTime};
 use somersault_generate::{
     Activity, Parameters, Rates, STORED_GRAPH, SocialNetwork, StreamKind, Streamed,
 };
 use std::iter::Peekable;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The batch of the streams, and the interval at which they advance, unless a part measures others.
 pub(crate) const BATCH_MS: i64 = 100;
@@ -53,10 +53,15 @@ pub(crate) fn network_of(users: u32, rate: u32) -> SocialNetwork {
 }
 
 /// An engine in memory, with the requested number of injectors, two query threads, and limits that
-/// no bench meets.
+/// no bench meets. With a data folder, it takes checkpoints only where it is told to.
 pub(crate) fn configuration(workers: u16) -> EngineConfig {
     EngineConfig {
         workers,
+        checkpoints: CheckpointConfig {
+            recovery_target: Duration::MAX,
+            log_bytes: u64::MAX,
+            at_shutdown: Duration::ZERO,
+        },
         ..EngineConfig::default()
     }
 }
