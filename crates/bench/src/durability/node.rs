@@ -155,6 +155,8 @@ pub(super) struct Restarted {
     /// From the start of the process to its first answer, and until everything was as before.
     pub(super) first_s: f64,
     pub(super) as_before_s: f64,
+    /// The time that the engine estimated before.
+    pub(super) estimate_s: Option<f64>,
     /// The resident memory after it, against that before.
     pub(super) memory: f64,
     /// Whether the state was that of before.
@@ -181,6 +183,7 @@ pub(super) fn kill_and_restart(
     let restarted = Restarted {
         first_s: node.first.as_secs_f64(),
         as_before_s: (told + batch).as_secs_f64(),
+        estimate_s: before.estimate_s,
         memory: after.resident_bytes as f64 / before.resident_bytes as f64,
         same: is_same(&before.state, &after.state, node.first_rows),
     };

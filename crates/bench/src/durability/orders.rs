@@ -57,6 +57,8 @@ pub(super) struct Playing {
 pub(super) struct Told {
     pub(super) state: KeptState,
     pub(super) resident_bytes: u64,
+    /// The time that a restart would take, as the engine estimates it.
+    pub(super) estimate_s: Option<f64>,
 }
 
 /// What must be the same after a restart.

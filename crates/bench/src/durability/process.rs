@@ -166,8 +166,11 @@ impl<'n> AtWork<'n> {
             let close = query.last_close.map(|at| at.0);
             state.closes.push((query.name, close));
         }
+        let checkpoints = self.engine.metrics().checkpoints;
+        let estimate = checkpoints.map(|status| status.restart.total().as_secs_f64());
         Ok(Told {
             state,
+            estimate_s: estimate,
             resident_bytes: resident_bytes(),
         })
     }

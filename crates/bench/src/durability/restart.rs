@@ -50,22 +50,23 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
         "folder, MB",
         FIRST,
         AS_BEFORE,
+        "as the engine estimated, s",
         MEMORY,
         DIFFERENT,
     ];
     let mut grid = Grid::new("restart", columns);
-    grid.line(CHECKPOINT, of(options, true)?.map(Some));
+    grid.line(CHECKPOINT, of(options, true)?);
     if options.log_alone {
         let alone = DurabilityOptions {
             automatic: false,
             ..options.clone()
         };
-        grid.line(LOG_ALONE, of(&alone, false)?.map(Some));
+        grid.line(LOG_ALONE, of(&alone, false)?);
     }
     Ok(sheet.with([grid]))
 }
 
-fn of(options: &DurabilityOptions, checkpoint: bool) -> Result<[f64; 7], Failure> {
+fn of(options: &DurabilityOptions, checkpoint: bool) -> Result<[Option<f64>; 8], Failure> {
     let folder = folder(options, "restart")?;
     let mut node = Node::start(options, options.stored, Some(&folder))?;
     node.order(&Order::Begin)?;
@@ -80,13 +81,14 @@ fn of(options: &DurabilityOptions, checkpoint: bool) -> Result<[f64; 7], Failure
     node.kill()?;
     clear(&folder)?;
     Ok([
-        stored as f64 / 1e6,
-        options.played as f64,
-        bytes as f64 / 1e6,
-        restarted.first_s,
-        restarted.as_before_s,
-        restarted.memory,
-        f64::from(u8::from(!restarted.same)),
+        Some(stored as f64 / 1e6),
+        Some(options.played as f64),
+        Some(bytes as f64 / 1e6),
+        Some(restarted.first_s),
+        Some(restarted.as_before_s),
+        restarted.estimate_s,
+        Some(restarted.memory),
+        Some(f64::from(u8::from(!restarted.same))),
     ])
 }
 
