@@ -38,7 +38,7 @@ pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, Loa
 pub use log::Log;
 pub use open::{Recovered, TornTail};
 pub use options::{CommitMode, LogOptions};
-pub use progress::OpenProgress;
+pub use progress::{OpenPhase, OpenProgress};
 pub use record::{
     AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
     LoadRecord, LoadSegment, PlanRecord, Position, PushRecord, Record, Replaced, Resolved,

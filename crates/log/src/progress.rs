@@ -1,16 +1,30 @@
 //! The progress of opening a log, for people who wait for it.
 //!
 //! The one thing to know: it counts bytes of files. Every segment and every load segment is read
-//! twice, once to verify it and once for its contents.
+//! twice, once to verify it and once for its contents. A checkpoint that is read before is counted
+//! by its reader.
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// The bytes that opening has read, and the bytes that it has to read. Shared between the opening
-/// thread and the threads that report progress.
+/// What an opening reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OpenPhase {
+    /// Nothing yet.
+    #[default]
+    Begun,
+    /// The newest checkpoint.
+    Checkpoint,
+    /// The log behind it, or all of it.
+    Log,
+}
+
+/// The phase of an opening, the bytes that it has read of what it reads now, and the bytes of that.
+/// Shared between the opening thread and the threads that report progress.
 #[derive(Debug, Default)]
 pub struct OpenProgress {
+    phase: AtomicU8,
     total: AtomicU64,
     done: AtomicU64,
 }
@@ -46,12 +60,39 @@ impl OpenProgress {
         }
     }
 
+    /// What is read now.
+    ///
+    /// ```
+    /// use somersault_log::{OpenPhase, OpenProgress};
+    /// assert_eq!(OpenProgress::default().phase(), OpenPhase::Begun);
+    /// ```
+    pub fn phase(&self) -> OpenPhase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => OpenPhase::Begun,
+            1 => OpenPhase::Checkpoint,
+            _ => OpenPhase::Log,
+        }
+    }
+
+    /// A checkpoint of this many bytes is read from now on.
+    #[doc(hidden)]
+    pub fn begin_checkpoint(&self, total: u64) {
+        self.begin_phase(OpenPhase::Checkpoint, total);
+    }
+
     pub(crate) fn begin(&self, total: u64) {
+        self.begin_phase(OpenPhase::Log, total);
+    }
+
+    fn begin_phase(&self, phase: OpenPhase, total: u64) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
     }
 
-    pub(crate) fn add(&self, bytes: usize) {
+    /// Counts bytes that were read.
+    #[doc(hidden)]
+    pub fn add(&self, bytes: usize) {
         self.done.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

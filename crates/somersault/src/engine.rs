@@ -4,6 +4,7 @@
 mod backup;
 mod batch;
 mod checkpoints;
+mod counted_disk;
 mod data;
 mod dump;
 mod durable;
@@ -233,7 +234,7 @@ impl Engine {
         progress: &Arc<OpenProgress>,
     ) -> Result<Engine, EngineError> {
         let progress = Arc::clone(progress);
-        let beginning = Beginning::of(&config, &*disk)?;
+        let beginning = Beginning::of(&config, &disk, &progress)?;
         let after = beginning.after;
         let opened = if config.read_only {
             Log::read_after(Arc::clone(&disk), progress, after)

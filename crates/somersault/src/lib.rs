@@ -52,7 +52,7 @@ pub use somersault_continuous::{
     SubscriptionEvent, WhenSlow,
 };
 pub use somersault_lines::TimedLines;
-pub use somersault_log::OpenProgress;
+pub use somersault_log::{OpenPhase, OpenProgress};
 pub use somersault_model::{EventTime, Limits, ParseEventTimeError, Sn};
 pub use somersault_query::{Remote, RemoteSolutions};
 pub use somersault_results::{

@@ -4,7 +4,7 @@ use crate::args::ServeArgs;
 use crate::error::CliError;
 use crate::files;
 use crate::target::shut_down;
-use somersault::{CheckpointConfig, Engine, EngineConfig, Limits, OpenProgress, Remote};
+use somersault::{CheckpointConfig, Engine, EngineConfig, Limits, OpenPhase, OpenProgress, Remote};
 use somersault_connect::Sinks;
 use somersault_server::{Cors, HttpRemote, ServerConfig};
 use std::net::{TcpListener, ToSocketAddrs};
@@ -75,6 +75,11 @@ async fn open(
             loop {
                 bar.set_length(progress.total_bytes());
                 bar.set_position(progress.done_bytes());
+                bar.set_message(match progress.phase() {
+                    OpenPhase::Begun => "",
+                    OpenPhase::Checkpoint => "of the checkpoint",
+                    OpenPhase::Log => "of the log",
+                });
                 tokio::time::sleep(BAR_PAUSE).await;
             }
         }

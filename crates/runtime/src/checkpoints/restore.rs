@@ -76,7 +76,7 @@ impl RestoredState {
 }
 
 /// Reads the newest checkpoint of a log that is whole, as [`restore_checkpoint`] does. A damaged
-/// one is passed over.
+/// one is passed over. Before one is read, `begin` is called with it.
 ///
 /// # Errors
 /// A checkpoint of a newer version, or IO.
@@ -84,6 +84,7 @@ pub fn restore_newest(
     disk: &dyn Disk,
     log: LogIdentity,
     empty: impl Fn(Dictionary) -> Arc<Store>,
+    begin: impl Fn(&Manifest),
     threads: usize,
 ) -> Result<RecentCheckpoint, RuntimeError> {
     let mut unreadable = Vec::new();
@@ -91,7 +92,9 @@ pub fn restore_newest(
         // What is wrong shows when it is read; then the one before it is wanted.
         let most = unreadable.len() + 1;
         let found = whole_checkpoints(disk, log.bytes(), VerifyDepth::Lengths, most)?;
-        let restored = match found.whole.get(unreadable.len()) {
+        let manifest = found.whole.get(unreadable.len());
+        manifest.into_iter().for_each(&begin);
+        let restored = match manifest {
             None => None,
             Some(manifest) => match restore_checkpoint(disk, manifest, &empty, threads) {
                 Err(error) if is_damage(&error) => {

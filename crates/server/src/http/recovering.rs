@@ -13,7 +13,7 @@ use axum::{Json, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
-use somersault::OpenProgress;
+use somersault::{OpenPhase, OpenProgress};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -74,16 +74,30 @@ async fn connection(socket: TcpStream, router: Router) {
 }
 
 fn sentence(progress: &OpenProgress) -> String {
+    let what = match progress.phase() {
+        OpenPhase::Checkpoint => "the newest checkpoint",
+        OpenPhase::Begun | OpenPhase::Log => "the log",
+    };
     format!(
-        "The server is recovering its data: {:.0} % of the log is read.",
+        "The server is recovering its data: {:.0} % of {what} is read.",
         progress.fraction() * 100.0
     )
+}
+
+/// The word of `/health` for what is read.
+fn word(phase: OpenPhase) -> &'static str {
+    match phase {
+        OpenPhase::Begun => "begun",
+        OpenPhase::Checkpoint => "checkpoint",
+        OpenPhase::Log => "log",
+    }
 }
 
 async fn health(State(progress): State<Arc<OpenProgress>>) -> Response {
     let body = json!({
         "status": "recovering",
         "message": sentence(&progress),
+        "phase": word(progress.phase()),
         "progress": progress.fraction(),
         "done_bytes": progress.done_bytes(),
         "total_bytes": progress.total_bytes(),

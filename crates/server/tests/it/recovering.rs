@@ -1,6 +1,7 @@
 //! While an engine is being opened the server already answers, and reports the progress.
 
 use crate::client::{Reply, exchange, request_bytes};
+use serde_json::json;
 use somersault::OpenProgress;
 use somersault_server::serve_while_opening;
 use std::sync::Arc;
@@ -24,7 +25,10 @@ fn a_server_that_recovers_says_so_and_refuses_all_else() {
         assert_eq!(health.status, 503);
         let said = health.json();
         assert_eq!(said["status"], "recovering");
-        assert_eq!(said["progress"], 0.0);
+        assert_eq!(
+            (&said["progress"], &said["phase"]),
+            (&json!(0.0), &json!("begun"))
+        );
         let queried = send("POST", "/query", Some(b"ASK {}"));
         assert_eq!(queried.status, 503);
         assert_eq!(queried.json()["code"], "recovering");

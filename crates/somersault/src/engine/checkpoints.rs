@@ -5,13 +5,14 @@
 //! What was acknowledged is lost in none of these cases.
 
 use super::Engine;
+use super::counted_disk::CountedDisk;
 use crate::config::EngineConfig;
 use crate::error::EngineError;
 use crate::info::CheckpointInfo;
 use somersault_checkpoint::Manifest;
 use somersault_dictionary::Dictionary;
 use somersault_disk::{Access, Disk};
-use somersault_log::{Log, LogError, LogIdentity, Position};
+use somersault_log::{Log, LogError, LogIdentity, OpenProgress, Position};
 use somersault_runtime::{
     CheckpointRuns, Pending, RecentCheckpoint, Restored, RestoredState, RuntimeError,
     restore_newest,
@@ -33,31 +34,38 @@ pub(super) struct Beginning {
 
 impl Beginning {
     /// Looks for the newest whole checkpoint of the log on this disk, and reads it.
-    pub(super) fn of(config: &EngineConfig, disk: &dyn Disk) -> Result<Beginning, EngineError> {
+    pub(super) fn of(
+        config: &EngineConfig,
+        disk: &Arc<dyn Disk>,
+        progress: &Arc<OpenProgress>,
+    ) -> Result<Beginning, EngineError> {
         let access = match config.read_only {
             true => Access::Read,
             false => Access::Write,
         };
-        match Log::identity_in(disk, access)? {
+        match Log::identity_in(&**disk, access)? {
             None => Ok(Beginning::default()),
-            Some(log) => Beginning::of_log(config, disk, log),
+            Some(log) => Beginning::of_log(config, disk, log, progress),
         }
     }
 
     fn of_log(
         config: &EngineConfig,
-        disk: &dyn Disk,
+        disk: &Arc<dyn Disk>,
         log: LogIdentity,
+        progress: &Arc<OpenProgress>,
     ) -> Result<Beginning, EngineError> {
         let empty = |dictionary| empty_store(config, dictionary);
         let threads = match config.process {
             None => std::thread::available_parallelism().map_or(1, NonZero::get),
             Some(_) => 1,
         };
+        let counted = CountedDisk::new(disk, progress);
+        let begin = |manifest: &Manifest| progress.begin_checkpoint(manifest.bytes());
         let RecentCheckpoint {
             restored,
             passed_over,
-        } = restore_newest(disk, log, empty, threads)?;
+        } = restore_newest(&counted, log, empty, begin, threads)?;
         for error in &passed_over {
             tracing::warn!("a checkpoint is passed over: {error}");
         }
