@@ -1,9 +1,10 @@
-//! Sinks: the answers of continuous queries are delivered to a file or to an HTTP address, each of
-//! them also over crashes and restarts.
+//! Sinks deliver the answers of continuous queries to a file or to an HTTP address. Each answer
+//! arrives, also after crashes and restarts.
 //!
 //! A sink is the reader of a durable subscription of its own name. The engine keeps an answer until
-//! the sink has it: it is delivered, then acknowledged. A crash between the two delivers it again
-//! under the same key, and what the sink's class says about repeats holds.
+//! the sink has it: it is delivered, then acknowledged. After a crash between the two, the answer
+//! is delivered again under the same key. The sink's class ([`SinkClass`]) says which side drops
+//! the repeat.
 //!
 //! Rooms, lowest first: error, line, sink, file, webhook, spec, runner.
 

@@ -1,8 +1,8 @@
 //! The threads of the sinks: each reads a durable subscription, delivers, and acknowledges.
 //!
 //! The one thing to know before changing it: an answer is acknowledged after the sink has it, never
-//! before. A sink that does not take answers is tried again after a pause that grows, and holds
-//! nothing but its own place.
+//! before. A sink that does not take answers is tried again after a pause that grows. Meanwhile
+//! only its own subscription waits.
 
 use crate::line::AnswerKey;
 use crate::sink::Sink;
@@ -58,7 +58,7 @@ impl Sinks {
 impl Drop for Sinks {
     fn drop(&mut self) {
         let (stops, threads): (Vec<_>, Vec<_>) = self.threads.drain(..).unzip();
-        // A thread looks at the other end.
+        // Each thread sees that its channel has closed, and ends.
         drop(stops);
         for thread in threads {
             if thread.join().is_err() {

@@ -39,7 +39,7 @@ pub struct SinkSpec {
 pub enum SinkTarget {
     /// Into this file.
     File(PathBuf),
-    /// By POST to this address, so many at a time.
+    /// By POST to this address.
     Webhook {
         /// The address.
         url: String,

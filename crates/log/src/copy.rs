@@ -2,7 +2,7 @@
 //! that are durable.
 //!
 //! The one thing to know: the log goes on meanwhile. What was durable at one instant is fixed by
-//! the lengths given here; bytes behind them are not of the copy.
+//! the lengths given here; the copy does not take the bytes behind them.
 
 use crate::record::Position;
 

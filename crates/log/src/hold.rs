@@ -1,8 +1,8 @@
 //! Holds on the files of a log and of its checkpoints: while there is one, neither trimming nor a
 //! new checkpoint takes files away, so that a backup can read them.
 //!
-//! The one thing to know: whoever takes a hold chooses files after that. What is removed by an
-//! earlier decision is not needed by the newest checkpoint, so it is never among them.
+//! The one thing to know: a backup takes its hold first and chooses its files then. A file that an
+//! earlier decision removes is not needed by the newest checkpoint, so it is never among them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,8 +9,8 @@
 //!    says so, gives back the space behind its end, and the proof shows the next one.
 //!
 //! Before changing anything here: a crash leaves a newest segment without records, and records
-//! before its first one may never have become durable. So opening takes it for nothing
-//! (`open/survey.rs`).
+//! before its first one may never have become durable. So an opening does not
+//! count such a segment, and removes it (`open/survey.rs`).
 //! A log whose callers commit does each task at once, in the same order.
 
 use crate::chain::Chain;
@@ -67,7 +67,7 @@ pub(crate) struct NextSegment {
 
 enum Stage {
     Unwanted,
-    /// It is made, or was.
+    /// It is being made, or is there.
     Asked(Made),
     /// Its header is written.
     Begun(Header, Made),
@@ -83,7 +83,7 @@ impl NextSegment {
     /// No segment yet, for a log with these options.
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// The system has no thread for it.
     pub(crate) fn new(
         disk: &Arc<dyn Disk>,
         origin: Origin,
@@ -111,7 +111,7 @@ impl NextSegment {
         self.failed.lock().clone()
     }
 
-    /// Has the segment with this number made, unless that was asked for.
+    /// Asks for the segment with this number, unless one was asked for already.
     pub(crate) fn ask(&mut self, number: u64) {
         if !matches!(self.stage, Stage::Unwanted) {
             return;
@@ -125,8 +125,8 @@ impl NextSegment {
         self.stage = Stage::Asked(made);
     }
 
-    /// Has the header of the segment written that was asked for: its first record has this
-    /// position. Waits for the segment, which was asked for half a segment ago.
+    /// Begins the segment that was asked for: its header is written, with this position for its
+    /// first record. Waits for the segment, which was asked for half a segment ago.
     ///
     /// # Errors
     /// It could not be made.
@@ -254,7 +254,7 @@ impl Lane {
             && let Some((tasks, thread)) = running.take()
         {
             drop(tasks);
-            // A panic has been noticed by what waited for the task.
+            // After a panic, the caller that waited for the task has its error already.
             let _ = thread.join();
         }
     }

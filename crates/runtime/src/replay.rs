@@ -57,7 +57,7 @@ impl LogReplay {
     /// The replay of these records; where there may be threads, one reads a long log ahead.
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// The system has no thread for it.
     pub(crate) fn new(recovered: Recovered, has_threads: bool) -> Result<LogReplay, RuntimeError> {
         let is_long = recovered.len() > RECORDS as u64;
         let reader = PortionReader {
@@ -96,7 +96,9 @@ impl PortionsAhead {
         };
         let thread = Builder::new().name("replay".to_owned()).spawn(read);
         let thread = thread.map_err(|error| {
-            RuntimeError::Internal(format!("no thread to read the log is to be had: {error}"))
+            RuntimeError::Internal(format!(
+                "the thread that reads the log cannot be started: {error}"
+            ))
         })?;
         Ok(PortionsAhead {
             portions: Some(portions),

@@ -1,7 +1,7 @@
 //! Data folders that no engine has open: verified, copied, and made from a backup.
 //!
-//! The one thing to know: nothing here changes a folder that is read. A folder that is made holds
-//! nothing that opens before it is whole.
+//! The one thing to know: nothing here changes a folder that is read. A folder that is written does
+//! not open before it is whole.
 
 mod copy;
 mod verify;

@@ -26,7 +26,7 @@ const LANES: usize = 8;
 const NEVER: i64 = i64::MAX;
 /// The deadline value of an expired pin.
 const EXPIRED: i64 = i64::MIN;
-/// The deadline value of a pin that was revoked since its SN kept too much memory.
+/// The deadline value of a pin that was revoked because its SN kept too much memory.
 const REVOKED: i64 = i64::MIN + 1;
 
 /// The lane of the next thread.

@@ -550,7 +550,7 @@ impl Cohort {
             }
         };
         let result = Arc::new(result);
-        // A durable subscription that was created meanwhile needs it, maybe.
+        // A durable subscription that was created meanwhile may need it.
         self.settle();
         let deliveries = self.hub.lock().take(&result, is_reported);
         for delivery in deliveries {

@@ -245,8 +245,8 @@ impl CohortHub {
         deliveries
     }
 
-    /// Lets the oldest results go that are more than it keeps and that no durable subscription
-    /// needs.
+    /// Lets the oldest results go, down to its capacity, as far as no durable subscription needs
+    /// them.
     pub(crate) fn evict(&mut self) {
         if self.kept.len() <= self.capacity {
             return;

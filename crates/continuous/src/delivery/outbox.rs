@@ -45,7 +45,7 @@ struct Durable {
     bytes: u64,
     /// The newest answer that a reader was given.
     handed: Option<AnswerPosition>,
-    /// Those of waiting readers.
+    /// The bells of its readers.
     bells: Vec<Weak<Bell>>,
 }
 
@@ -124,7 +124,7 @@ impl Outbox {
         self.subscriptions.push(durable);
     }
 
-    /// Removes a subscription; its readers see that it is no more.
+    /// Removes a subscription, and wakes its readers.
     pub(crate) fn unsubscribe(&mut self, slot: u32, name: &str) {
         self.subscriptions.retain(|it| {
             let is_it = it.slot == slot && it.status.name == name;
@@ -149,7 +149,7 @@ impl Outbox {
         }
     }
 
-    /// Answers of a subscription were let go, or it has ended: it is now this.
+    /// Answers of a subscription were let go, or it has ended; `status` is its state now.
     pub(crate) fn let_go(&mut self, slot: u32, status: SubscriptionStatus) {
         if let Some(durable) = self.find(slot, &status.name) {
             let through = status.terms.after;
@@ -191,8 +191,8 @@ impl Outbox {
         self.subscriptions.iter().filter_map(exceeded).collect()
     }
 
-    /// Gives a reader the positions of up to `most` answers after this one, and the subscription as
-    /// it is; `None` if it is no more.
+    /// Gives a reader the positions of up to `most` answers after this one, and the subscription's
+    /// status; `None` if the subscription does not exist any more.
     pub(crate) fn hand(
         &mut self,
         (slot, name): (u32, &str),

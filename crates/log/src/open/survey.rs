@@ -340,7 +340,7 @@ impl Survey {
     }
 }
 
-/// Looks at each segment for itself: for damage beyond the first that a survey finds.
+/// Examines each segment by itself, to find damage beyond the first that a survey finds.
 pub(super) fn examine_segments(disk: &dyn Disk, names: &[String]) -> Vec<LogError> {
     // A damaged proof is a finding of the survey. Segments are then examined from the first on.
     let proof = Proof::read(disk, names).ok().flatten();
@@ -423,7 +423,7 @@ fn check_claims(
     }
 }
 
-/// The identity that the newest segment shows which has one.
+/// The identity in the newest segment that shows one.
 ///
 /// # Errors
 /// A segment of another version, or IO.

@@ -15,7 +15,7 @@ const RELEASED_AFTER: Duration = Duration::from_millis(1);
 /// and released between steps and parts of a table, when no list is borrowed: `&mut self` says so.
 pub(crate) struct Graphs<'a> {
     base: &'a dyn GraphView,
-    /// The view that is read, and since when; none where `base` itself is read.
+    /// The opened view and the time of its opening; `None` inside where `base` itself is read.
     opened: std::cell::OnceCell<Option<(Box<dyn GraphView>, Instant)>>,
     named: std::cell::OnceCell<Vec<(TermId, [Source; 1])>>,
     current: std::cell::Cell<Option<Source>>,
@@ -59,7 +59,7 @@ impl<'a> Graphs<'a> {
         }
     }
 
-    /// The same, if something has been read for a while.
+    /// Releases the memory as [`Graphs::release`] does, if it has been kept for a while.
     #[inline]
     pub(crate) fn release_now_and_then(&mut self) {
         if let Some(Some((_, since))) = self.opened.get()

@@ -5,7 +5,7 @@
 //! 1. something was logged since the newest one, none is under way, and it is not the time to rest
 //!    or to wait after a failure; and
 //! 2. a restart would take longer than the target, and the replay that a checkpoint saves is a
-//!    noticeable part of that; or the log has grown by so many bytes.
+//!    noticeable part of that; or the log has grown by the configured number of bytes.
 //!
 //! Before changing anything here: it has no clock, and reads nothing. Times come in with each call,
 //! so that a test, the simulator and the driver do the same (ADR 45).
@@ -29,7 +29,8 @@ const REST: u32 = 3;
 const LEAST_GAIN: u32 = 4;
 /// At a clean shutdown, a checkpoint must save a replay of at least the target divided by this.
 const LEAST_GAIN_AT_END: u32 = 5;
-/// The policy is asked this many times within the target, at intervals between the next two.
+/// The policy is asked this many times within the target. The next two constants bound the
+/// interval.
 const LOOKS_PER_TARGET: u32 = 5;
 /// The shortest interval at which the policy is asked.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
@@ -40,7 +41,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// When an engine takes checkpoints of itself.
+/// When an engine takes checkpoints by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointConfig {
     /// A checkpoint is taken when a restart would probably take longer than this.
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_is_due_after_so_many_bytes_of_log() {
+    fn a_checkpoint_is_due_after_the_configured_bytes_of_log() {
         let start = Instant::now();
         let mut policy = policy(5_000, 1_000);
         policy.on_applied(1);

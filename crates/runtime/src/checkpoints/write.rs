@@ -155,8 +155,7 @@ impl CheckpointWriter {
         let manifest = new.commit()?;
         let lists = Some(ListRuns::written(&manifest, since, ranges));
         self.runs = CheckpointRuns { terms, lists };
-        // The new checkpoint is there, whatever comes of this. What is left is removed the next
-        // time.
+        // The new checkpoint exists even if this fails. The next one removes what is left.
         if let Err(error) = self.remove_older() {
             tracing::warn!("what only older checkpoints need was not removed: {error}");
         }

@@ -117,8 +117,8 @@ impl Sequencer {
         }
     }
 
-    /// Logs which answers durable subscriptions lose. If that fails, they are kept on, and the host
-    /// asks again with its next answer.
+    /// Logs which answers durable subscriptions lose. If that fails, the host keeps them, and asks
+    /// again with its next answer.
     pub(super) fn take_exceeded(&mut self) {
         while !self.has_turn()
             && let Some(exceeded) = self.exceeded.pop_front()
@@ -143,7 +143,9 @@ impl Sequencer {
                 },
             }));
             if let Err(error) = taken {
-                tracing::warn!("answers that are too many are kept on: {error}");
+                tracing::warn!(
+                    "answers beyond the limit of a durable subscription are still kept: {error}"
+                );
             }
         }
     }

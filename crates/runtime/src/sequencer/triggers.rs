@@ -1,7 +1,7 @@
 //! The checkpoints that the sequencer takes without being asked, and what it shows of all of them.
 //!
 //! Before changing anything here: the policy decides (`checkpoints/policy.rs`). The sequencer asks
-//! it at intervals, and tells it what becomes of each checkpoint.
+//! it at intervals, and tells it how each checkpoint ends.
 
 use super::{Phase, Sequencer};
 use crate::checkpoints::{CheckpointPolicy, CheckpointStatus, NewestCheckpoint};
@@ -65,7 +65,7 @@ impl Triggers {
         self.policy.on_replayed(took);
     }
 
-    /// Nothing becomes of the checkpoint under way, nor of another.
+    /// The checkpoint under way is given up, and no other will be taken.
     pub(super) fn give_up(&mut self) {
         self.policy.on_given_up();
     }

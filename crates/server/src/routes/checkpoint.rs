@@ -1,4 +1,4 @@
-//! `/checkpoint`: takes a checkpoint, and what `/health` says of checkpoints.
+//! `/checkpoint`, which takes a checkpoint, and the member `checkpoints` of `/health`.
 
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;

@@ -107,7 +107,7 @@ fn written(
             && !pieces.sender.is_closed()
         {
             tracing::warn!(%error, "a backup or a dump could not be sent to its end");
-            // A client that has gone meanwhile needs no word.
+            // A client that has gone meanwhile cannot be told.
             let _ = pieces.sender.blocking_send(Err(error));
         }
     });

@@ -31,7 +31,7 @@ pub struct Backup {
 struct BackupFile {
     name: String,
     length: u64,
-    /// The content, if it is not that of the file of this name.
+    /// The content, where it is not read from the file of this name.
     content: Option<Vec<u8>>,
 }
 

@@ -191,7 +191,7 @@ impl Dump {
     /// Appends the lines of the next statements. Returns whether there may be more.
     ///
     /// # Errors
-    /// None is known: [`EngineError::Internal`] if the store names a term that is not known.
+    /// [`EngineError::Internal`] if the store names a term that the dictionary does not have.
     pub fn next_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, EngineError> {
         let Some(mut reader) = self.reader.take() else {
             return Ok(false);

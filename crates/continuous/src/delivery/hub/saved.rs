@@ -178,8 +178,9 @@ impl CohortHub {
         }
     }
 
-    /// Sets how many results are kept, and whether there may be several members. Those that are
-    /// more than that go later: durable subscriptions, which may need them, are announced after it.
+    /// Sets how many results are kept, and whether there may be several members. Results beyond
+    /// that number go later, because durable subscriptions, which may need them, are announced
+    /// afterwards.
     pub(crate) fn resize(&mut self, capacity: usize, is_shared: bool) {
         self.capacity = capacity;
         self.is_shared = is_shared;
