@@ -64,7 +64,10 @@ impl Receiver {
         let (mut key, mut length) = (String::new(), 0);
         loop {
             let mut line = String::new();
-            reader.read_line(&mut line)?;
+            if reader.read_line(&mut line)? == 0 {
+                // The sender was killed.
+                return Ok(());
+            }
             let Some((name, value)) = line.trim_end().split_once(": ") else {
                 match line.trim_end().is_empty() {
                     true => break,
@@ -132,6 +135,7 @@ fn start(data: &Path, file: &Path, receiver: &str) -> Server {
 struct Shared {
     url: Mutex<String>,
     pushed: AtomicU64,
+    checkpoints: AtomicU64,
     started: Instant,
 }
 
@@ -141,12 +145,25 @@ impl Shared {
         thread::sleep(PAUSE);
     }
 
+    fn connect(&self) -> Option<TcpStream> {
+        let url = self.url.lock().expect("no thread panicked").clone();
+        TcpStream::connect(url.trim_start_matches("http://")).ok()
+    }
+
+    /// Asks for a checkpoint; `false` if the server was killed meanwhile.
+    fn takes_checkpoint(&self) -> bool {
+        let asked = |socket| ask(socket, "POST /checkpoint HTTP/1.1", "");
+        match self.connect().and_then(asked) {
+            Some((200, _)) => true,
+            None | Some((409 | 503, _)) => false,
+            Some((status, answer)) => panic!("a checkpoint: {status} {answer}"),
+        }
+    }
+
     /// Repeats a request until the server has carried it out.
     fn done(&self, head: &str, body: &str) -> Value {
         loop {
-            let url = self.url.lock().expect("no thread panicked").clone();
-            let socket = TcpStream::connect(url.trim_start_matches("http://")).ok();
-            match socket.and_then(|socket| ask(socket, head, body)) {
+            match self.connect().and_then(|socket| ask(socket, head, body)) {
                 Some((200 | 201, answer)) => {
                     return serde_json::from_str(&answer).expect("an answer in JSON");
                 }
@@ -174,6 +191,9 @@ fn push_all(shared: &Shared, pushes: u64, receiver: &Receiver) {
         let line = format!("{time}\t<http://e/c> <http://e/p> \"{number}\" .\n");
         shared.done(&head, &line);
         shared.pushed.fetch_add(1, Ordering::SeqCst);
+        if number % 10 == 9 && shared.takes_checkpoint() {
+            shared.checkpoints.fetch_add(1, Ordering::SeqCst);
+        }
     }
     let end = START_MS + pushes * MINUTE_MS;
     let head = format!("POST {STREAM}/advance HTTP/1.1");
@@ -209,6 +229,7 @@ fn sinks_see_each_answer_once_when_the_server_is_killed() {
     let shared = Shared {
         url: Mutex::new(server.url.clone()),
         pushed: AtomicU64::new(0),
+        checkpoints: AtomicU64::new(0),
         started: Instant::now(),
     };
     let put = |address: &str, text: &str| shared.done(&format!("PUT {address} HTTP/1.1"), text);
@@ -285,11 +306,16 @@ fn sinks_see_each_answer_once_when_the_server_is_killed() {
     assert_eq!(in_file.into_iter().collect::<BTreeMap<_, _>>(), expected);
     let once = receiver.without_repeats();
     let received: Vec<_> = once.values().map(close_and_row).collect();
+    let closes: Vec<u64> = received.iter().map(|(close, _)| *close).collect();
+    let is_missing = |close: &&u64| !closes.contains(close);
+    let missing: Vec<&u64> = expected.keys().filter(is_missing).collect();
+    assert!(missing.is_empty(), "without these closes: {missing:?}");
     assert_eq!(received.len(), expected.len(), "each key once");
     assert_eq!(received.into_iter().collect::<BTreeMap<_, _>>(), expected);
     let repeats = receiver.taken.lock().expect("no panic").len() - once.len();
     println!(
-        "seed {seed}: {kills} kills, {pushes} answers, {} requests to the receiver, {repeats} repeats",
-        receiver.requests.load(Ordering::SeqCst)
+        "seed {seed}: {kills} kills, {pushes} answers, {} requests to the receiver, {repeats} repeats, {} checkpoints",
+        receiver.requests.load(Ordering::SeqCst),
+        shared.checkpoints.load(Ordering::SeqCst)
     );
 }

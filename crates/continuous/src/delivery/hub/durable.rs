@@ -67,6 +67,8 @@ impl CohortHub {
                     })
                     .collect();
                 self.outbox.subscribe(slot, status, kept.into_iter());
+                // Nothing is let go: after a restart, the next one may need what this one does not.
+                return;
             }
             DurableChange::Acknowledged {
                 subscription,

@@ -233,8 +233,10 @@ fn a_limit_lets_the_oldest_answers_go_and_says_how_many() {
         ..durable(true)
     };
     engine.subscribe_durably("q", "skips", &options).unwrap();
-    (0..9).for_each(|at| second(&engine, at));
-    quiesce(&engine);
+    for at in 0..9 {
+        second(&engine, at);
+        quiesce(&engine);
+    }
     let check = |engine: &Engine| {
         let info = engine.durable_subscription("q", "skips").unwrap();
         assert_eq!(info.missed + info.waiting, 9);
@@ -432,5 +434,39 @@ fn planted_mistakes_of_sinks_are_noticed() {
     for ended_at in [4, 9, 14, 19] {
         assert_ne!(delivered(Manner::AcknowledgesFirst, ended_at), expected);
         assert_ne!(delivered(Manner::WithoutOutbox, ended_at), expected);
+    }
+}
+
+/// Answers that are also kept for others, on both sides of a checkpoint.
+#[test]
+fn answers_of_a_checkpoint_and_later_ones_are_read_after_a_restart() {
+    for (kept, taken_at, seconds) in [(64, 5, 12), (64, 11, 12), (2, 5, 12), (64, 30, 80)] {
+        let open = |disk: &SimDisk| {
+            let settings = EngineConfig {
+                kept_firings: kept,
+                ..config()
+            };
+            Engine::open_on(settings, Arc::new(disk.clone())).unwrap()
+        };
+        let disk = SimDisk::new();
+        let engine = open(&disk);
+        prepare(&engine);
+        let options = DurableOptions {
+            start: DurableStart::Kept,
+            ..durable(true)
+        };
+        engine.subscribe_durably("q", "slow", &options).unwrap();
+        engine.subscribe_durably("q", "quick", &options).unwrap();
+        for at in 0..seconds {
+            second(&engine, at);
+            read(&engine, "quick", 0);
+            if at == taken_at {
+                engine.checkpoint().unwrap();
+            }
+        }
+        drop(engine);
+        let engine = open(&disk.crash(CrashKeep::Written));
+        let answers = read(&engine, "slow", 0);
+        assert_eq!(answers.len() as i64, seconds, "{kept} {taken_at}");
     }
 }
