@@ -7,6 +7,7 @@ use oxrdfio::{RdfFormat, RdfParser};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// An open file, unpacked while it is read.
 pub(crate) struct Input {
@@ -130,7 +131,17 @@ pub(crate) fn byte_bar() -> ProgressBar {
     )
 }
 
-/// A sign of life for work whose end is not known.
+/// The interval between moves of a sign of life that nothing else moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A sign of life for work that counts nothing: it moves by itself.
+pub(crate) fn steady_spinner(template: &str) -> ProgressBar {
+    let bar = spinner(template);
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+/// A sign of life for work whose end is not known; it moves with what is counted.
 pub(crate) fn spinner(template: &str) -> ProgressBar {
     bar(ProgressBar::new_spinner(), template)
 }

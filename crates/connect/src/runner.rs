@@ -8,6 +8,7 @@ use crate::line::AnswerKey;
 use crate::sink::Sink;
 use crate::spec::SinkSpec;
 use somersault::{DurableEvent, DurableReader, Engine, EngineError, FiringId, FiringResult};
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -79,29 +80,20 @@ struct Runner {
     pause: Duration,
 }
 
-/// Why a sink does not go on.
-enum Halt {
-    /// It is to stop, or the engine does.
-    Stopped,
-    /// Its subscription has ended, or cannot be: a person has to look.
-    Ended,
-}
+/// The sink ends: it is to stop, the engine stops, or a logged error says what a person has to do.
+struct Halt;
 
 impl Runner {
     fn run(&mut self) {
         let class = self.sink.class();
         let SinkSpec { name, query, .. } = &self.spec;
         tracing::info!("sink {name} of query {query} is {class}");
-        while let Ok(mut reader) = self.reader() {
-            match self.deliver_all(&mut reader) {
-                Err(Halt::Stopped | Halt::Ended) => return,
-                Ok(()) => {}
-            }
-        }
+        let Err(Halt) = (self.reader()).and_then(|mut reader| self.deliver_all(&mut reader));
     }
 
     /// Opens the subscription, once its query is registered, and then the sink.
     fn reader(&mut self) -> Result<DurableReader, Halt> {
+        let mut waits = false;
         loop {
             let SinkSpec {
                 name,
@@ -112,11 +104,17 @@ impl Runner {
             let subscribed = self.engine.subscribe_durably(query, name, options);
             match subscribed.and_then(|_| self.engine.read_durably(query, name)) {
                 Ok(reader) => return self.open().map(|()| reader),
-                Err(EngineError::Stopped) => return Err(Halt::Stopped),
-                Err(EngineError::NotFound(_)) => self.wait(LOOK)?,
+                Err(EngineError::Stopped) => return Err(Halt),
+                Err(EngineError::NotFound(why)) => {
+                    if !waits {
+                        tracing::info!("sink {name} waits for its query: {why}");
+                    }
+                    waits = true;
+                    self.wait(LOOK)?;
+                }
                 Err(error @ (EngineError::Conflict(_) | EngineError::Invalid(_))) => {
                     tracing::error!("sink {name} delivers nothing: {error}");
-                    return Err(Halt::Ended);
+                    return Err(Halt);
                 }
                 Err(error) => self.failed(&error.to_string())?,
             }
@@ -128,7 +126,11 @@ impl Runner {
             let SinkSpec { name, query, .. } = &self.spec;
             let info = match self.engine.durable_subscription(query, name) {
                 Ok(info) => info,
-                Err(_) => return Err(Halt::Stopped),
+                Err(EngineError::Stopped) => return Err(Halt),
+                Err(error) => {
+                    tracing::error!("sink {name} delivers nothing: {error}");
+                    return Err(Halt);
+                }
             };
             let acknowledged = info.acknowledged.and_then(|id| key_of(&id));
             match self.sink.open(acknowledged) {
@@ -138,8 +140,8 @@ impl Runner {
         }
     }
 
-    /// Delivers what the reader gives, until the subscription has to be opened again.
-    fn deliver_all(&mut self, reader: &mut DurableReader) -> Result<(), Halt> {
+    /// Delivers what the reader gives, until the sink ends.
+    fn deliver_all(&mut self, reader: &mut DurableReader) -> Result<Infallible, Halt> {
         loop {
             self.wait(Duration::ZERO)?;
             let Some(first) = reader.recv_timeout(LOOK) else {
@@ -173,7 +175,7 @@ impl Runner {
             ),
             DurableEvent::Ended { message } => {
                 tracing::error!("sink {name} of query {query} delivers nothing more: {message}");
-                return Err(Halt::Ended);
+                return Err(Halt);
             }
             _ => {}
         }
@@ -206,7 +208,7 @@ impl Runner {
         let SinkSpec { name, query, .. } = &self.spec;
         match self.engine.acknowledge(query, name, answer.id()) {
             Ok(()) => Ok(()),
-            Err(EngineError::Stopped) => Err(Halt::Stopped),
+            Err(EngineError::Stopped) => Err(Halt),
             Err(error) => {
                 // It is delivered again after a restart, as a repeat.
                 tracing::warn!("sink {name}: an acknowledgement was not taken: {error}");
@@ -232,7 +234,7 @@ impl Runner {
     fn wait(&self, time: Duration) -> Result<(), Halt> {
         match self.stopped.recv_timeout(time) {
             Err(RecvTimeoutError::Timeout) => Ok(()),
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => Err(Halt::Stopped),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => Err(Halt),
         }
     }
 }

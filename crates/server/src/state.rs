@@ -13,10 +13,10 @@ use axum::http::{HeaderMap, header};
 use somersault::{Backlog, Engine};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Large answers that are sent at one time; each holds its columns in memory until it is sent.
-pub(crate) const LARGE_ANSWERS: usize = 64;
+const LARGE_ANSWERS: usize = 64;
 
 /// The state of one server; clones are handles to it.
 #[derive(Clone)]
@@ -100,6 +100,19 @@ impl App {
         let engine = self.engine.clone();
         let read = move |reading: &mut Reading| work(&engine, reading);
         self.gate.read(is_long, read).await
+    }
+
+    /// Takes a place among the large answers that are sent at one time.
+    pub(crate) fn large_answer(&self) -> ApiResult<OwnedSemaphorePermit> {
+        let places = Arc::clone(&self.large_answers);
+        places.try_acquire_owned().map_err(|_| {
+            ApiError::busy(
+                format!(
+                    "This server is sending {LARGE_ANSWERS} large answers already. Try again in a few seconds, or ask a query for less with LIMIT."
+                ),
+                5,
+            )
+        })
     }
 
     /// Completes when the server is asked to stop.

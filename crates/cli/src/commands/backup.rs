@@ -94,9 +94,8 @@ fn copy(from: &Path, to: &Path, copies_all: bool) -> Result<CopySummary, CliErro
     })?;
     let original: Arc<dyn Disk> = Arc::new(original);
     let target = folder_at(to)?;
-    let bar = files::spinner("{spinner} verifying and copying {msg}  {elapsed}");
+    let bar = files::steady_spinner("{spinner} verifying and copying {msg}  {elapsed}");
     bar.set_message(from.display().to_string());
-    bar.enable_steady_tick(std::time::Duration::from_millis(100));
     let mut link = |name: &str| match copies_all {
         true => Err(io::ErrorKind::Unsupported.into()),
         false => fs::hard_link(from.join(name), to.join(name)),

@@ -5,10 +5,6 @@ use crate::client::{Client, json_of};
 use crate::error::CliError;
 use crate::files;
 use serde_json::Value;
-use std::time::Duration;
-
-/// The interval between moves of the sign of life on a terminal.
-const BAR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Lets the server take a checkpoint, and waits until it is written.
 ///
@@ -18,8 +14,7 @@ const BAR_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: &CheckpointArgs) -> Result<(), CliError> {
     let url = args.address.as_ref().unwrap_or(&args.server.url);
     let client = Client::new(url)?;
-    let bar = files::spinner("{spinner} a checkpoint is being written  {elapsed}");
-    bar.enable_steady_tick(BAR_PAUSE);
+    let bar = files::steady_spinner("{spinner} a checkpoint is being written  {elapsed}");
     let taken = client.post("/checkpoint", &[], std::io::empty());
     bar.finish_and_clear();
     println!("{}", line(&json_of(taken?.body_mut())?));

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::files;
 use crate::target::Place;
 use indicatif::ProgressBar;
-use somersault::{Engine, EngineConfig};
+use somersault::EngineConfig;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -99,29 +99,12 @@ fn write_whole(
 
 fn write_statements(place: &Place, out: &mut dyn Write, bar: &ProgressBar) -> Result<(), CliError> {
     match place {
-        Place::Engine(engine) => write_engine_statements(engine, out, bar),
+        Place::Engine(engine) => Ok(engine.dump()?.write_to(&mut bar.wrap_write(out))?),
         Place::Server(client) => {
             let body = client.get("/dump/statements", &[])?.into_body();
             copy_body(&mut bar.wrap_read(body.into_reader()), out)
         }
     }
-}
-
-fn write_engine_statements(
-    engine: &Engine,
-    out: &mut dyn Write,
-    bar: &ProgressBar,
-) -> Result<(), CliError> {
-    let mut dump = engine.dump()?;
-    let mut piece = Vec::new();
-    let mut more = true;
-    while more {
-        more = dump.next_piece(&mut piece)?;
-        out.write_all(&piece)?;
-        bar.inc(piece.len() as u64);
-        piece.clear();
-    }
-    Ok(())
 }
 
 fn write_declarations(place: &Place, out: &mut dyn Write) -> Result<(), CliError> {

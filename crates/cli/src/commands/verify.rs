@@ -10,10 +10,6 @@ use somersault::{OpenProgress, Sn};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// The interval between moves of the sign of life.
-const TICK: Duration = Duration::from_millis(100);
 
 /// Prints what is in the folder and what is wrong with it.
 ///
@@ -51,9 +47,8 @@ pub(crate) fn verify(folder: &Path, state: VerifyState) -> Result<FolderReport, 
             error,
         )
     })?;
-    let bar = files::spinner("{spinner} verifying {msg}  {elapsed}");
+    let bar = files::steady_spinner("{spinner} verifying {msg}  {elapsed}");
     bar.set_message(folder.display().to_string());
-    bar.enable_steady_tick(TICK);
     let report = verify_folder(Arc::new(disk), state, &Arc::new(OpenProgress::default()));
     bar.finish_and_clear();
     Ok(report?)

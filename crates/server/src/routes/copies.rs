@@ -5,17 +5,16 @@
 //! the body. The thread then ends at its next piece, and frees what it holds: the snapshot, or the
 //! files of the backup.
 
-use crate::http::error::{ApiError, ApiResult};
+use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
 use crate::http::text::Params;
-use crate::state::{App, LARGE_ANSWERS};
+use crate::state::App;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::poll_fn;
 use std::io::{self, Write};
-use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Bytes of a piece.
@@ -27,7 +26,7 @@ const SN: HeaderName = HeaderName::from_static("somersault-sn");
 /// `POST /backup`: the files of a data folder as a tar archive.
 pub(crate) async fn backup(State(app): State<App>, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
-    let place = place(&app)?;
+    let place = app.large_answer()?;
     let backup = app.run(Lane::Control, |engine| engine.backup()).await?;
     let position = backup.position();
     let body = written(place, move |out| backup.write_to(out));
@@ -47,19 +46,10 @@ pub(crate) async fn backup(State(app): State<App>, request: Request) -> ApiResul
 /// `GET /dump/statements`: all stored statements at one snapshot, as N-Quads.
 pub(crate) async fn statements(State(app): State<App>, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
-    let place = place(&app)?;
+    let place = app.large_answer()?;
     let mut dump = app.run(Lane::Control, |engine| engine.dump()).await?;
     let sn = dump.sn();
-    let body = written(place, move |out| {
-        let mut piece = Vec::new();
-        let mut more = true;
-        while more {
-            more = dump.next_piece(&mut piece).map_err(io::Error::other)?;
-            out.write_all(&piece)?;
-            piece.clear();
-        }
-        Ok(())
-    });
+    let body = written(place, move |out| dump.write_to(out));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(
@@ -78,16 +68,6 @@ pub(crate) async fn declarations(State(app): State<App>, request: Request) -> Ap
         .await?;
     let content_type = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
     Ok((content_type, text).into_response())
-}
-
-/// A place among the large answers that are sent at one time.
-fn place(app: &App) -> ApiResult<tokio::sync::OwnedSemaphorePermit> {
-    Arc::clone(&app.large_answers).try_acquire_owned().map_err(|_| {
-        ApiError::busy(
-            format!("This server is sending {LARGE_ANSWERS} large answers already. Try again in a few seconds."),
-            5,
-        )
-    })
 }
 
 /// A body that a thread writes. If that fails, the body breaks off visibly.

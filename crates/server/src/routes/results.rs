@@ -5,7 +5,7 @@
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate::{Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS};
-use crate::state::{App, LARGE_ANSWERS};
+use crate::state::App;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -15,7 +15,6 @@ use oxrdfio::RdfFormat;
 use somersault::{Answer, AnswerError, AnswerKind, AnswerWriter, QueryResults, QueryResultsFormat};
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -239,12 +238,7 @@ struct Pieces {
 
 impl Pieces {
     fn new(app: &App, first: Bytes, writer: Option<AnswerWriter>) -> ApiResult<Pieces> {
-        let place = Arc::clone(&app.large_answers).try_acquire_owned().map_err(|_| {
-            ApiError::busy(
-                format!("This server is sending {LARGE_ANSWERS} large answers already. Try again in a few seconds, or ask for less with LIMIT."),
-                5,
-            )
-        })?;
+        let place = app.large_answer()?;
         Ok(Pieces {
             first: Some(first),
             writer,

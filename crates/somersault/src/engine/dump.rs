@@ -14,6 +14,7 @@ use somersault_store::{ListKey, ListReader, Store};
 use somersault_stream::QueryStatus;
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 /// Lists that are read from the store at a time.
@@ -32,7 +33,7 @@ impl Engine {
     /// engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
     /// let mut dump = engine.dump()?;
     /// let mut text = Vec::new();
-    /// while dump.next_piece(&mut text)? {}
+    /// dump.write_to(&mut text)?;
     /// let line = "<urn:a> <urn:p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n";
     /// assert_eq!(text, line.as_bytes());
     /// # Ok(())
@@ -208,6 +209,21 @@ impl Dump {
             self.next_shard()?;
         }
         Ok(self.reader.is_some())
+    }
+
+    /// Writes the lines of all statements that have not been written.
+    ///
+    /// # Errors
+    /// Those of [`Dump::next_piece`] and of `out`.
+    pub fn write_to(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let mut piece = Vec::new();
+        let mut more = true;
+        while more {
+            more = self.next_piece(&mut piece).map_err(io::Error::other)?;
+            out.write_all(&piece)?;
+            piece.clear();
+        }
+        Ok(())
     }
 
     /// Moves on to the next shard. Its reader is made while the one before keeps the snapshot.
