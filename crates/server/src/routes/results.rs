@@ -306,7 +306,7 @@ mod tests {
     use axum::http::HeaderMap;
     use futures_util::future::poll_fn;
     use somersault::{Engine, EngineConfig};
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     #[test]
     fn a_few_long_rows_are_written_a_piece_at_a_time() {

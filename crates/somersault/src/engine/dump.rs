@@ -28,7 +28,7 @@ impl Engine {
     ///
     /// ```
     /// use somersault::{Engine, EngineConfig};
-    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let engine = Engine::open(EngineConfig::default())?;
     /// engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").run()?;
     /// let mut dump = engine.dump()?;
