@@ -25,6 +25,17 @@ pub enum SinkError {
         /// The line's number among those that were read.
         line: usize,
     },
+    /// The file holds later answers and not this one.
+    #[error(
+        "the file {} has answers that come after {key}, and does not have {key}: it is of another data folder or query, or lines of it were removed; move it away, or give the sink a file of its own",
+        .file.display()
+    )]
+    OtherAnswers {
+        /// The file.
+        file: PathBuf,
+        /// The answer.
+        key: String,
+    },
     /// The receiver could not be reached, or broke off.
     #[error("no answer from {url}: {cause}")]
     Unreachable {

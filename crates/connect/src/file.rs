@@ -2,13 +2,15 @@
 //!
 //! The one thing to know before changing it: an answer counts as delivered once its whole line is
 //! durable. A line ends with its line break, so a reader that takes lines takes no half one. What a
-//! crash has left behind the last whole line is cut off when the file is opened again, and the last
-//! key in the file says which answers are there.
+//! crash has left behind the last whole line is cut off when the file is opened again. An answer
+//! that is not after the file's last key is dropped only if its own key is there: a file of another
+//! data folder must not swallow answers.
 
 use crate::error::SinkError;
 use crate::line::{AnswerKey, line};
 use crate::sink::{Sink, SinkClass};
 use somersault::FiringResult;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,10 @@ pub struct FileSink {
     file: Option<File>,
     /// The key of the last line.
     last: Option<AnswerKey>,
+    /// The newest answer that was acknowledged when the file was opened.
+    acknowledged: Option<AnswerKey>,
+    /// The answers after it that the file held then.
+    repeats: BTreeSet<AnswerKey>,
 }
 
 impl FileSink {
@@ -33,6 +39,8 @@ impl FileSink {
             path: path.into(),
             file: None,
             last: None,
+            acknowledged: None,
+            repeats: BTreeSet::new(),
         }
     }
 
@@ -44,26 +52,43 @@ impl FileSink {
     }
 
     /// Appends the lines of these answers that are not there yet, and makes them durable.
-    fn append(&mut self, answers: &[Arc<FiringResult>]) -> Result<(), SinkError> {
+    fn append(&mut self, answers: Vec<(AnswerKey, Vec<u8>)>) -> Result<(), SinkError> {
         let (mut lines, mut last) = (Vec::new(), self.last);
-        for answer in answers {
-            let key = AnswerKey::of(answer);
+        for (key, line) in answers {
             if last.is_none_or(|last| last < key) {
-                lines.extend_from_slice(&line(answer)?);
+                lines.extend(line);
                 last = Some(key);
+            } else if !self.has(key) {
+                return Err(SinkError::OtherAnswers {
+                    file: self.path.clone(),
+                    key: format!("{}:{}", key.uid, key.close_ms),
+                });
             }
         }
         let Some(file) = &mut self.file else {
             return Err(self.failed(io::Error::other("it is not open")));
         };
-        let written = file.write_all(&lines).and_then(|()| file.sync_data());
+        let is_there = is_at(file, &self.path).and_then(|is_there| match is_there {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                "it was moved or removed, and is made again",
+            )),
+        });
+        let written = is_there.and_then(|()| file.write_all(&lines));
+        let written = written.and_then(|()| file.sync_data());
         if let Err(error) = written {
-            // A part of the lines may be there: opening cuts it off, or finds its keys.
+            // A part of the lines may be there: opening cuts it off, or finds its keys. A file
+            // that was moved away gets nothing more.
             self.file = None;
             return Err(self.failed(error));
         }
         self.last = last;
         Ok(())
+    }
+
+    /// Whether an answer that comes again was delivered before.
+    fn has(&self, key: AnswerKey) -> bool {
+        self.acknowledged.is_some_and(|newest| key <= newest) || self.repeats.contains(&key)
     }
 }
 
@@ -90,12 +115,19 @@ impl Sink for FileSink {
         let cut = file.set_len(tail.whole).and_then(|()| file.sync_all());
         cut.map_err(|error| self.failed(error))?;
         self.last = tail.last;
+        self.acknowledged = acknowledged;
+        self.repeats = tail.repeats;
         self.file = Some(file);
         Ok(())
     }
 
     fn deliver(&mut self, answers: &[Arc<FiringResult>]) -> Result<(), (usize, SinkError)> {
-        self.append(answers).map_err(|error| (0, error))
+        let lines = answers
+            .iter()
+            .map(|answer| Ok((AnswerKey::of(answer), line(answer)?)));
+        let lines = lines.collect::<Result<_, SinkError>>();
+        let appended = lines.and_then(|lines| self.append(lines));
+        appended.map_err(|error| (0, error))
     }
 }
 
@@ -107,12 +139,33 @@ fn sync_parent(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether an open file still has this path. After a rotation the path is that of another file, or
+/// of none.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let open = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an open file still has this path. An open file is neither moved nor removed here.
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
 /// The end of a file of answers.
 #[derive(Debug, PartialEq, Eq)]
 struct Tail {
     /// The length of the file up to the end of the last good line.
     whole: u64,
     last: Option<AnswerKey>,
+    /// The answers that are not acknowledged.
+    repeats: BTreeSet<AnswerKey>,
     /// The number of a line that is no answer and was there before the last acknowledgement.
     foreign_line: Option<usize>,
 }
@@ -151,6 +204,7 @@ impl Tail {
         let mut tail = Tail {
             whole: 0,
             last: None,
+            repeats: BTreeSet::new(),
             foreign_line: None,
         };
         for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -166,6 +220,9 @@ impl Tail {
             }
             tail.whole += line.len() as u64;
             tail.last = Some(key);
+            if acknowledged < tail.last {
+                tail.repeats.insert(key);
+            }
         }
         (is_all || tail.last.is_some() || tail.foreign_line.is_some()).then_some(tail)
     }
@@ -194,6 +251,67 @@ mod tests {
 
     fn lines(of: impl IntoIterator<Item = i64>) -> Vec<u8> {
         of.into_iter().map(text).collect::<String>().into_bytes()
+    }
+
+    fn deliver(sink: &mut FileSink, closes_ms: &[i64]) -> Result<(), String> {
+        let answers = closes_ms.iter();
+        let answers = answers.map(|close_ms| (key(*close_ms), text(*close_ms).into_bytes()));
+        let appended = sink.append(answers.collect());
+        appended.map_err(|error| error.to_string())
+    }
+
+    fn closes_in(path: &Path) -> Vec<i64> {
+        let text = std::fs::read(path).unwrap();
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        let keys = lines.map(|line| AnswerKey::read(line).unwrap());
+        keys.map(|key| key.close_ms).collect()
+    }
+
+    /// A data folder that was begun again counts from the start, and its answers are new.
+    #[test]
+    fn a_file_with_later_answers_swallows_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("answers");
+        let mut sink = FileSink::new(&path);
+        sink.open(None).unwrap();
+        deliver(&mut sink, &[10, 20, 30]).unwrap();
+        // Repeats after a crash, and after an acknowledgement.
+        for acknowledged in [None, Some(key(10)), Some(key(30))] {
+            let mut sink = FileSink::new(&path);
+            sink.open(acknowledged).unwrap();
+            deliver(&mut sink, &[10, 20, 30]).unwrap();
+        }
+        assert_eq!(closes_in(&path), [10, 20, 30]);
+        let mut sink = FileSink::new(&path);
+        sink.open(None).unwrap();
+        let refused = deliver(&mut sink, &[5, 40]).unwrap_err();
+        assert!(refused.contains("another data folder"), "{refused}");
+        assert_eq!(closes_in(&path), [10, 20, 30]);
+        std::fs::remove_file(&path).unwrap();
+        sink.open(None).unwrap();
+        deliver(&mut sink, &[5, 40]).unwrap();
+        assert_eq!(closes_in(&path), [5, 40]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_was_moved_or_removed_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("answers"), folder.path().join("old"));
+        let mut sink = FileSink::new(&path);
+        sink.open(None).unwrap();
+        deliver(&mut sink, &[1]).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        let refused = deliver(&mut sink, &[2]).unwrap_err();
+        assert!(refused.contains("moved or removed"), "{refused}");
+        sink.open(Some(key(1))).unwrap();
+        deliver(&mut sink, &[2]).unwrap();
+        assert_eq!((closes_in(&moved), closes_in(&path)), (vec![1], vec![2]));
+        std::fs::remove_file(&path).unwrap();
+        deliver(&mut sink, &[3]).unwrap_err();
+        sink.open(Some(key(2))).unwrap();
+        deliver(&mut sink, &[3]).unwrap();
+        assert_eq!(closes_in(&path), [3]);
     }
 
     fn read(bytes: &[u8], acknowledged: Option<AnswerKey>) -> Tail {

@@ -58,6 +58,35 @@ impl SinkTarget {
     }
 }
 
+impl SinkSpec {
+    /// Whether sinks go beside one another: each has a subscription and a file of its own.
+    ///
+    /// # Errors
+    /// A sentence that names the two that do not.
+    pub fn check_together(specs: &[SinkSpec]) -> Result<(), String> {
+        for (at, spec) in specs.iter().enumerate() {
+            let SinkSpec { name, query, .. } = spec;
+            for other in &specs[..at] {
+                if (&other.name, &other.query) == (name, query) {
+                    return Err(format!(
+                        "two sinks of query {query} have the name {name}; give each a name of its own"
+                    ));
+                }
+                if let SinkTarget::File(file) = &spec.target
+                    && spec.target == other.target
+                {
+                    return Err(format!(
+                        "the sinks {} and {name} write to the same file, {}; give each a file of its own",
+                        other.name,
+                        file.display()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 impl FromStr for SinkSpec {
     type Err = String;
 
@@ -74,12 +103,18 @@ impl FromStr for SinkSpec {
             };
             // The target comes last, because a path or an address may hold commas.
             let target = match member {
+                "file" if after.is_empty() => {
+                    return Err(format!(
+                        "\"{text}\" does not name its file; write file=PATH"
+                    ));
+                }
                 "file" => Some(SinkTarget::File(after.into())),
                 "webhook" => Some(webhook(after, in_flight)?),
                 _ => None,
             };
             if let Some(target) = target {
                 let given = |value: Option<String>, member: &str| {
+                    let value = value.filter(|value| !value.is_empty());
                     value.ok_or_else(|| format!("\"{text}\" has no {member}=…, before its target"))
                 };
                 return Ok(SinkSpec {
@@ -173,12 +208,28 @@ mod tests {
     }
 
     #[test]
+    fn two_sinks_share_neither_a_name_nor_a_file() {
+        let check = |texts: &[&str]| {
+            let specs: Vec<SinkSpec> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            SinkSpec::check_together(&specs)
+        };
+        let (a, b) = ("name=a,query=q,file=/x", "name=b,query=q,file=/x");
+        assert!(check(&[a, b]).unwrap_err().contains("same file, /x"));
+        let hook = "name=a,query=q,webhook=http://e/";
+        assert!(check(&[a, hook]).unwrap_err().contains("have the name a"));
+        let others = ["name=a,query=r,webhook=http://e/", "name=b,query=q,file=/y"];
+        check(&[a, others[0], others[1]]).unwrap();
+    }
+
+    #[test]
     fn a_wrong_text_is_refused_with_a_sentence() {
         for (text, part) in [
             ("", "does not say where"),
             ("name=n,query=q", "does not say where"),
             ("query=q,file=/x", "has no name="),
             ("name=n,file=/x", "has no query="),
+            ("name=,query=q,file=/x", "has no name="),
+            ("name=n,query=q,file=", "does not name its file"),
             ("name=n,query=q,answers=0,file=/x", "whole number"),
             ("name=n,query=q,from=then,file=/x", "now or kept"),
             ("name=n,query=q,empties=1,file=/x", "true or false"),

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::files;
 use crate::target::shut_down;
 use somersault::{CheckpointConfig, Engine, EngineConfig, Limits, OpenPhase, OpenProgress, Remote};
-use somersault_connect::Sinks;
+use somersault_connect::{SinkSpec, Sinks};
 use somersault_server::{Cors, HttpRemote, ServerConfig};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
@@ -17,8 +17,10 @@ const BAR_PAUSE: Duration = Duration::from_millis(100);
 /// Opens the engine, serves, and stops in order: no more requests, then the log is flushed.
 ///
 /// # Errors
-/// When the data folder is refused or the address cannot be listened on.
+/// When sinks do not go together, the data folder is refused or the address cannot be listened on.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
+    SinkSpec::check_together(&args.sink)
+        .map_err(|sentence| CliError::Usage(format!("--sink: {sentence}")))?;
     // The address first: a taken port should not cost the replay of a long log.
     let listener = listen(&args.listen)?;
     let config = engine_config(args);

@@ -230,6 +230,9 @@ fn wrong_usage_is_2_and_a_failure_is_1() {
         let said = fails(&["serve", option, value], 2);
         assert!(said.contains(option), "{said}");
     }
+    let (a, b) = ("name=a,query=q,file=x", "name=b,query=q,file=x");
+    let said = fails(&["serve", "--sink", a, "--sink", b], 2);
+    assert!(said.contains("the same file, x"), "{said}");
     assert!(
         fails(
             &[
