@@ -236,9 +236,9 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) allow_remote: bool,
     /// Sink for the answers of a query, name=NAME,query=QUERY,file=PATH or
-    /// name=NAME,query=QUERY,webhook=URL; may be repeated. It gets each answer also over restarts,
-    /// through the durable subscription NAME. Before the target: from=now|kept, empties=true|false,
-    /// answers=N, bytes=N, deadline-ms=MS, when-full=end|skip, in-flight=N
+    /// name=NAME,query=QUERY,webhook=URL; may be repeated. Each answer arrives, also after
+    /// a restart, through the durable subscription NAME. Before the target: from=now|kept,
+    /// empties=true|false, answers=N, bytes=N, deadline-ms=MS, when-full=end|skip, in-flight=N
     #[arg(long, value_name = "SINK")]
     pub(crate) sink: Vec<SinkSpec>,
 }

@@ -364,7 +364,7 @@ pub enum SubscriptionChange {
     Created(SubscriptionTerms),
     /// Its reader has all answers up to this one.
     Acknowledged(AnswerPosition),
-    /// It is no more.
+    /// It was deleted.
     Dropped,
     /// Answers are no longer kept for it, and its reader has missed them. Unless its terms say that
     /// it skips the oldest, it has ended.

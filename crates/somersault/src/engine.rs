@@ -373,7 +373,7 @@ impl Engine {
         self.inner.log.close().map_err(EngineError::from)
     }
 
-    /// Without it, the next start takes longer, and nothing is lost.
+    /// Writes a checkpoint if the next start is quicker with it. If that fails, nothing is lost.
     fn write_last_checkpoint(&self) {
         let patience = self.inner.config.checkpoints.at_shutdown;
         if patience.is_zero() {
@@ -383,7 +383,7 @@ impl Engine {
             Ok(Some(manifest)) => tracing::info!("{} is written", manifest.name()),
             Ok(None) | Err(RuntimeError::Stopped) => {}
             Err(error) => tracing::warn!(
-                "the next start replays the log, for want of a checkpoint at the shutdown: {error}"
+                "no checkpoint was written at the shutdown, so the next start replays more of the log: {error}"
             ),
         }
     }

@@ -242,7 +242,7 @@ fn different(suite: &Suite, query: &CityQuery, firings: &[Firing]) -> Result<usi
     Ok(firings.iter().filter(differs).count())
 }
 
-/// The targets that these figures are held to. The paper's times are none: its texts are others.
+/// The targets that these figures are held to. The paper's times are no targets: its texts differ.
 fn rows(sheet: Option<&Sheet>) -> Vec<Row> {
     let different = QUERIES.iter();
     let different = different.map(|query| sheet?.figure(query.name, DIFFERENT));

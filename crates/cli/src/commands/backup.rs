@@ -84,7 +84,8 @@ fn folder_at(path: &Path) -> Result<Arc<dyn Disk>, CliError> {
     Ok(Arc::new(disk))
 }
 
-/// Copies a folder; files that never change are shared if that is wanted and possible.
+/// Copies a folder. Files that never change are shared where the file system can, unless
+/// `copies_all` says otherwise.
 fn copy(from: &Path, to: &Path, copies_all: bool) -> Result<CopySummary, CliError> {
     let original = RealDisk::existing(from).map_err(|error| {
         CliError::failed(

@@ -89,7 +89,7 @@ pub fn restore_newest(
 ) -> Result<RecentCheckpoint, RuntimeError> {
     let mut unreadable = Vec::new();
     loop {
-        // What is wrong shows when it is read; then the one before it is wanted.
+        // Damage shows only when a checkpoint is read; then the one before it is tried.
         let most = unreadable.len() + 1;
         let found = whole_checkpoints(disk, log.bytes(), VerifyDepth::Lengths, most)?;
         let manifest = found.whole.get(unreadable.len());
@@ -163,7 +163,7 @@ pub fn restore_checkpoint(
         return Err(unreadable(manifest, message));
     }
     let answers = the_file(manifest, FileKind::Answers)?;
-    // It is read when the host is there; by then there is no other checkpoint to turn to.
+    // The host takes the answers later, when no other checkpoint can be tried: verify them now.
     manifest.open(disk, answers)?.finish()?;
     let state = RestoredState {
         coordinator,

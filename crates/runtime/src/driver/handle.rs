@@ -168,7 +168,7 @@ impl Handle {
     pub(super) fn await_commands(&self) {
         let newest = self.shared.figures.newest_command();
         if let Err(error) = self.await_durable(newest) {
-            // The engine's health reports the failure too, and takes no more commands.
+            // The engine takes no more commands then, and its health reports the failure too.
             tracing::debug!("a list shows commands that are not durable: {error}");
         }
     }

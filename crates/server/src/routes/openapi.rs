@@ -229,7 +229,7 @@ fn subscriptions() -> Vec<OperationDoc> {
         OperationDoc { parameters: WHO, success: &[("204", "It is deleted; nothing is kept for it any more.", Content::None)], errors: &["404"],
             ..op("delete", "/queries/{name}/subscriptions/{who}", "deleteSubscription", "continuous queries", "Delete a durable subscription") },
         OperationDoc { parameters: WHO, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
-            description: "As the results of the query, from the first answer on that is not acknowledged. `Last-Event-ID` is not looked at. The event `gap` says how many answers were let go since the last acknowledgement. The event `end` with the reason `ended` says that the subscription has reached a limit, or was deleted.",
+            description: "As the results of the query, from the first answer on that is not acknowledged. `Last-Event-ID` is ignored. The event `gap` says how many answers were let go since the last acknowledgement. The event `end` with the reason `ended` says that the subscription has reached a limit, or was deleted.",
             ..op("get", "/queries/{name}/subscriptions/{who}/results", "readSubscription", "continuous queries", "Read a durable subscription") },
         OperationDoc { parameters: WHO, body: Body::Json("Acknowledgement"), success: &[("200", "The acknowledgement is durable.", Content::Json("Subscription"))], errors: &["404", "413"],
             description: "All answers up to this one are not sent again. An answer that was acknowledged before changes nothing.",

@@ -115,8 +115,8 @@ pub struct DurableInfo {
 
 /// # Durable subscriptions
 ///
-/// Named places among the answers of a query, which the engine keeps. An answer is kept, also over
-/// a restart, until it is acknowledged or a limit is reached.
+/// Named places among the answers of a query, which the engine keeps. It keeps an answer until the
+/// answer is acknowledged or a limit is reached, also after a restart.
 impl Engine {
     /// Creates a durable subscription to a query. The same terms again change nothing. Returns
     /// whether it is new.

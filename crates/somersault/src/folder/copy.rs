@@ -67,7 +67,7 @@ pub fn copy_folder(
     }
     if report.log.is_none() {
         return Err(EngineError::NotFound(format!(
-            "{} holds no data of Somersault",
+            "{} holds no data of Somersault; name the folder that serve --data was started with, or a backup",
             from.describe()
         )));
     }

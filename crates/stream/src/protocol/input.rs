@@ -142,7 +142,7 @@ pub enum Input {
     },
 }
 
-/// Something that is asked for a durable subscription.
+/// A request that concerns a durable subscription.
 #[derive(Clone, Debug)]
 pub struct SubscriptionRequest {
     /// When it was received.
@@ -167,8 +167,8 @@ pub enum SubscriptionAsk {
     },
     /// Its reader has all answers up to this one.
     Acknowledge(AnswerPosition),
-    /// Answers are no longer kept for it. Nothing changes if it is no more, or if its place has
-    /// changed since they were counted.
+    /// Answers are no longer kept for it. Nothing changes if it was deleted, or if its place
+    /// has changed since they were counted.
     LetGo {
         /// Its place then.
         after: AnswerPosition,

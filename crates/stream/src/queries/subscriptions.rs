@@ -40,7 +40,7 @@ impl Subscriptions {
     }
 
     /// Applies a record. Returns the change for the host, for the query in this slot; `None` if the
-    /// subscription is no more.
+    /// subscription does not exist any more.
     pub(crate) fn apply(&mut self, record: &SubscriptionRecord, slot: u32) -> Option<QueryChange> {
         let SubscriptionRecord {
             query,
