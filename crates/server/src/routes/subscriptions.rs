@@ -200,14 +200,14 @@ fn number(object: &Map<String, Value>, member: &str) -> ApiResult<Option<u64>> {
 }
 
 fn firing_id(value: Option<&Value>, member: &str) -> ApiResult<FiringId> {
-    let text = value.and_then(Value::as_str).unwrap_or_default();
-    text.trim().parse().map_err(|_| {
+    let text = value.and_then(Value::as_str);
+    let id = text.and_then(|text| text.trim().parse().ok());
+    id.ok_or_else(|| {
+        let given = value.map(|value| format!(", not {}", shorten(&value.to_string())));
+        let given = given.unwrap_or_default();
         bad_member(
             member,
-            &format!(
-                "the id of an event, such as \"7:1700000001000\", not \"{}\"",
-                shorten(text)
-            ),
+            &format!("the id of an event as text, such as \"7:1700000001000\"{given}"),
         )
     })
 }
@@ -219,6 +219,26 @@ fn bad_member(member: &str, expected: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_given_for_an_id_is_said() {
+        for (given, said) in [
+            (
+                Some(Value::from(1_700_000_001_000_u64)),
+                ", not 1700000001000.",
+            ),
+            (Some(Value::from("x")), ", not \"x\"."),
+            (Some(Value::Null), ", not null."),
+            (None, "\"7:1700000001000\"."),
+        ] {
+            let refused = firing_id(given.as_ref(), "id").expect_err("no id");
+            let sentence = format!("{refused:?}");
+            let said = said.replace('"', "\\\"");
+            assert!(sentence.contains(&said), "{sentence}");
+        }
+        let id = Value::from("7:1700000001000");
+        assert!(firing_id(Some(&id), "id").is_ok());
+    }
 
     #[test]
     fn terms_are_read_strictly() {
