@@ -235,7 +235,7 @@ impl Sequencer {
             }
             Err(error) => {
                 let error = RuntimeError::Internal(error.to_string());
-                drop(reply.send(Err(error)));
+                self.conclude(reply, Err(error));
                 CheckpointStage::None
             }
         }
@@ -282,6 +282,9 @@ impl Sequencer {
             ..
         } = *frozen;
         let (Some(writer), Some(until)) = (self.checkpoints.writer.clone(), until) else {
+            let what = "a checkpoint without a writer or a marker was to be written";
+            self.shared.host.thaw();
+            self.conclude(reply, Err(RuntimeError::Internal(what.to_owned())));
             return CheckpointStage::None;
         };
         let state = FrozenState {
@@ -300,7 +303,8 @@ impl Sequencer {
         match self.checkpoints.jobs.send(job) {
             Ok(()) => CheckpointStage::Written(reply, numbers),
             Err(_) => {
-                drop(reply.send(Err(RuntimeError::Stopped)));
+                self.shared.host.thaw();
+                self.conclude(reply, Err(RuntimeError::Stopped));
                 CheckpointStage::None
             }
         }
@@ -308,19 +312,25 @@ impl Sequencer {
 
     /// The checkpoint is there, or its files could not be written. Nothing else depends on it.
     pub(super) fn on_checkpoint_written(&mut self, written: Result<Manifest, RuntimeError>) {
-        self.note_written(&written);
-        let stage = std::mem::take(&mut self.checkpoints.stage);
-        if let CheckpointStage::Written(reply, numbers) = stage {
+        if let CheckpointStage::Written(reply, numbers) =
+            std::mem::take(&mut self.checkpoints.stage)
+        {
             if written.is_ok() {
                 self.shared.show_checkpointed(numbers);
             }
-            for follower in self.checkpoints.followers.drain(..) {
-                let _ = follower.send(written.clone());
-            }
-            // A caller that no longer waits is no error.
-            let _ = reply.send(written);
+            self.conclude(reply, written);
         }
         // Slices that waited for it are retired.
         self.moved = true;
+    }
+
+    /// Tells the policy and all who wait for it how a checkpoint has ended.
+    fn conclude(&mut self, reply: CheckpointReply, written: Result<Manifest, RuntimeError>) {
+        self.note_written(&written);
+        for follower in self.checkpoints.followers.drain(..) {
+            // A caller that no longer waits is no error.
+            let _ = follower.send(written.clone());
+        }
+        let _ = reply.send(written);
     }
 }
