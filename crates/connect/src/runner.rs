@@ -4,6 +4,9 @@
 //! before. A sink that does not take answers is tried again after a pause that grows. Meanwhile
 //! only its own subscription waits.
 
+#[cfg(test)]
+mod tests;
+
 use crate::line::AnswerKey;
 use crate::sink::Sink;
 use crate::spec::SinkSpec;
@@ -13,12 +16,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The number of answers that are delivered and acknowledged together, at most.
 const PORTION: usize = 64;
 /// The interval at which a sink that has nothing to deliver looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(200);
+/// The time in which a query can be dropped after the subscription of its sink was deleted.
+/// Then the sink subscribes again.
+const TIME_TO_DROP: Duration = Duration::from_secs(10);
 /// The pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
@@ -46,6 +52,7 @@ impl Sinks {
                 spec: spec.clone(),
                 stopped,
                 pause: FIRST_PAUSE,
+                uid: None,
             };
             let thread = thread::Builder::new()
                 .name(format!("sink-{}", spec.name))
@@ -78,58 +85,132 @@ struct Runner {
     stopped: Receiver<()>,
     /// The next pause after a failure.
     pause: Duration,
+    /// The uid of the query whose subscription it had last.
+    uid: Option<u64>,
 }
 
-/// The sink ends: it is to stop, the engine stops, or a logged error says what a person has to do.
-struct Halt;
+/// Why a sink does not read on.
+enum Interruption {
+    /// The sink or the engine is to stop, or a logged error says what a person has to do.
+    Halt,
+    /// The subscription was deleted, or has ended.
+    Lost,
+}
 
 impl Runner {
     fn run(&mut self) {
         let class = self.sink.class();
         let SinkSpec { name, query, .. } = &self.spec;
         tracing::info!("sink {name} of query {query} is {class}");
-        let Err(Halt) = (self.reader()).and_then(|mut reader| self.deliver_all(&mut reader));
+        loop {
+            let read = (self.reader()).and_then(|mut reader| self.deliver_all(&mut reader));
+            let next = match read {
+                Err(Interruption::Lost) => self.give_time_to_drop(),
+                Err(Interruption::Halt) => Err(Interruption::Halt),
+            };
+            if next.is_err() {
+                return;
+            }
+        }
     }
 
     /// Opens the subscription, once its query is registered, and then the sink.
-    fn reader(&mut self) -> Result<DurableReader, Halt> {
+    fn reader(&mut self) -> Result<DurableReader, Interruption> {
         let mut waits = false;
         loop {
-            let SinkSpec {
-                name,
-                query,
-                options,
-                ..
-            } = &self.spec;
-            let subscribed = self.engine.subscribe_durably(query, name, options);
-            match subscribed.and_then(|_| self.engine.read_durably(query, name)) {
-                Ok(reader) => return self.open().map(|()| reader),
-                Err(EngineError::Stopped) => return Err(Halt),
+            match self.subscribe() {
+                Ok(reader) => {
+                    self.uid = Some(reader.uid());
+                    return self.open().map(|()| reader);
+                }
+                Err(EngineError::Stopped) => return Err(Interruption::Halt),
                 Err(EngineError::NotFound(why)) => {
                     if !waits {
-                        tracing::info!("sink {name} waits for its query: {why}");
+                        tracing::info!("sink {} waits for its query: {why}", self.spec.name);
                     }
                     waits = true;
                     self.wait(LOOK)?;
                 }
-                Err(error @ (EngineError::Conflict(_) | EngineError::Invalid(_))) => {
-                    tracing::error!("sink {name} delivers nothing: {error}");
-                    return Err(Halt);
+                Err(EngineError::Conflict(why)) => {
+                    tracing::error!("sink {} delivers nothing: {why}", self.spec.name);
+                    return Err(self.outlast());
+                }
+                Err(error @ EngineError::Invalid(_)) => {
+                    tracing::error!("sink {} delivers nothing: {error}", self.spec.name);
+                    return Err(Interruption::Halt);
                 }
                 Err(error) => self.failed(&error.to_string())?,
             }
         }
     }
 
-    fn open(&mut self) -> Result<(), Halt> {
+    /// Subscribes by the terms of the sink, unless it has a subscription already, and reads it.
+    fn subscribe(&self) -> Result<DurableReader, EngineError> {
+        let SinkSpec {
+            name,
+            query,
+            options,
+            ..
+        } = &self.spec;
+        let is_new = self.engine.subscribe_durably(query, name, options)?;
+        if let Some(why) = self.engine.durable_subscription(query, name)?.ended {
+            return Err(EngineError::Conflict(why));
+        }
+        if is_new && self.uid.is_some() {
+            tracing::warn!("sink {name} has subscribed to query {query} again, by its own terms");
+        }
+        self.engine.read_durably(query, name)
+    }
+
+    /// Waits until a subscription that the sink cannot read is deleted or another one.
+    fn outlast(&mut self) -> Interruption {
+        let SinkSpec { name, query, .. } = &self.spec;
+        let state = || {
+            let info = self.engine.durable_subscription(query, name).ok()?;
+            Some((info.uid, info.options, info.ended))
+        };
+        let Some(unreadable) = state() else {
+            return Interruption::Lost;
+        };
+        while state().as_ref() == Some(&unreadable) {
+            if let Err(interruption) = self.wait(LOOK) {
+                return interruption;
+            }
+        }
+        self.uid = Some(unreadable.0);
+        Interruption::Lost
+    }
+
+    /// Waits, after its subscription was deleted, for the query to be dropped: a new subscription
+    /// would be in the way of that.
+    fn give_time_to_drop(&self) -> Result<(), Interruption> {
+        let SinkSpec { name, query, .. } = &self.spec;
+        let is_there = || self.engine.durable_subscription(query, name).is_ok();
+        let is_same_query =
+            || (self.engine.query_info(query).ok()).map(|info| info.uid) == self.uid;
+        if !is_there() {
+            tracing::warn!(
+                "sink {name} of query {query} has lost its subscription, which was deleted; it subscribes again when the query is registered again, or in {} s if the query is not dropped",
+                TIME_TO_DROP.as_secs()
+            );
+        }
+        let until = Instant::now() + TIME_TO_DROP;
+        while Instant::now() < until && !is_there() && is_same_query() {
+            self.wait(LOOK)?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<(), Interruption> {
         loop {
             let SinkSpec { name, query, .. } = &self.spec;
             let info = match self.engine.durable_subscription(query, name) {
                 Ok(info) => info,
-                Err(EngineError::Stopped) => return Err(Halt),
+                Err(EngineError::Stopped) => return Err(Interruption::Halt),
+                Err(EngineError::NotFound(_)) => return Err(Interruption::Lost),
                 Err(error) => {
                     tracing::error!("sink {name} delivers nothing: {error}");
-                    return Err(Halt);
+                    return Err(Interruption::Halt);
                 }
             };
             let acknowledged = info.acknowledged.and_then(|id| key_of(&id));
@@ -141,7 +222,7 @@ impl Runner {
     }
 
     /// Delivers what the reader gives, until the sink ends.
-    fn deliver_all(&mut self, reader: &mut DurableReader) -> Result<Infallible, Halt> {
+    fn deliver_all(&mut self, reader: &mut DurableReader) -> Result<Infallible, Interruption> {
         loop {
             self.wait(Duration::ZERO)?;
             let Some(first) = reader.recv_timeout(LOOK) else {
@@ -167,23 +248,20 @@ impl Runner {
     }
 
     /// Says what is no answer.
-    fn note(&self, event: &DurableEvent) -> Result<(), Halt> {
+    fn note(&self, event: &DurableEvent) -> Result<(), Interruption> {
         let SinkSpec { name, query, .. } = &self.spec;
         match event {
             DurableEvent::Missed { answers } => tracing::error!(
                 "sink {name} of query {query} has missed {answers} answers, because a limit of its subscription was reached"
             ),
-            DurableEvent::Ended { message } => {
-                tracing::error!("sink {name} of query {query} delivers nothing more: {message}");
-                return Err(Halt);
-            }
+            DurableEvent::Ended { .. } => return Err(Interruption::Lost),
             _ => {}
         }
         Ok(())
     }
 
     /// Delivers answers, however often it has to be tried, and acknowledges them.
-    fn deliver(&mut self, answers: &[Arc<FiringResult>]) -> Result<(), Halt> {
+    fn deliver(&mut self, answers: &[Arc<FiringResult>]) -> Result<(), Interruption> {
         let mut from = 0;
         while from < answers.len() {
             let delivered = self.sink.deliver(&answers[from..]);
@@ -204,11 +282,11 @@ impl Runner {
         Ok(())
     }
 
-    fn acknowledge(&mut self, answer: &FiringResult) -> Result<(), Halt> {
+    fn acknowledge(&mut self, answer: &FiringResult) -> Result<(), Interruption> {
         let SinkSpec { name, query, .. } = &self.spec;
         match self.engine.acknowledge(query, name, answer.id()) {
             Ok(()) => Ok(()),
-            Err(EngineError::Stopped) => Err(Halt),
+            Err(EngineError::Stopped) => Err(Interruption::Halt),
             Err(error) => {
                 // It is delivered again after a restart, as a repeat.
                 tracing::warn!("sink {name}: an acknowledgement was not taken: {error}");
@@ -218,7 +296,7 @@ impl Runner {
     }
 
     /// Notes a failure and waits.
-    fn failed(&mut self, error: &str) -> Result<(), Halt> {
+    fn failed(&mut self, error: &str) -> Result<(), Interruption> {
         let pause = self.pause;
         tracing::warn!(
             "sink {} of query {}: {error}; it is tried again in {} ms",
@@ -231,10 +309,10 @@ impl Runner {
     }
 
     /// Waits; an error if it is to stop.
-    fn wait(&self, time: Duration) -> Result<(), Halt> {
+    fn wait(&self, time: Duration) -> Result<(), Interruption> {
         match self.stopped.recv_timeout(time) {
             Err(RecvTimeoutError::Timeout) => Ok(()),
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => Err(Halt),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => Err(Interruption::Halt),
         }
     }
 }

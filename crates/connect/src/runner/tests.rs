@@ -1,0 +1,101 @@
+//! Sinks whose queries and subscriptions go and come while they run.
+
+use super::*;
+use somersault::{EngineConfig, EventTime};
+use std::path::Path;
+
+const SEEN: &str = "SELECT ?x FROM STREAM <urn:s> [RANGE 1s STEP 1s] WHERE { ?x ?p ?o }";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn engine() -> Engine {
+    let engine = Engine::open(EngineConfig::default()).expect("an engine");
+    let stream = "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER";
+    engine.create_stream(None, stream).expect("a stream");
+    engine.advance([("urn:s", EventTime(0))]).expect("it moves");
+    engine.register(Some("seen"), SEEN).expect("a query");
+    engine
+}
+
+/// Starts the sink `f` with these terms.
+fn start(engine: &Engine, terms: &str, file: &Path) -> Sinks {
+    let text = format!(
+        "name=f,query=seen,empties=true{terms},file={}",
+        file.display()
+    );
+    let spec = text.parse().expect("a sink");
+    Sinks::start(engine, &[spec]).expect("threads")
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "in vain for {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn subscribed(engine: &Engine) {
+    let subscription = || engine.durable_subscription("seen", "f");
+    until("the subscription", || {
+        subscription().is_ok_and(|info| info.ended.is_none())
+    });
+}
+
+/// Moves to a second; the sink gets its answer.
+fn delivers(engine: &Engine, file: &Path, second: i64) {
+    let to = EventTime(second * 1000);
+    engine.advance([("urn:s", to)]).expect("it moves");
+    let line = format!("\"close_ms\":{},", to.0);
+    until(&line, || {
+        std::fs::read_to_string(file).is_ok_and(|text| text.contains(&line))
+    });
+}
+
+#[test]
+fn a_sink_goes_on_when_its_query_was_dropped_and_registered_again() {
+    let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("answers");
+    let sinks = start(&engine, "", &file);
+    subscribed(&engine);
+    delivers(&engine, &file, 1);
+    engine.unsubscribe("seen", "f").expect("it is deleted");
+    // The sink leaves time for this.
+    thread::sleep(3 * LOOK);
+    engine.drop_query("seen").expect("it is dropped");
+    thread::sleep(2 * LOOK);
+    engine.register(Some("seen"), SEEN).expect("a query");
+    subscribed(&engine);
+    delivers(&engine, &file, 2);
+    drop(sinks);
+}
+
+#[test]
+fn a_sink_subscribes_again_when_its_subscription_alone_was_deleted() {
+    let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("answers");
+    let sinks = start(&engine, ",from=kept", &file);
+    subscribed(&engine);
+    delivers(&engine, &file, 1);
+    engine.unsubscribe("seen", "f").expect("it is deleted");
+    let to = EventTime(2000);
+    engine.advance([("urn:s", to)]).expect("it moves");
+    subscribed(&engine);
+    delivers(&engine, &file, 3);
+    let text = std::fs::read_to_string(&file).expect("a file");
+    assert_eq!(text.lines().count(), 3, "each once: {text}");
+    drop(sinks);
+}
+
+#[test]
+fn a_sink_waits_for_the_end_of_a_subscription_with_other_terms() {
+    let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("answers");
+    let other = somersault::DurableOptions::default();
+    engine.subscribe_durably("seen", "f", &other).expect("one");
+    let sinks = start(&engine, "", &file);
+    thread::sleep(2 * LOOK);
+    engine.unsubscribe("seen", "f").expect("it is deleted");
+    subscribed(&engine);
+    delivers(&engine, &file, 1);
+    drop(sinks);
+}
