@@ -75,6 +75,8 @@ pub struct DurableState {
     pub newest: Option<AnswerPosition>,
     /// How long the oldest has been ready.
     pub oldest_age: Option<Duration>,
+    /// Those that are more than its terms allow, until they are let go.
+    pub exceeded: Option<Exceeded>,
 }
 
 impl Outbox {
@@ -334,6 +336,7 @@ impl Durable {
             oldest: oldest.map(|answer| answer.position),
             newest: self.needed.back().map(|answer| answer.position),
             oldest_age: oldest.map(|answer| now.saturating_duration_since(answer.since)),
+            exceeded: self.exceeded(now),
         }
     }
 

@@ -130,3 +130,34 @@ fn a_subscription_at_its_limit_says_so() {
     assert!(missed >= 3, "{missed}");
     assert_eq!(next["close_ms"], (missed + 1) * 1000);
 }
+
+#[test]
+fn a_limit_holds_for_the_answers_that_were_kept_before() {
+    let (server, path) = started();
+    server.put(BILL, "{\"from\": \"kept\"}").expect(201);
+    seconds(&server, &path, 0, 9);
+    until("nine answers", || state(&server)["waiting"] == 9);
+    let skips = "/queries/seen/subscriptions/skips";
+    let terms = "{\"from\": \"kept\", \"answers\": 5, \"when_full\": \"skip\"}";
+    let created = server.put(skips, terms).expect(201).json();
+    assert_eq!(
+        (&created["waiting"], &created["missed"]),
+        (&json!(5), &json!(4))
+    );
+    assert_eq!(created["ended"], Value::Null);
+    let mut events = server.events(&format!("{skips}/results"), &[]);
+    let gap = events.next().expect("an event").json();
+    assert_eq!(gap["missed"], 4);
+    assert_eq!(events.firing()["close_ms"], 5000);
+    server.put(skips, terms).expect(200);
+    let ends = "/queries/seen/subscriptions/ends";
+    let terms = "{\"from\": \"kept\", \"answers\": 5}";
+    let created = server.put(ends, terms).expect(201).json();
+    assert_eq!(
+        (&created["waiting"], &created["missed"]),
+        (&json!(0), &json!(4))
+    );
+    let ended = created["ended"].as_str().expect("a sentence");
+    assert!(ended.contains("larger limit"), "{ended}");
+    assert_eq!(state(&server)["waiting"], 9);
+}

@@ -119,7 +119,8 @@ pub struct DurableInfo {
 /// answer is acknowledged or a limit is reached, also after a restart.
 impl Engine {
     /// Creates a durable subscription to a query. The same terms again change nothing. Returns
-    /// whether it is new.
+    /// whether it is new. If more answers are kept from before than its limits allow, what
+    /// [`DurableOptions::when_full`] says happens at once.
     ///
     /// ```
     /// use somersault::{DurableEvent, DurableOptions, Engine, EngineConfig, EventTime};
@@ -169,7 +170,25 @@ impl Engine {
             from_now: options.start == DurableStart::Now,
         };
         self.ask(query, name, ask)?;
+        if !is_known {
+            self.let_go(&status, name)?;
+        }
         Ok(!is_known)
+    }
+
+    /// Lets go of the answers that are more than the terms of a subscription allow.
+    fn let_go(&self, query: &QueryStatus, name: &str) -> Result<(), EngineError> {
+        let state = self.durable_state(query, name);
+        let Some(exceeded) = state.and_then(|state| state.exceeded) else {
+            return Ok(());
+        };
+        let ask = SubscriptionAsk::LetGo {
+            after: exceeded.after,
+            through: exceeded.through,
+            answers: exceeded.answers,
+            why: exceeded.why,
+        };
+        self.ask(&query.name, name, ask)
     }
 
     /// Returns a reader of a durable subscription, from the first answer on that is not
