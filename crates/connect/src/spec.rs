@@ -117,8 +117,14 @@ impl FromStr for SinkSpec {
                     let value = value.filter(|value| !value.is_empty());
                     value.ok_or_else(|| format!("\"{text}\" has no {member}=…, before its target"))
                 };
+                let name = given(name, "name")?;
+                if matches!(name.as_str(), "." | "..") {
+                    return Err(format!(
+                        "name={name}: it is not a name over HTTP, because clients take it out of an address; choose another name"
+                    ));
+                }
                 return Ok(SinkSpec {
-                    name: given(name, "name")?,
+                    name,
                     query: given(query, "query")?,
                     options,
                     target,
@@ -230,6 +236,7 @@ mod tests {
             ("name=n,file=/x", "has no query="),
             ("name=,query=q,file=/x", "has no name="),
             ("name=n,query=q,file=", "does not name its file"),
+            ("name=..,query=q,file=/x", "another name"),
             ("name=n,query=q,answers=0,file=/x", "whole number"),
             ("name=n,query=q,from=then,file=/x", "now or kept"),
             ("name=n,query=q,empties=1,file=/x", "true or false"),

@@ -64,7 +64,7 @@ pub(crate) async fn in_turn<T: Send + 'static>(
     declare: impl FnOnce(&Engine, &str, &str) -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let (head, body) = request.into_parts();
-    let name = name_of(head.uri.path(), path, "")?;
+    let name = new_name(name_of(head.uri.path(), path, "")?)?;
     let held = app.bodies.read_text(&head.headers, body, false).await?;
     let text = held.text()?.to_owned();
     let shared = app.clone();
@@ -110,6 +110,22 @@ pub(crate) fn name_of(path: &str, prefix: &str, suffix: &str) -> ApiResult<Strin
         ));
     }
     Ok(name)
+}
+
+/// Returns the name if something new may have it.
+///
+/// # Errors
+/// 400 for `.` and `..`: clients take them out of an address, also when they are percent-encoded.
+pub(crate) fn new_name(name: String) -> ApiResult<String> {
+    match name.as_str() {
+        "." | ".." => Err(ApiError::bad_request(
+            "bad_name",
+            format!(
+                "\"{name}\" is not a name over HTTP, because clients take it out of an address; choose another name."
+            ),
+        )),
+        _ => Ok(name),
+    }
 }
 
 /// Like [`name_of`], for an address that takes no parameters.

@@ -6,7 +6,7 @@
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
 use crate::http::text::{Params, percent_encode, shorten};
-use crate::routes::declarations::{command, name_of, named};
+use crate::routes::declarations::{command, name_of, named, new_name};
 use crate::routes::events;
 use crate::routes::streams::json_object;
 use crate::state::App;
@@ -102,6 +102,7 @@ pub(crate) async fn create(State(app): State<App>, request: Request) -> ApiResul
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
     let (query, name) = names(&head.uri, "")?;
+    let name = new_name(name)?;
     let held = app.bodies.read(&head.headers, body).await?;
     let shared = app.clone();
     let (is_new, info) = app

@@ -161,3 +161,18 @@ fn a_limit_holds_for_the_answers_that_were_kept_before() {
     assert!(ended.contains("larger limit"), "{ended}");
     assert_eq!(state(&server)["waiting"], 9);
 }
+
+#[test]
+fn names_that_clients_remove_from_addresses_are_refused() {
+    let (server, _path) = started();
+    for dots in ["%2E", "%2E%2E"] {
+        let refused = server.put(&format!("/queries/seen/subscriptions/{dots}"), "");
+        let refused = refused.expect(400).text().to_owned();
+        assert!(refused.contains("another name"), "{refused}");
+        let refused = server.put(&format!("/queries/{dots}"), SEEN);
+        let refused = refused.expect(400).text().to_owned();
+        assert!(refused.contains("another name"), "{refused}");
+    }
+    server.put("/queries/...", SEEN).expect(201);
+    server.put("/queries/.../subscriptions/...", "").expect(201);
+}
