@@ -74,6 +74,14 @@ pub enum RuntimeError {
         /// The time that was waited, in milliseconds.
         waited_ms: u128,
     },
+    /// The checkpoint of a shutdown was not finished in time.
+    #[error(
+        "the checkpoint of the shutdown was not finished within {waited_ms} ms; the next start replays the log instead. Raise `CheckpointConfig::at_shutdown` to wait longer"
+    )]
+    LateCheckpoint {
+        /// The time that was waited, in milliseconds.
+        waited_ms: u128,
+    },
     /// An invariant does not hold.
     #[error("internal fault: {0}")]
     Internal(String),

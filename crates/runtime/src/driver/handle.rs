@@ -86,8 +86,7 @@ impl Handle {
 
     /// Asks for the checkpoint of a clean shutdown, and waits for no longer than this.
     pub(super) fn last_checkpoint(&self, patience: Duration) -> Result<Manifest, RuntimeError> {
-        let late = || RuntimeError::Timeout {
-            what: "writing a last checkpoint",
+        let late = || RuntimeError::LateCheckpoint {
             waited_ms: patience.as_millis(),
         };
         let since = self.shared.clock.instant();

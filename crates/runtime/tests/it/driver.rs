@@ -316,6 +316,33 @@ fn a_request_that_nothing_answers_is_an_error_and_no_endless_wait() {
     driver.quiesce(LONG).unwrap();
 }
 
+#[test]
+fn a_late_checkpoint_of_a_shutdown_says_what_follows_and_how_to_wait_longer() {
+    #[derive(Default)]
+    struct Sleeper(AtomicBool);
+    impl Process for Sleeper {
+        fn turn(&self, driver: &dyn Fn() -> bool) -> bool {
+            !self.0.load(Ordering::Relaxed) && driver()
+        }
+    }
+    let sleeper = Arc::new(Sleeper::default());
+    let host = Arc::new(Recorder::default());
+    let driver = start(&host, Some(sleeper.clone()), 1);
+    sleeper.0.store(true, Ordering::Relaxed);
+    let said = driver
+        .last_checkpoint(Duration::from_millis(30))
+        .unwrap_err()
+        .to_string();
+    for part in [
+        "30 ms",
+        "the next start replays",
+        "`CheckpointConfig::at_shutdown`",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!said.contains("list of queries"), "{said}");
+}
+
 /// A job that says that it runs, and goes on when it is let.
 fn held_job() -> (UpdateJob, Receiver<()>, Sender<()>) {
     let (begun, has_begun) = bounded(1);
