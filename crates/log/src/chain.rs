@@ -236,7 +236,11 @@ impl Chain {
         let unread: Vec<u64> = unread.map(|it| it.number).collect();
         let unread = loads_before(disk, &unread, cut.oldest.first)?;
         self.proof.trim(cut.oldest.number)?;
-        let (loads, orphans) = self.links.lock().remove(&cut, unread);
+        let (mut loads, orphans) = self.links.lock().remove(&cut, unread);
+        let names = disk.list();
+        let names = names.map_err(|error| LogError::io("list", &disk.describe(), &error))?;
+        // One that a checkpoint covers may have been lost before.
+        loads.retain(|name| names.contains(name));
         let numbers: Vec<u64> = cut.headers.iter().map(|it| it.number).collect();
         let segment_bytes = bytes_of(disk, numbers.iter().map(|number| segment_name(*number)))?;
         self.trimmed_bytes
@@ -247,12 +251,8 @@ impl Chain {
             bytes: segment_bytes + bytes_of(disk, loads.iter().cloned())?,
         };
         remove_trimmed(disk, &numbers, &loads)?;
-        if !orphans.is_empty() {
-            let names = disk.list();
-            let names = names.map_err(|error| LogError::io("list", &disk.describe(), &error))?;
-            for orphan in &orphans {
-                set_orphan_aside(disk, &names, orphan)?;
-            }
+        for orphan in &orphans {
+            set_orphan_aside(disk, &names, orphan)?;
         }
         Ok(trimmed)
     }

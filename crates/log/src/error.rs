@@ -61,6 +61,14 @@ pub enum LogError {
         /// The finding.
         what: String,
     },
+    /// The proof file does not read back. The log opens without it.
+    #[error(
+        "{file} does not read back: it is empty, cut or changed; nothing was changed. Restore it from a copy. To go on without it, delete or rename it: the segments are verified all the same; what is not checked then is whether the log was durable further than it now reads"
+    )]
+    DamagedProof {
+        /// The proof file.
+        file: String,
+    },
     /// A file that the log needs is not there.
     #[error(
         "{file} is missing: {what}; nothing was changed. Restore the file from a copy, or move the data folder away to start empty"
@@ -80,6 +88,18 @@ pub enum LogError {
         file: String,
         /// The finding.
         what: String,
+    },
+    /// The log was trimmed further than its records are wanted.
+    #[error(
+        "the log in {folder} begins with record {first}, but its records from {needed} on are needed: those before {first} were removed, because a checkpoint covered them, and no checkpoint that reads back covers them now; nothing was changed. Restore the folder from a backup, or move it away to start empty"
+    )]
+    Trimmed {
+        /// The data folder.
+        folder: String,
+        /// The oldest record that is there.
+        first: Position,
+        /// The oldest record that is wanted.
+        needed: Position,
     },
     /// The log ends before the position after which its records are wanted.
     #[error(

@@ -79,12 +79,7 @@ impl Proof {
             && bytes.len() == expected
             && u32_at(&bytes, expected - 4) == crc32c::crc32c(&bytes[..expected - 4]);
         if !is_whole {
-            let what = "it does not read back, so how much the log must hold is not known";
-            return Err(LogError::Damaged {
-                file,
-                offset: 0,
-                what: what.to_owned(),
-            });
+            return Err(LogError::DamagedProof { file });
         }
         let origin = (version == VERSION).then(|| {
             let mut origin = [0; Origin::BYTES];

@@ -254,6 +254,11 @@ impl Engine {
         if let Some(torn) = recovered.torn_tail() {
             tracing::warn!("{torn}");
         }
+        for file in recovered.lost_loads() {
+            tracing::warn!(
+                "{file} is missing or empty. The checkpoint covers it, so nothing is lost; an older checkpoint and a backup may need it. Restore it from a copy if there is one"
+            );
+        }
         Engine::start(config, log, Some((disk, recovered)), beginning)
     }
 
@@ -382,6 +387,7 @@ impl Engine {
         match self.inner.driver.last_checkpoint(patience) {
             Ok(Some(manifest)) => tracing::info!("{} is written", manifest.name()),
             Ok(None) | Err(RuntimeError::Stopped) => {}
+            Err(late @ RuntimeError::LateCheckpoint { .. }) => tracing::warn!("{late}"),
             Err(error) => tracing::warn!(
                 "no checkpoint was written at the shutdown, so the next start replays more of the log: {error}"
             ),

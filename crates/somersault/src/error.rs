@@ -126,6 +126,7 @@ impl From<LogError> for EngineError {
             }
             LogError::Version { file, .. }
             | LogError::Missing { file, .. }
+            | LogError::DamagedProof { file }
             | LogError::Foreign { file, .. }
             | LogError::Short { file, .. }
             | LogError::Segment { file, .. } => EngineError::Damaged {
@@ -133,11 +134,13 @@ impl From<LogError> for EngineError {
                 offset: 0,
                 message,
             },
-            LogError::Ended { folder, .. } => EngineError::Damaged {
-                file: folder.into(),
-                offset: 0,
-                message,
-            },
+            LogError::Ended { folder, .. } | LogError::Trimmed { folder, .. } => {
+                EngineError::Damaged {
+                    file: folder.into(),
+                    offset: 0,
+                    message,
+                }
+            }
             LogError::Locked { .. } | LogError::Copy { .. } => EngineError::Conflict(message),
             LogError::Unwritable { .. } => EngineError::Invalid(message),
             LogError::Closed { .. } => EngineError::Stopped,
@@ -246,7 +249,9 @@ impl From<RuntimeError> for EngineError {
                 message,
             },
             RuntimeError::Checkpoint(error) => error.into(),
-            RuntimeError::NoCheckpoint(_) => EngineError::Conflict(error.to_string()),
+            RuntimeError::NoCheckpoint(_) | RuntimeError::LateCheckpoint { .. } => {
+                EngineError::Conflict(error.to_string())
+            }
             RuntimeError::Query(error) => error.into(),
             RuntimeError::Stopped => EngineError::Stopped,
             RuntimeError::ReadOnly => EngineError::Conflict(error.to_string()),

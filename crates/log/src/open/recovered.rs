@@ -30,6 +30,7 @@ pub struct Recovered {
     torn: Option<TornTail>,
     closed: bool,
     delivered: BTreeMap<QueryUid, DeliveredRecord>,
+    lost_loads: Vec<String>,
 }
 
 enum Source {
@@ -61,12 +62,18 @@ impl Recovered {
             torn: survey.torn,
             closed: survey.closed,
             delivered: survey.delivered,
+            lost_loads: survey.lost_loads,
         }
     }
 
     /// The end of the newest segment that did not read back, if there was one.
     pub fn torn_tail(&self) -> Option<&TornTail> {
         self.torn.as_ref()
+    }
+
+    /// The load segments that only records before these name, and that are missing or empty.
+    pub fn lost_loads(&self) -> &[String] {
+        &self.lost_loads
     }
 
     /// Whether the log was closed in order the last time.

@@ -58,6 +58,8 @@ pub(super) struct Survey {
     pub(super) torn: Option<TornTail>,
     /// The load segments that records name which were read, with the positions of those records.
     pub(super) load_segments: Vec<(Position, String)>,
+    /// Those that no wanted record names, and that are missing or empty.
+    pub(super) lost_loads: Vec<String>,
     pub(super) delivered: BTreeMap<QueryUid, DeliveredRecord>,
     pub(super) proof: Option<Proof>,
     /// The position of the last record that a witness or the proof shows to have been durable.
@@ -79,13 +81,7 @@ impl Survey {
         if let Some(oldest) = headers.first()
             && oldest.first > after.next()
         {
-            let what = format!(
-                "the log begins with record {} in {}, and its records from {} on are needed",
-                oldest.first,
-                segment_name(oldest.number),
-                after.next()
-            );
-            return Err(missing(disk, &segment_name(oldest.number - 1), what));
+            return Err(begins_late(disk, oldest, after, proof.as_ref()));
         }
         let wanted = headers.partition_point(|header| header.first <= after.next());
         let mut survey = Survey {
@@ -97,6 +93,7 @@ impl Survey {
             closed: false,
             torn: None,
             load_segments: Vec::new(),
+            lost_loads: Vec::new(),
             delivered: BTreeMap::new(),
             proof,
             proven: Position::START,
@@ -104,7 +101,7 @@ impl Survey {
         };
         survey.read_segments(disk, names, &headers, progress)?;
         survey.check_proof(disk)?;
-        survey.check_load_segments(disk, names)?;
+        survey.check_load_segments(disk, names, after)?;
         survey.check_end(disk, after)?;
         Ok(survey)
     }
@@ -301,12 +298,24 @@ impl Survey {
         Ok(())
     }
 
-    fn check_load_segments(&self, disk: &dyn Disk, names: &[String]) -> Result<(), LogError> {
+    /// Refuses a log whose wanted records name a load segment that is not there. Of the others,
+    /// notes those that are missing or empty: more would take reading them.
+    fn check_load_segments(
+        &mut self,
+        disk: &dyn Disk,
+        names: &[String],
+        after: Position,
+    ) -> Result<(), LogError> {
         let present: HashSet<&String> = names.iter().collect();
-        let mut named = self.load_segments.iter().map(|(_, name)| name);
-        if let Some(name) = named.find(|name| !present.contains(name)) {
-            let what = "the log says that it was loaded".to_owned();
-            return Err(missing(disk, name, what));
+        for (position, name) in &self.load_segments {
+            let is_there = present.contains(name);
+            if *position > after && !is_there {
+                let what = "the log says that it was loaded".to_owned();
+                return Err(missing(disk, name, what));
+            }
+            if *position <= after && (!is_there || length_of(disk, name)? == 0) {
+                self.lost_loads.push(place(disk, name));
+            }
         }
         // The first segment is durable before anything else is made in the folder.
         let Some(name) = names.iter().find(|name| is_load_file(name)) else {
@@ -555,6 +564,29 @@ fn check_joint(
         return Err(begins_wrong(disk, following, extent.next));
     }
     Ok(())
+}
+
+/// The refusal of a log that begins behind the records that are wanted. With a proof it was
+/// trimmed, because a lost oldest segment is missed before. Without one, it may be either.
+fn begins_late(
+    disk: &dyn Disk,
+    oldest: &Header,
+    after: Position,
+    proof: Option<&Proof>,
+) -> LogError {
+    let (first, needed) = (oldest.first, after.next());
+    if proof.is_some() {
+        return LogError::Trimmed {
+            folder: disk.describe(),
+            first,
+            needed,
+        };
+    }
+    let what = format!(
+        "the log begins with record {first} in {}, and its records from {needed} on are needed. If the log was trimmed, no copy of that file helps, and the folder has to be restored from a backup",
+        segment_name(oldest.number),
+    );
+    missing(disk, &segment_name(oldest.number - 1), what)
 }
 
 fn begins_wrong(disk: &dyn Disk, header: &Header, expected: Position) -> LogError {

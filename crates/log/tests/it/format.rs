@@ -236,7 +236,7 @@ fn version_2_reads_back() {
     assert_eq!(log.incarnation(), 4);
     assert!(log.first() > Position(1) && log.first() <= TRIMMED.next());
     let whole = Log::open(Arc::new(planted("v2")), small()).map(drop);
-    assert!(matches!(whole, Err(LogError::Missing { .. })));
+    assert!(matches!(whole, Err(LogError::Trimmed { .. })));
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use crate::samples::{every_kind, number_of, open, push, records_of};
 use oxrdf::{GraphName, Quad};
-use somersault_disk::{CrashKeep, SimDisk};
-use somersault_log::{LoadRecord, LoadSegment, Log, LogError, LogOptions, OpenProgress, Record};
+use somersault_disk::{CrashKeep, Disk, SimDisk};
+use somersault_log::{
+    LoadRecord, LoadSegment, Log, LogError, LogOptions, OpenProgress, Position, Record, verify_log,
+};
 use std::sync::Arc;
 
 fn quads() -> Vec<Quad> {
@@ -181,6 +183,43 @@ fn a_lost_load_segment_is_refused_at_opening() {
     let alone = SimDisk::new();
     alone.plant(&segment.name, disk.bytes(&segment.name).unwrap());
     assert!(matches!(records_of(&alone), Err(LogError::Missing { .. })));
+}
+
+/// A checkpoint covers the record that names it, so whatever has become of it, the log opens.
+#[test]
+fn a_load_segment_of_records_before_the_checkpoint_is_not_needed() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let segment = load(&log);
+    log.append(&record(&segment)).unwrap();
+    log.append(&push(1)).unwrap();
+    log.close().unwrap();
+    let name = segment.name.as_str();
+    let mut flipped = disk.bytes(name).unwrap();
+    flipped[9] ^= 1;
+    for bytes in [None, Some(Vec::new()), Some(flipped)] {
+        let copy = disk.copy();
+        copy.remove(name).unwrap();
+        if let Some(bytes) = bytes {
+            copy.plant(name, bytes);
+        }
+        let damage = verify_log(Arc::new(copy.clone()), &Arc::default())
+            .unwrap()
+            .damage;
+        assert!(
+            damage.len() == 1 && damage[0].to_string().contains(name),
+            "{damage:?}"
+        );
+        let covered = Position(1);
+        let opened = Log::open_after(Arc::new(copy.clone()), LogOptions::default(), covered);
+        let (log, recovered) = opened.unwrap();
+        let is_noticed = copy.bytes(name).is_none_or(|bytes| bytes.is_empty());
+        assert_eq!(recovered.lost_loads().len(), usize::from(is_noticed));
+        assert_eq!(recovered.map(Result::unwrap).count(), 1);
+        // Trimming takes it along, if it is there.
+        assert_eq!(log.trim(Position(2)).unwrap().segments, 1);
+        assert!(copy.bytes(name).is_none());
+    }
 }
 
 #[test]

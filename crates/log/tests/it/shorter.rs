@@ -198,12 +198,37 @@ fn a_damaged_proof_is_refused_and_a_newer_one_too() {
         copy.plant(PROOF, bytes);
         let error = records_of(&copy).unwrap_err();
         assert!(
-            matches!(error, LogError::Damaged { .. } | LogError::Newer { .. }),
+            matches!(
+                error,
+                LogError::DamagedProof { .. } | LogError::Newer { .. }
+            ),
             "{error}"
         );
     }
     // A log from before the proof file has none, and opens.
     assert_eq!(records_of(&without(&disk, PROOF)).unwrap().len(), 4);
+}
+
+#[test]
+fn the_refusal_of_a_damaged_proof_names_the_remedy_that_opens_the_folder() {
+    let disk = written(2, 2, true);
+    let whole = disk.bytes(PROOF).unwrap();
+    let mut flipped = whole.clone();
+    flipped[40] ^= 1;
+    for bytes in [Vec::new(), whole[..50].to_vec(), flipped] {
+        let copy = disk.copy();
+        copy.plant(PROOF, bytes);
+        let said = records_of(&copy).unwrap_err().to_string();
+        for part in [
+            PROOF,
+            "delete or rename",
+            "durable further than it now reads",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!said.contains("start empty"), "{said}");
+        assert_eq!(records_of(&without(&copy, PROOF)).unwrap().len(), 4);
+    }
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn trimming_takes_segments_and_their_loads() {
     assert_eq!(read, behind(&records, 30));
     drop(log);
     let error = open(&disk).map(drop).unwrap_err();
-    assert!(matches!(error, LogError::Missing { .. }), "{error}");
+    assert!(matches!(error, LogError::Trimmed { .. }), "{error}");
     assert!(
         error.to_string().contains("records from 1 on are needed"),
         "{error}"
@@ -241,11 +241,18 @@ fn trimming_too_early_is_caught() {
     log.trim(Position(40)).unwrap();
     log.close().unwrap();
     let error = open_after(&disk, 20).map(drop).unwrap_err();
-    assert!(matches!(error, LogError::Missing { .. }), "{error}");
+    assert!(matches!(error, LogError::Trimmed { .. }), "{error}");
     assert!(
         error.to_string().contains("from 21 on are needed"),
         "{error}"
     );
+    // The segments before were trimmed, so no copy of a single file helps.
+    for (part, is_said) in [
+        ("Restore the folder from a backup", true),
+        (".seg is missing", false),
+    ] {
+        assert_eq!(error.to_string().contains(part), is_said, "{error}");
+    }
 }
 
 /// The proof says where a trimmed log begins, so a lost first segment is missed.

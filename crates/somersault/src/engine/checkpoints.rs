@@ -100,7 +100,10 @@ impl Beginning {
 
     /// The error of a log that cannot be opened behind this beginning.
     pub(super) fn refusal(&self, error: LogError) -> EngineError {
-        let needs_more = matches!(error, LogError::Missing { .. } | LogError::Ended { .. });
+        let needs_more = matches!(
+            error,
+            LogError::Missing { .. } | LogError::Trimmed { .. } | LogError::Ended { .. }
+        );
         match EngineError::from(error) {
             EngineError::Damaged {
                 file,

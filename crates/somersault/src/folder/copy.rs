@@ -15,7 +15,8 @@ use somersault_log::{Log, LogCopy, LogFileKind, LogOptions, verify_log};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-const UNFINISHED: &str = ".tmp";
+/// The end of the name of a file that is being written.
+pub(super) const UNFINISHED: &str = ".tmp";
 const CHUNK: usize = 1 << 18;
 
 /// The files of a copy.

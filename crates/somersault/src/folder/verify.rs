@@ -7,6 +7,7 @@
 //! 4. What is in the folder besides.
 //! 5. On demand: an engine begins from the folder in memory, and checks its invariants.
 
+use super::copy::UNFINISHED;
 use crate::config::EngineConfig;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -368,10 +369,16 @@ impl VerifiedFiles {
             .iter()
             .any(|unnamed| unnamed == name)
         {
-            return LEFTOVERS.to_owned();
+            return match self.has_no_manifest(name) {
+                true => NO_MANIFEST.to_owned(),
+                false => LEFTOVERS.to_owned(),
+            };
         }
         if let Ok(file) = name.parse::<FileName>() {
             return format!("checkpoint {}", file.checkpoint);
+        }
+        if is_of_unfinished_copy(name) {
+            return LEFTOVERS.to_owned();
         }
         let is_sound = self.log.damage.is_empty();
         let of_log = match LogFileKind::of(name) {
@@ -390,6 +397,14 @@ impl VerifiedFiles {
             Some(LogFileKind::CopyMark) => "mark of a copy",
         };
         of_log.to_owned()
+    }
+
+    /// Whether this is a file of a checkpoint whose manifest is missing or does not read back.
+    fn has_no_manifest(&self, name: &str) -> bool {
+        name.parse().is_ok_and(|file: FileName| {
+            let mut known = self.checkpoints.checkpoints.iter();
+            !known.any(|it| it.number == file.checkpoint && it.manifest.is_some())
+        })
     }
 
     /// Whether the folder is a copy that is no branch yet.
@@ -412,6 +427,12 @@ impl VerifiedFiles {
         if !leftovers.is_empty() {
             notes.push(format!(
                 "left over, and needed by nothing: {leftovers}. A start removes or ignores them"
+            ));
+        }
+        let unlisted = of(NO_MANIFEST);
+        if !unlisted.is_empty() {
+            notes.push(format!(
+                "of checkpoints that have no manifest, or none that reads back: {unlisted}. Such a checkpoint was not finished, or was being removed, or its manifest is lost; a start does not use it"
             ));
         }
         let unknown = of(UNKNOWN);
@@ -440,7 +461,14 @@ impl VerifiedFiles {
 }
 
 const LEFTOVERS: &str = "left over";
+const NO_MANIFEST: &str = "without a manifest";
 const UNKNOWN: &str = "other files";
+
+/// Whether a copy that was not finished left this file of a checkpoint.
+fn is_of_unfinished_copy(name: &str) -> bool {
+    let whole = name.strip_suffix(UNFINISHED);
+    whole.is_some_and(|whole| whole.parse::<FileName>().is_ok())
+}
 
 fn is_load(name: &str) -> bool {
     LogFileKind::of(name) == Some(LogFileKind::Load)

@@ -118,6 +118,24 @@ fn empty_folders_unknown_files_and_leftovers_do_no_harm() {
 }
 
 #[test]
+fn what_a_killed_copy_leaves_is_left_over() {
+    let disk = closed();
+    let unfinished = [
+        "checkpoint-0000000002-0000.terms.tmp",
+        "load-0000000001.nq.zst.tmp",
+    ];
+    for name in unfinished {
+        disk.plant(name, b"cut off".to_vec());
+    }
+    let notes = sound(&disk).notes.concat();
+    assert!(!notes.contains("not of Somersault"), "{notes}");
+    assert!(
+        unfinished.iter().all(|name| notes.contains(name)),
+        "{notes}"
+    );
+}
+
+#[test]
 fn a_folder_that_was_killed_is_sound_and_says_so() {
     let disk = SimDisk::new();
     let engine = filled(&disk);
@@ -158,6 +176,18 @@ fn a_log_that_no_checkpoint_covers_is_damaged() {
         "{:?}",
         found.damage
     );
+    // The files of the lost manifests are what is missed: verifying does not call them unneeded.
+    let notes = found.notes.concat();
+    assert!(!notes.contains("needed by nothing"), "{notes}");
+    assert!(
+        notes.contains(".core") && notes.contains("no manifest"),
+        "{notes}"
+    );
+    let said = Engine::open_on(config(), Arc::new(disk))
+        .map(drop)
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("Restore the folder from a backup"), "{said}");
 }
 
 #[test]
