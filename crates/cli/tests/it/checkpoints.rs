@@ -31,7 +31,9 @@ fn a_server_takes_a_checkpoint_when_it_is_told_to() {
     succeeds(&["update", &insert(10), "--server", &server.url]);
     let said = succeeds(&["checkpoint", &server.url]);
     assert!(
-        said.starts_with("checkpoint 1: SN ") && said.contains(" bytes, "),
+        said.starts_with("checkpoint 1: SN ")
+            && said.contains("B, ")
+            && said.contains("B of them new"),
         "{said}"
     );
     let said = succeeds(&["checkpoint", "--server", &server.url]);
