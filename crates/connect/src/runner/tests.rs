@@ -99,3 +99,27 @@ fn a_sink_waits_for_the_end_of_a_subscription_with_other_terms() {
     delivers(&engine, &file, 1);
     drop(sinks);
 }
+
+#[test]
+fn a_sink_at_its_limit_goes_on_when_its_subscription_was_deleted() {
+    let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("later").join("answers");
+    // No file can be made there yet.
+    let sinks = start(&engine, ",answers=1", &file);
+    subscribed(&engine);
+    let mut second = 0;
+    let info = || engine.durable_subscription("seen", "f");
+    until("the end", || {
+        second += 1;
+        let to = EventTime(second * 1000);
+        engine.advance([("urn:s", to)]).expect("it moves");
+        info().is_ok_and(|info| info.ended.is_some())
+    });
+    std::fs::create_dir(folder.path().join("later")).expect("a folder");
+    thread::sleep(3 * LOOK);
+    assert!(info().is_ok_and(|info| info.ended.is_some()));
+    engine.unsubscribe("seen", "f").expect("it is deleted");
+    subscribed(&engine);
+    delivers(&engine, &file, second + 1);
+    drop(sinks);
+}
