@@ -87,6 +87,33 @@ struct ManifestHead {
     times: CheckpointTimes,
 }
 
+/// The first record of a manifest of version 1, which has no times.
+#[derive(Deserialize)]
+struct HeadWithoutTimes {
+    position: u64,
+    sn: Sn,
+    shards: u16,
+}
+
+impl ManifestHead {
+    /// Reads the first record of a manifest of this version; `None` if there is none.
+    fn read(
+        records: &mut RecordReader,
+        version: u32,
+    ) -> Result<Option<ManifestHead>, CheckpointError> {
+        if version > 1 {
+            return records.take();
+        }
+        let head = records.take::<HeadWithoutTimes>()?;
+        Ok(head.map(|head| ManifestHead {
+            position: head.position,
+            sn: head.sn,
+            shards: head.shards,
+            times: CheckpointTimes::default(),
+        }))
+    }
+}
+
 /// The times of a checkpoint, as its log counts them: milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointTimes {
@@ -182,11 +209,13 @@ impl Manifest {
     /// Damage, a newer version, or IO.
     pub fn read(disk: &dyn Disk, number: u64) -> Result<Manifest, CheckpointError> {
         let file = FileReader::open(disk, FileName::manifest(number))?;
-        let origin = file.header().origin;
+        let FileHeader {
+            origin, version, ..
+        } = *file.header();
         let place = place(disk, &FileName::manifest(number).to_string());
         let damaged = |what: &str| CheckpointError::damaged(&place, 0, what);
         let mut records = RecordReader::new(file);
-        let head = records.take()?;
+        let head = ManifestHead::read(&mut records, version)?;
         let mut manifest = Manifest {
             number,
             origin,

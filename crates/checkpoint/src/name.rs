@@ -59,7 +59,11 @@ impl FileKind {
     /// The version of this kind's content that this build writes; it reads all up to this.
     #[must_use]
     pub const fn version(self) -> u32 {
-        1
+        match self {
+            // Version 1 had no times.
+            FileKind::Manifest => 2,
+            _ => 1,
+        }
     }
 
     fn extension(self) -> &'static str {

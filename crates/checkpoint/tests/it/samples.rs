@@ -2,9 +2,9 @@
 
 use oxrdf::{Literal, NamedNode};
 use somersault_checkpoint::{
-    CheckpointError, Coverage, FileKind, ListFileReader, ListFileWriter, LogOrigin, Manifest,
-    NewCheckpoint, RecordReader, RecordWriter, SavedSlice, SliceReader, SliceWriter, TermRuns,
-    restore_dictionary,
+    CheckpointError, CheckpointTimes, Coverage, FileKind, ListFileReader, ListFileWriter,
+    LogOrigin, Manifest, NewCheckpoint, RecordReader, RecordWriter, SavedSlice, SliceReader,
+    SliceWriter, TermRuns, restore_dictionary,
 };
 use somersault_dictionary::{Dictionary, rdf_type};
 use somersault_disk::Disk;
@@ -17,6 +17,15 @@ pub const ORIGIN: LogOrigin = LogOrigin {
     log: *b"sixteen bytes ok",
     incarnation: 3,
 };
+
+/// The times of a checkpoint with this number.
+pub fn times(number: u64) -> CheckpointTimes {
+    let newest_ms = number as i64 * 1_000;
+    CheckpointTimes {
+        shown_ms: newest_ms - 1,
+        newest_ms,
+    }
+}
 
 /// A list: its key and its members.
 pub type List = (ListKey, Vec<TermId>);
@@ -132,7 +141,8 @@ impl Writer {
     ) -> Result<NewCheckpoint<'d>, CheckpointError> {
         self.intern(number);
         let sn = Sn(number * 10);
-        let mut new = NewCheckpoint::begin(disk, number, ORIGIN, (number * 100, sn), 2);
+        let new = NewCheckpoint::begin(disk, number, ORIGIN, (number * 100, sn), 2);
+        let mut new = new.at_times(times(number));
         let runs = self.runs.write(&mut new, &self.dictionary, 4, sn)?;
         let mut slices = SliceWriter::new(new.create(FileKind::Slices)?);
         slices.push(&self.slice(number))?;
