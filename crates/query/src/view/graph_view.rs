@@ -6,6 +6,7 @@ use crate::view::term_source::TermSource;
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, EventTime, TermId, TripleIds};
 use somersault_store::{PinEnd, PredicateStatistics, Snapshot, WindowVersion};
+use std::time::Duration;
 
 /// One set of triples that a query can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -201,6 +202,11 @@ pub trait GraphView: Sync {
     /// keeps its SN and no memory, and copies each list that is read through it.
     fn open(&self) -> Option<Box<dyn GraphView>> {
         None
+    }
+
+    /// The time for which an execution may keep a view that it has opened.
+    fn open_time(&self) -> Duration {
+        Duration::from_millis(1)
     }
 
     /// Why what was read so far may be wrong, if it may: a pin that is held for too long ends, and

@@ -4,10 +4,7 @@
 use crate::algebra::logical::GraphPosition;
 use crate::view::graph_view::{GraphView, Source};
 use somersault_model::{Direction, TermId, TripleIds};
-use std::time::{Duration, Instant};
-
-/// The time after which a long execution releases the memory that it reads through.
-const RELEASED_AFTER: Duration = Duration::from_millis(1);
+use std::time::Instant;
 
 /// The view with the dataset's graphs resolved; lives for one execution.
 ///
@@ -63,7 +60,7 @@ impl<'a> Graphs<'a> {
     #[inline]
     pub(crate) fn release_now_and_then(&mut self) {
         if let Some(Some((_, since))) = self.opened.get()
-            && since.elapsed() >= RELEASED_AFTER
+            && since.elapsed() >= self.base.open_time()
         {
             self.opened.take();
         }

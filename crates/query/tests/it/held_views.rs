@@ -15,6 +15,7 @@ use somersault_query::{
 use somersault_store::{PinEnd, PredicateStatistics, ShardBatch, ShardWriter, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 const SUBJECTS: u64 = 4_000;
 /// The number of steps of the writer beside a query.
@@ -117,6 +118,10 @@ impl GraphView for Beside {
             assert_eq!(revoked, Some(Sn(1)));
         }
         self.view.open()
+    }
+
+    fn open_time(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn end(&self) -> Option<PinEnd> {

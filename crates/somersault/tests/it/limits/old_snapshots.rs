@@ -4,6 +4,7 @@
 use crate::support::scenario::*;
 use somersault::{Engine, EngineConfig, EngineError, LimitKind, Limits};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// The statements that queries read, and that updates replace.
 const SUBJECTS: usize = 400;
@@ -46,6 +47,11 @@ fn a_query_that_keeps_too_much_ends_and_says_so() {
     };
     assert_eq!(which, LimitKind::SupersededBytes, "{message}");
     assert!(message.contains("1000 bytes"), "{message}");
-    assert_eq!(engine.metrics().pins, 0);
+    // Helping threads and the renewal of images let go of theirs a little later.
+    let since = Instant::now();
+    while engine.metrics().pins > 0 {
+        assert!(since.elapsed() < Duration::from_secs(30), "a pin is left");
+        thread::sleep(Duration::from_millis(5));
+    }
     assert!(engine.query("ASK { ?s <urn:p> ?o }").run().is_ok());
 }
