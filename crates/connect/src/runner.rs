@@ -8,7 +8,7 @@
 mod tests;
 
 use crate::line::AnswerKey;
-use crate::sink::Sink;
+use crate::sink::{PORTION, Sink};
 use crate::spec::SinkSpec;
 use somersault::{DurableEvent, DurableReader, Engine, EngineError, FiringId, FiringResult};
 use std::convert::Infallible;
@@ -18,8 +18,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The number of answers that are delivered and acknowledged together, at most.
-const PORTION: usize = 64;
 /// The interval at which a sink that has nothing to deliver looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(200);
 /// The time in which a query can be dropped after the subscription of its sink was deleted.

@@ -5,6 +5,9 @@ use crate::line::AnswerKey;
 use somersault::FiringResult;
 use std::sync::Arc;
 
+/// The number of answers that are delivered and acknowledged together, at most.
+pub(crate) const PORTION: usize = 64;
+
 /// What happens to an answer that is delivered again, because a crash came between its delivery and
 /// its acknowledgement. (An event stream that clients follow without a durable subscription is
 /// *fire-and-forget*: what it did not get is not sent again.)

@@ -1,9 +1,9 @@
 //! The text that declares a sink: `name=NAME,query=QUERY,…,file=PATH` or `…,webhook=URL`.
 
 use crate::file::FileSink;
-use crate::sink::Sink;
+use crate::sink::{PORTION, Sink};
 use crate::webhook::WebhookSink;
-use somersault::{DurableOptions, DurableStart, WhenFull};
+use somersault::{DurableOptions, WhenFull};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -93,7 +93,7 @@ impl FromStr for SinkSpec {
     fn from_str(text: &str) -> Result<SinkSpec, String> {
         let (mut name, mut query) = (None, None);
         let mut options = DurableOptions::default();
-        let mut in_flight = IN_FLIGHT;
+        let mut in_flight = None;
         let mut rest = text;
         loop {
             let Some((member, after)) = rest.split_once('=') else {
@@ -108,8 +108,13 @@ impl FromStr for SinkSpec {
                         "\"{text}\" does not name its file; write file=PATH"
                     ));
                 }
+                "file" if in_flight.is_some() => {
+                    return Err(format!(
+                        "\"{text}\" has in-flight, which a file does not take: its answers are written one after the other; leave it out"
+                    ));
+                }
                 "file" => Some(SinkTarget::File(after.into())),
-                "webhook" => Some(webhook(after, in_flight)?),
+                "webhook" => Some(webhook(after, in_flight.unwrap_or(IN_FLIGHT))?),
                 _ => None,
             };
             if let Some(target) = target {
@@ -135,7 +140,7 @@ impl FromStr for SinkSpec {
             match member {
                 "name" => name = Some(value.to_owned()),
                 "query" => query = Some(value.to_owned()),
-                "in-flight" => in_flight = number(member, value)? as usize,
+                "in-flight" => in_flight = Some(in_flight_of(value)?),
                 _ => set(&mut options, member, value)?,
             }
         }
@@ -156,15 +161,13 @@ fn set(options: &mut DurableOptions, member: &str, value: &str) -> Result<(), St
             "false" => options.empties = false,
             _ => return expected("true or false"),
         },
-        "from" => match value {
-            "now" => options.start = DurableStart::Now,
-            "kept" => options.start = DurableStart::Kept,
-            _ => return expected("now or kept"),
+        "from" => match value.parse() {
+            Ok(start) => options.start = start,
+            Err(_) => return expected("now or kept, or the id of a firing"),
         },
-        "when-full" => match value {
-            "end" => options.when_full = WhenFull::End,
-            "skip" => options.when_full = WhenFull::SkipOldest,
-            _ => return expected("end or skip"),
+        "when-full" => match WhenFull::of_text(value) {
+            Some(term) => options.when_full = term,
+            None => return expected("end or skip"),
         },
         _ => {
             return Err(format!(
@@ -178,6 +181,15 @@ fn set(options: &mut DurableOptions, member: &str, value: &str) -> Result<(), St
 fn number(member: &str, value: &str) -> Result<u64, String> {
     let number = value.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("{member}={value}: it is a whole number above 0"))
+}
+
+/// More answers than a portion holds are never on their way.
+fn in_flight_of(value: &str) -> Result<usize, String> {
+    let number = value
+        .parse()
+        .ok()
+        .filter(|number| (1..=PORTION).contains(number));
+    number.ok_or_else(|| format!("in-flight={value}: it is a whole number from 1 to {PORTION}"))
 }
 
 fn webhook(url: &str, in_flight: usize) -> Result<SinkTarget, String> {
@@ -195,6 +207,7 @@ fn webhook(url: &str, in_flight: usize) -> Result<SinkTarget, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use somersault::DurableStart;
 
     #[test]
     fn a_target_may_hold_commas() {
@@ -243,6 +256,11 @@ mod tests {
             ("name=n,query=q,when-full=no,file=/x", "end or skip"),
             ("name=n,query=q,topic=x,file=/x", "no member of a sink"),
             ("name=n,query=q,webhook=https://e/", "http://"),
+            ("name=n,query=q,in-flight=2,file=/x", "leave it out"),
+            (
+                "name=n,query=q,in-flight=65,webhook=http://e/",
+                "from 1 to 64",
+            ),
         ] {
             let refused = text.parse::<SinkSpec>().unwrap_err();
             assert!(refused.contains(part), "{text}: {refused}");

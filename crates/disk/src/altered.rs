@@ -4,9 +4,9 @@
 //! The one thing to know before changing it: whatever no test alters is the simulated disk's own,
 //! so a fault that a test sees is the planted one.
 
-use crate::disk::{Access, Disk, DiskFile, DiskLock};
+use crate::disk::{Disk, DiskFile, DiskLayer};
 use crate::sim::SimDisk;
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 
 type SyncFile = dyn Fn(&mut dyn DiskFile) -> io::Result<()> + Send + Sync;
@@ -93,21 +93,9 @@ impl AlteredDisk {
     }
 }
 
-impl Disk for AlteredDisk {
-    fn describe(&self) -> String {
-        self.disk.describe()
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn length(&self, name: &str) -> io::Result<u64> {
-        self.disk.length(name)
-    }
-
-    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
-        self.disk.read(name)
+impl DiskLayer for AlteredDisk {
+    fn below(&self) -> &dyn Disk {
+        &self.disk
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -118,32 +106,8 @@ impl Disk for AlteredDisk {
         Ok(self.altered(self.disk.append_to(name)?))
     }
 
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         (self.replace)(&self.disk, from, to)
-    }
-
-    fn sync_folder(&self) -> io::Result<()> {
-        self.disk.sync_folder()
-    }
-
-    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
-        self.disk.lock(access)
-    }
-
-    fn draw_identity(&self) -> io::Result<[u8; 16]> {
-        self.disk.draw_identity()
-    }
-
-    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
-        self.disk.lock_file(name, access)
     }
 }
 

@@ -51,6 +51,82 @@ pub trait Disk: Send + Sync + 'static {
     fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>>;
 }
 
+/// A disk on top of another one, which changes some operations and leaves all others as they are.
+pub trait DiskLayer: Send + Sync + 'static {
+    /// The disk below.
+    fn below(&self) -> &dyn Disk;
+    /// As [`Disk::read`].
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        self.below().read(name)
+    }
+    /// As [`Disk::create`].
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.below().create(name)
+    }
+    /// As [`Disk::append_to`].
+    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.below().append_to(name)
+    }
+    /// As [`Disk::replace`].
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        self.below().replace(from, to)
+    }
+}
+
+impl<L: DiskLayer> Disk for L {
+    fn describe(&self) -> String {
+        self.below().describe()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.below().list()
+    }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.below().length(name)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        DiskLayer::read(self, name)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        DiskLayer::create(self, name)
+    }
+
+    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        DiskLayer::append_to(self, name)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.below().remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.below().rename(from, to)
+    }
+
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        DiskLayer::replace(self, from, to)
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        self.below().sync_folder()
+    }
+
+    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
+        self.below().lock(access)
+    }
+
+    fn draw_identity(&self) -> io::Result<[u8; 16]> {
+        self.below().draw_identity()
+    }
+
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
+        self.below().lock_file(name, access)
+    }
+}
+
 /// A file that is written at its end.
 pub trait DiskFile: Send {
     /// Writes all bytes at the end; durable only after [`DiskFile::sync`].

@@ -13,6 +13,6 @@ mod real;
 mod sim;
 
 pub use altered::AlteredDisk;
-pub use disk::{Access, Disk, DiskFile, DiskLock};
+pub use disk::{Access, Disk, DiskFile, DiskLayer, DiskLock};
 pub use real::RealDisk;
 pub use sim::{CrashKeep, SimDisk};

@@ -160,7 +160,7 @@ fn sync_folder_at(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The lock, if it is to be had; `file` holds it.
+/// The lock, which `file` holds; `None` if another process has it.
 fn try_lock(file: File, access: Access) -> io::Result<Option<DiskLock>> {
     let locked = match access {
         Access::Read => file.try_lock_shared(),

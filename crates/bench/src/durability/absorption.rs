@@ -6,10 +6,10 @@
 use super::node::folder;
 use super::{DurabilityOptions, DurabilityPart, Failure};
 use crate::figures::sheet::{Grid, Sheet};
+use crate::harness::checkpoints::beside_checkpoints;
 use crate::harness::machine::written_bytes;
 use crate::harness::target::{Row, at_least, at_most};
 use crate::streams::absorption::{Way, clear, take, texts};
-use crate::streams::checkpoints::beside_checkpoints;
 use crate::streams::figures::AbsorptionRun;
 use crate::streams::stage::{Stage, configuration, network};
 use somersault::EngineConfig;

@@ -91,7 +91,8 @@ pub(crate) struct DurabilityOptions {
 
 /// Runs the parts that were asked for, all of them where none was named.
 ///
-/// # Errors The parts that could not be measured, and why.
+/// # Errors
+/// The parts that could not be measured, and why.
 pub(crate) fn run(options: &DurabilityOptions) -> Result<(), String> {
     PARTS.run(&options.only, options, &options.results)
 }

@@ -2,6 +2,7 @@
 //! of an engine that can be measured.
 
 pub(crate) mod affinity;
+pub(crate) mod checkpoints;
 pub(crate) mod contender;
 pub(crate) mod heap;
 pub(crate) mod http;

@@ -6,9 +6,9 @@
 use super::{Failure, PaperPart, PapersOptions};
 use crate::figures::sheet::{Grid, Sheet};
 use crate::figures::table::thousands;
+use crate::harness::checkpoints::beside_checkpoints;
 use crate::harness::target::{Row, at_least, at_most};
 use crate::streams::absorption::{Way, clear, take, texts};
-use crate::streams::checkpoints::beside_checkpoints;
 use crate::streams::measure::QUIESCE;
 use crate::streams::stage::{BATCH_MS, Stage, configuration, network};
 use crate::streams::standing_queries::{StandingQueries, measured};

@@ -7,11 +7,11 @@
 use super::{Failure, PaperPart, PapersOptions};
 use crate::figures::sheet::{Grid, Sheet};
 use crate::harness::target::{Row, at_most};
-use crate::streams::snapshots::looking;
-use crate::streams::stage::{BATCH_MS, configuration, network};
+use crate::streams::snapshots::{absorbing, looking};
+use crate::streams::stage::{BATCH_MS, network};
 use somersault::oxrdf::GraphName;
-use somersault::{Engine, EventTime, Push, StreamStatement};
-use somersault_generate::{STORED_GRAPH, SocialNetwork};
+use somersault::{EventTime, Push, StreamStatement};
+use somersault_generate::SocialNetwork;
 use std::time::Instant;
 
 pub(super) const PART: PaperPart = PaperPart {
@@ -67,16 +67,7 @@ fn absorbed(
     streams: usize,
     each: bool,
 ) -> Result<[f64; 5], Failure> {
-    let engine = Engine::open(configuration(options.workers))?;
-    let names: Vec<String> = (0..streams)
-        .map(|number| format!("http://example.org/stream/{number}"))
-        .collect();
-    for name in &names {
-        let text = format!(
-            "CREATE STREAM <{name}> TIMELESS INTO GRAPH <{STORED_GRAPH}> BATCH {BATCH_MS}ms IDLE NEVER"
-        );
-        engine.create_stream(None, &text)?;
-    }
+    let (engine, names) = absorbing(options.workers, streams)?;
     let first = engine.stable();
     let together = match each {
         false => names.len(),

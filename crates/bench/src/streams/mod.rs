@@ -6,7 +6,6 @@ pub(crate) mod absorption;
 mod bag;
 mod batches;
 mod case;
-pub(crate) mod checkpoints;
 mod citybench;
 pub(crate) mod figures;
 pub(crate) mod long_query;

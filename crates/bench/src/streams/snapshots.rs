@@ -4,7 +4,7 @@
 
 use super::figures::Stolen;
 use super::long_query::{self, LongQuery};
-use super::stage::{configuration, network};
+use super::stage::{BATCH_MS, configuration, network};
 use super::{Failure, StreamsOptions};
 use crate::figures::table;
 use crate::harness::machine::Machine;
@@ -19,7 +19,6 @@ use std::time::Duration;
 
 /// The numbers of streams that share the rate.
 const STREAMS: [usize; 4] = [1, 5, 50, 300];
-const BATCH_MS: i64 = 100;
 /// The interval between looks at the counters.
 const LOOK: Duration = Duration::from_millis(3);
 /// The most triples stored.
@@ -120,13 +119,9 @@ pub(crate) fn looking<T>(
     })
 }
 
-/// The network's statements, dealt out to a number of streams that are all absorbed.
-fn of_streams(
-    network: &SocialNetwork,
-    options: &StreamsOptions,
-    streams: usize,
-) -> Result<Retained, Failure> {
-    let engine = Engine::open(configuration(options.workers))?;
+/// An engine with this many streams that are all absorbed, and their names.
+pub(crate) fn absorbing(workers: u16, streams: usize) -> Result<(Engine, Vec<String>), Failure> {
+    let engine = Engine::open(configuration(workers))?;
     let names: Vec<String> = (0..streams)
         .map(|number| format!("http://example.org/stream/{number}"))
         .collect();
@@ -136,6 +131,16 @@ fn of_streams(
         );
         engine.create_stream(None, &text)?;
     }
+    Ok((engine, names))
+}
+
+/// The network's statements, dealt out to a number of streams that are all absorbed.
+fn of_streams(
+    network: &SocialNetwork,
+    options: &StreamsOptions,
+    streams: usize,
+) -> Result<Retained, Failure> {
+    let (engine, names) = absorbing(options.workers, streams)?;
     let until_ms = options.seconds.min(3) * 1000;
     let mut activity = network.activity();
     activity.past().for_each(drop);

@@ -88,13 +88,25 @@ fn write_whole(
             .into_inner()
             .map_err(|error| failed(error.into_error()))?;
         file.sync_all().map_err(failed)?;
-        fs::rename(&unfinished, path).map_err(failed)
+        fs::rename(&unfinished, path).map_err(failed)?;
+        sync_folder_of(path).map_err(failed)
     });
     if written.is_err() {
         // The error to report is that of the writing.
         let _ = fs::remove_file(&unfinished);
     }
     written
+}
+
+/// Makes the name of a file durable.
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn write_statements(place: &Place, out: &mut dyn Write, bar: &ProgressBar) -> Result<(), CliError> {

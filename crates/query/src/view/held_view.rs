@@ -27,13 +27,18 @@ impl HeldView {
     fn read(&self) -> SnapshotView {
         SnapshotView::new(self.hold.open(), Vec::new(), Arc::clone(&self.dataset))
     }
-}
 
-/// A copy of a list, which outlives what it was read through.
-fn copied<'a>(scratch: &'a mut Vec<TermId>, list: &[TermId]) -> &'a [TermId] {
-    scratch.clear();
-    scratch.extend_from_slice(list);
-    scratch
+    /// Copies a list, so that it outlives what it was read through.
+    fn copied<'a>(
+        &self,
+        scratch: &'a mut Vec<TermId>,
+        list: impl for<'v> FnOnce(&'v SnapshotView, &'v mut Vec<TermId>) -> &'v [TermId],
+    ) -> &'a [TermId] {
+        let (view, mut own) = (self.read(), Vec::new());
+        scratch.clear();
+        scratch.extend_from_slice(list(&view, &mut own));
+        scratch
+    }
 }
 
 impl GraphView for HeldView {
@@ -65,9 +70,9 @@ impl GraphView for HeldView {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        let (view, mut own) = (self.read(), Vec::new());
-        let list = view.neighbours(source, vertex, predicate, direction, &mut own);
-        copied(scratch, list)
+        self.copied(scratch, |view, own| {
+            view.neighbours(source, vertex, predicate, direction, own)
+        })
     }
 
     fn neighbour_estimate(
@@ -91,11 +96,9 @@ impl GraphView for HeldView {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        let (view, mut own) = (self.read(), Vec::new());
-        copied(
-            scratch,
-            view.predicates_of(source, vertex, direction, &mut own),
-        )
+        self.copied(scratch, |view, own| {
+            view.predicates_of(source, vertex, direction, own)
+        })
     }
 
     fn vertices_with<'a>(
@@ -105,11 +108,9 @@ impl GraphView for HeldView {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        let (view, mut own) = (self.read(), Vec::new());
-        copied(
-            scratch,
-            view.vertices_with(source, predicate, direction, &mut own),
-        )
+        self.copied(scratch, |view, own| {
+            view.vertices_with(source, predicate, direction, own)
+        })
     }
 
     fn predicates(&self, source: Source) -> Vec<TermId> {

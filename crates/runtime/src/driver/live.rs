@@ -91,7 +91,7 @@ fn spawn(
         .name(name.to_owned())
         .stack_size(stack_bytes)
         .spawn(run);
-    thread.map_err(|error| RuntimeError::Internal(format!("no thread to be had: {error}")))
+    thread.map_err(|error| RuntimeError::Internal(format!("a thread cannot be started: {error}")))
 }
 
 /// Joins a thread, unless it is this one: it may hold the last handle.

@@ -15,7 +15,8 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
-use somersault::{DurableInfo, DurableOptions, DurableStart, FiringId, WhenFull};
+use somersault::{DurableInfo, DurableOptions, FiringId, WhenFull};
+use std::str::FromStr;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -51,10 +52,7 @@ fn subscription_json(info: &DurableInfo) -> Value {
         "bytes": info.options.bytes,
         "deadline_ms": info.options.deadline.map(millis),
         "empties": info.options.empties,
-        "when_full": match info.options.when_full {
-            WhenFull::SkipOldest => "skip",
-            _ => "end",
-        },
+        "when_full": info.options.when_full.as_str(),
         "acknowledged": id(info.acknowledged),
         "waiting": info.waiting,
         "waiting_bytes": info.waiting_bytes,
@@ -167,11 +165,9 @@ fn options(text: &str) -> ApiResult<DurableOptions> {
         return Ok(options);
     }
     let object = json_object(text, TERMS)?;
-    options.start = match object.get("from").map(Value::as_str) {
-        None | Some(Some("now")) => DurableStart::Now,
-        Some(Some("kept")) => DurableStart::Kept,
-        Some(_) => DurableStart::After(firing_id(object.get("from"), "from")?),
-    };
+    if let Some(start) = object.get("from") {
+        options.start = parsed(Some(start), "from", "\"now\", \"kept\", or ")?;
+    }
     if let Some(answers) = number(&object, "answers")? {
         options.answers = answers;
     }
@@ -184,11 +180,10 @@ fn options(text: &str) -> ApiResult<DurableOptions> {
         Some(Value::Bool(empties)) => *empties,
         Some(_) => return Err(bad_member("empties", "true or false")),
     };
-    options.when_full = match object.get("when_full").map(Value::as_str) {
-        None | Some(Some("end")) => WhenFull::End,
-        Some(Some("skip")) => WhenFull::SkipOldest,
-        Some(_) => return Err(bad_member("when_full", "\"end\" or \"skip\"")),
-    };
+    if let Some(term) = object.get("when_full") {
+        let known = term.as_str().and_then(WhenFull::of_text);
+        options.when_full = known.ok_or_else(|| bad_member("when_full", "\"end\" or \"skip\""))?;
+    }
     Ok(options)
 }
 
@@ -201,15 +196,19 @@ fn number(object: &Map<String, Value>, member: &str) -> ApiResult<Option<u64>> {
 }
 
 fn firing_id(value: Option<&Value>, member: &str) -> ApiResult<FiringId> {
+    parsed(value, member, "")
+}
+
+/// Reads the id of an event, or one of the `others` that the type knows.
+fn parsed<T: FromStr>(value: Option<&Value>, member: &str, others: &str) -> ApiResult<T> {
     let text = value.and_then(Value::as_str);
-    let id = text.and_then(|text| text.trim().parse().ok());
-    id.ok_or_else(|| {
+    let read = text.and_then(|text| text.trim().parse().ok());
+    read.ok_or_else(|| {
         let given = value.map(|value| format!(", not {}", shorten(&value.to_string())));
         let given = given.unwrap_or_default();
-        bad_member(
-            member,
-            &format!("the id of an event as text, such as \"7:1700000001000\"{given}"),
-        )
+        let expected =
+            format!("{others}the id of an event as text, such as \"7:1700000001000\"{given}");
+        bad_member(member, &expected)
     })
 }
 
@@ -220,6 +219,7 @@ fn bad_member(member: &str, expected: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use somersault::DurableStart;
 
     #[test]
     fn what_was_given_for_an_id_is_said() {

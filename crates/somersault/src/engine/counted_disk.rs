@@ -1,7 +1,7 @@
 //! A disk that counts what is read from it, for the progress of an opening. Everything else is the
 //! disk's own.
 
-use somersault_disk::{Access, Disk, DiskFile, DiskLock};
+use somersault_disk::{Disk, DiskLayer};
 use somersault_log::OpenProgress;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -35,60 +35,16 @@ impl Read for CountedFile {
     }
 }
 
-impl Disk for CountedDisk {
+impl DiskLayer for CountedDisk {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
         Ok(Box::new(CountedFile {
             file: self.disk.read(name)?,
             progress: Arc::clone(&self.progress),
         }))
-    }
-
-    fn describe(&self) -> String {
-        self.disk.describe()
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn length(&self, name: &str) -> io::Result<u64> {
-        self.disk.length(name)
-    }
-
-    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.disk.create(name)
-    }
-
-    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.disk.append_to(name)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.replace(from, to)
-    }
-
-    fn sync_folder(&self) -> io::Result<()> {
-        self.disk.sync_folder()
-    }
-
-    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
-        self.disk.lock(access)
-    }
-
-    fn draw_identity(&self) -> io::Result<[u8; 16]> {
-        self.disk.draw_identity()
-    }
-
-    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
-        self.disk.lock_file(name, access)
     }
 }
 

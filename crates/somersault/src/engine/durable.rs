@@ -7,11 +7,12 @@
 
 use super::Engine;
 use crate::error::EngineError;
-use somersault_continuous::{DurableReader, DurableState, FiringId, ended_by};
+use somersault_continuous::{DurableReader, DurableState, FiringId, ParseFiringIdError, ended_by};
 use somersault_log::{AnswerPosition, SubscriptionTerms};
 use somersault_model::EventTime;
 use somersault_runtime::InputReceipt;
 use somersault_stream::{Input, QueryStatus, SubscriptionAsk, SubscriptionRequest};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// The longest name of a durable subscription, in bytes.
@@ -68,6 +69,19 @@ pub enum DurableStart {
     After(FiringId),
 }
 
+/// Reads `now`, `kept`, or the id of a firing.
+impl FromStr for DurableStart {
+    type Err = ParseFiringIdError;
+
+    fn from_str(text: &str) -> Result<DurableStart, ParseFiringIdError> {
+        match text {
+            "now" => Ok(DurableStart::Now),
+            "kept" => Ok(DurableStart::Kept),
+            id => id.trim().parse().map(DurableStart::After),
+        }
+    }
+}
+
 /// What happens at a limit of a durable subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,6 +93,22 @@ pub enum WhenFull {
     /// The oldest answers are let go, and its readers are told how many
     /// ([`DurableEvent::Missed`](crate::DurableEvent::Missed)).
     SkipOldest,
+}
+
+impl WhenFull {
+    /// Returns the term as a text: `end` or `skip`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WhenFull::End => "end",
+            WhenFull::SkipOldest => "skip",
+        }
+    }
+
+    /// Returns the term that [`WhenFull::as_str`] writes like this, if there is one.
+    pub fn of_text(text: &str) -> Option<WhenFull> {
+        let mut all = [WhenFull::End, WhenFull::SkipOldest].into_iter();
+        all.find(|term| term.as_str() == text)
+    }
 }
 
 /// A durable subscription.

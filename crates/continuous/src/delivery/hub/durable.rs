@@ -112,7 +112,7 @@ impl CohortHub {
     }
 
     /// Gives the reader of a subscription up to `most` results after this position; `None` if the
-    /// subscription is no more, or its query.
+    /// subscription or its query has been dropped.
     pub(crate) fn hand(
         &mut self,
         (slot, uid, name): (u32, QueryUid, &str),

@@ -148,8 +148,8 @@ fn each_answer_comes_until_it_is_acknowledged() {
     }
 }
 
-/// What nobody acknowledges keeps marks back, so a restart executes it again; what all have
-/// acknowledged does not.
+/// An answer that one subscription has not acknowledged holds the marks back, so a restart executes
+/// its firing again. An answer that all have acknowledged does not.
 #[test]
 fn acknowledged_answers_are_not_executed_again() {
     let disk = SimDisk::new();

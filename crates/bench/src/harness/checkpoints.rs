@@ -1,7 +1,7 @@
 //! Checkpoints taken one after the other beside something else.
 
-use super::Failure;
 use somersault::{CheckpointInfo, Engine};
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) fn beside_checkpoints<T>(
     engine: &Engine,
     pause: Duration,
-    play: impl FnOnce() -> Result<T, Failure>,
-) -> Result<(T, Vec<CheckpointInfo>), Failure> {
+    play: impl FnOnce() -> Result<T, Box<dyn Error + Send + Sync>>,
+) -> Result<(T, Vec<CheckpointInfo>), Box<dyn Error + Send + Sync>> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let taker = scope.spawn(|| {
@@ -26,7 +26,7 @@ pub(crate) fn beside_checkpoints<T>(
                     std::thread::sleep(LOOK);
                 }
             }
-            Ok::<_, Failure>(taken)
+            Ok::<_, Box<dyn Error + Send + Sync>>(taken)
         });
         let played = play();
         over.store(true, Ordering::Release);
