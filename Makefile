@@ -18,10 +18,13 @@ DURATION ?= 20
 USERS ?= 1000
 LISTEN ?= 127.0.0.1:7878
 
+# make demo-vote
+VOTES ?= 5000
+
 # make unit
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo build test lint fmt unit examples programs w3c rsp jena-oracle bench bench-oneshot bench-http bench-load bench-streams bench-papers bench-durability bench-ab bench-check bench-report fuzz nightly doctor clean
+.PHONY: help demo demo-vote build test lint fmt unit examples programs w3c rsp txn txn-nightly jena-oracle bench bench-oneshot bench-http bench-load bench-streams bench-papers bench-durability bench-transactions bench-ab bench-check bench-report fuzz nightly doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +42,10 @@ build: doctor ## the release binary, target/release/somersault
 demo: build ## a social network live: five streams, nine continuous queries (RATE=, DURATION=, USERS=, LISTEN=)
 	$(RELEASE)/somersault demo --rate $(RATE) --duration $(DURATION) --users $(USERS) --listen $(LISTEN)
 
-test: doctor lint unit examples w3c rsp ## all checks; what continuous integration runs
+demo-vote: build ## a voting show live: three procedures in one transaction for each vote, three boards (VOTES=, DURATION=, LISTEN=)
+	$(RELEASE)/somersault demo-vote --votes $(VOTES) --duration $(DURATION) --listen $(LISTEN)
+
+test: doctor lint unit examples w3c rsp txn ## all checks; what continuous integration runs
 	@echo "make test: all of it passed"
 
 lint: ## formatting, clippy, rustdoc, licences and sources
@@ -55,7 +61,7 @@ unit: ## unit, property, integration and doc tests of every crate; generated inp
 	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --quiet
 
 # The other examples measure, and need data.
-EXAMPLES = async_subscriber continuous durable one_shot
+EXAMPLES = async_subscriber bank continuous durable one_shot order_router
 
 examples: programs ## the programs under crates/somersault/examples that need no data
 	@for e in $(EXAMPLES); do \
@@ -81,6 +87,34 @@ rsp: programs ## the stream suites: 1, 2 and 4 shards, the simulator, kill and r
 	  for seed in 1 2; do echo "rsp, killed and restarted, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 2 --kill-points 3 --seed $$seed $$suites; done; \
 	  echo "rsp, killed and restarted from checkpoints"; $(DEV)/somersault-conformance rsp --shards 2 --kill-points 4 --checkpoint-every 5 --seed 3 $$suites; \
 	else echo "skipped: no test data (no stream suites at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
+
+TXN = $(DEV)/somersault-conformance txn
+TXN_SUITES = $(shell ls $(addprefix $(SOMERSAULT_TESTDATA)/transactions/,batches/*/suite*.json windows/*/suite*.json chains/*/suite*.json leaderboard/tiny/suite*.json) 2>/dev/null)
+TXN_LARGE = $(shell ls $(addprefix $(SOMERSAULT_TESTDATA)/transactions/,routing/suite*.json leaderboard/small/suite*.json) 2>/dev/null)
+
+txn: programs ## the suites of transactions: shards, simulated processes, crashes, both recoveries
+	@if [ -d "$(SOMERSAULT_TESTDATA)/transactions" ]; then \
+	  echo "txn, 1 shard, WEAK recovery"; $(TXN) --shards 1 --recovery weak $(TXN_SUITES); \
+	  echo "txn, 4 shards, STRONG recovery"; $(TXN) --shards 4 --recovery strong $(TXN_SUITES); \
+	  echo "txn, simulated process"; $(TXN) --fabric sim --seed 1 $(TXN_SUITES); \
+	  echo "txn, simulated process, crashes"; $(TXN) --fabric sim --seed 2 --kill-points 3 $(TXN_SUITES); \
+	  echo "txn, crashes"; $(TXN) --kill-points 3 --crash --seed 2 $(TXN_SUITES); \
+	  echo "txn, from checkpoints"; $(TXN) --fabric sim --seed 4 --kill-points 2 --checkpoint-every 25 $(TXN_SUITES); \
+	  echo "txn, killed and restarted"; $(TXN) --kill-points 2 --seed 3 $(wildcard $(SOMERSAULT_TESTDATA)/transactions/chains/pe*/suite.json); \
+	  echo "txn, 2 shards"; $(TXN) $(wildcard $(SOMERSAULT_TESTDATA)/transactions/routing/suite.json); \
+	else echo "skipped: no test data (no suites of transactions at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
+
+txn-nightly: programs ## more of them: routing and leaderboard/small, more kills, drawn seeds
+	@if [ -d "$(SOMERSAULT_TESTDATA)/transactions" ]; then \
+	  for shards in 1 2 4; do for recovery in strong weak; do \
+	    seed=$$RANDOM; echo "txn, $$shards shards, $$recovery, seed $$seed"; \
+	    $(TXN) --shards $$shards --recovery $$recovery --seed $$seed $(TXN_SUITES) $(TXN_LARGE); \
+	    $(TXN) --shards $$shards --recovery $$recovery --seed $$seed --kill-points 5 $(TXN_SUITES) $(TXN_LARGE); \
+	    $(TXN) --shards $$shards --recovery $$recovery --seed $$seed --kill-points 5 --fabric sim $(TXN_SUITES) $(TXN_LARGE); \
+	    $(TXN) --shards $$shards --recovery $$recovery --seed $$seed --kill-points 5 --crash $(TXN_SUITES); \
+	    $(TXN) --shards $$shards --recovery $$recovery --seed $$seed --kill-points 3 --checkpoint-every 10 $(TXN_SUITES); \
+	  done; done; \
+	else echo "skipped: no test data (no suites of transactions at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
 
 PEERS ?= $(TARGET)/peers
 # The number of queries that jena-oracle draws, and their seed.
@@ -129,6 +163,9 @@ bench-papers: doctor ## figures of the Wukong papers that bench-streams does not
 bench-durability: doctor ## restarts after kill -9, memory, delays and commits (ONLY=restart,age,checkpoint,absorption,resident,long-query,delay,commit; STORED=, PLAYED=, AGES=)
 	$(BENCH) durability $(GIVEN_STORED) $(if $(PLAYED),--played $(PLAYED)) $(if $(AGES),--ages $(AGES)) $(if $(ONLY),--only $(ONLY))
 
+bench-transactions: doctor ## transfers, leaderboard, triggers, recoveries and updates, beside PostgreSQL and SQLite (ONLY=transfers,one-call,leaderboard,triggers,recovery,beside,updates; STORED=)
+	$(BENCH) transactions $(GIVEN_STORED) $(if $(ONLY),--only $(ONLY))
+
 # A copy of BASE's tree is built below target/ab, and stays there for the next comparison.
 AB_TREE = target/ab/$(shell git rev-parse --short=12 '$(BASE)^{commit}' 2>/dev/null)
 ROUNDS ?= 3
@@ -143,7 +180,7 @@ bench-ab: doctor ## this tree beside another commit, measured in turn (BASE=<rev
 bench-check: doctor ## each target with its newest figure
 	@$(BENCH) check
 
-bench-report: doctor ## writes the newest figures into bench/RESULTS.md
+bench-report: doctor ## writes the newest figures into bench/RESULTS.md and docs/benchmarks.md
 	$(BENCH) report
 
 fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
@@ -157,6 +194,7 @@ nightly: doctor ## the checks that take too long for make test: SEEDS=10000 of t
 	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed $(CARGO) test --locked --quiet -p somersault-cli --test it -- kills
 	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed $(CARGO) test --locked --quiet -p somersault-cli --test it -- sinks
 	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS)
+	$(MAKE) txn-nightly
 	$(MAKE) jena-oracle QUERIES=20000 SEED=$$RANDOM
 	@if cargo fuzz --version >/dev/null 2>&1 && cargo +nightly --version >/dev/null 2>&1; then \
 	  for t in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \

@@ -4,10 +4,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use somersault_checkpoint::{
-    FileHeader, FileKind, FileName, FileReader, FileWriter, LogOrigin, SavedSlice, SliceReader,
-    SliceWriter,
+    Coverage, FileHeader, FileKind, FileName, FileReader, FileWriter, LogOrigin, NewCheckpoint,
+    PieceReader, PieceRuns, PieceWriter, SavedSlice, SliceReader, SliceWriter,
 };
 use somersault_disk::SimDisk;
+use somersault_model::Sn;
 
 const NAME: FileName = FileName {
     checkpoint: 1,
@@ -21,7 +22,11 @@ fn file(disk: &SimDisk) -> FileWriter {
 }
 
 fn read(disk: &SimDisk) -> Vec<SavedSlice> {
-    let mut reader = SliceReader::new(FileReader::open(disk, NAME).expect("the file is whole"));
+    let file = FileReader::open(disk, NAME).expect("the file is whole");
+    let Ok(pieces) = PieceReader::alone(file) else {
+        return Vec::new();
+    };
+    let mut reader = SliceReader::new(pieces);
     std::iter::from_fn(|| reader.take().ok().flatten()).collect()
 }
 
@@ -32,10 +37,15 @@ fuzz_target!(|content: &[u8]| {
     written.finish().expect("the disk has room");
     let slices = read(&disk);
     let disk = SimDisk::new();
-    let mut writer = SliceWriter::new(file(&disk));
+    let mut new = NewCheckpoint::begin(&disk, 1, LogOrigin::default(), (1, Sn(1)), 1);
+    let file = new.create(FileKind::Slices).expect("the disk has room");
+    let pieces = PieceWriter::new(file, &PieceRuns::default()).expect("the disk has room");
+    let mut writer = SliceWriter::new(pieces);
     for slice in &slices {
         writer.push(slice).expect("the disk has room");
     }
-    writer.into_file().finish().expect("the disk has room");
+    let pieces = writer.into_pieces();
+    let finished = pieces.finish(&mut new, Coverage::whole(Sn(1)));
+    finished.expect("the disk has room");
     assert_eq!(read(&disk), slices);
 });

@@ -2,7 +2,7 @@
 //! the figures. Times here are for people to read, never for a test to assert.
 //!
 //! Rooms, lowest first: harness, parties, figures, oneshot, load, crowd, streams, papers,
-//! durability, summary, compare.
+//! durability, transactions, summary, compare.
 
 mod compare;
 mod crowd;
@@ -15,6 +15,7 @@ mod papers;
 mod parties;
 mod streams;
 mod summary;
+mod transactions;
 
 use crate::figures::results::Results;
 use crate::harness::heap::Heap;
@@ -45,6 +46,8 @@ enum Command {
     Papers(papers::PapersOptions),
     /// Restarts after kill -9, memory, delays and commits of a durable engine
     Durability(durability::DurabilityOptions),
+    /// Calls of procedures, streaming transactions and updates beside the peers
+    Transactions(transactions::TransactionOptions),
     /// One-shot queries beside the peers
     Oneshot(oneshot::OneshotOptions),
     /// Loading, and memory afterwards, beside the peers
@@ -59,7 +62,8 @@ enum Command {
         #[arg(long, default_value = "bench/results")]
         results: PathBuf,
     },
-    /// Writes the newest figures into bench/RESULTS.md
+    /// Writes the newest figures into bench/RESULTS.md, and those of the papers into
+    /// docs/benchmarks.md
     Report {
         /// The folder that the figures are kept in
         #[arg(long, default_value = "bench/results")]
@@ -67,6 +71,9 @@ enum Command {
         /// The document
         #[arg(long, default_value = "bench/RESULTS.md")]
         document: PathBuf,
+        /// The document about the papers
+        #[arg(long, default_value = "docs/benchmarks.md")]
+        papers: PathBuf,
     },
     /// This engine in a process of its own; the bench starts it
     #[command(hide = true)]
@@ -84,14 +91,17 @@ impl Command {
             Command::Papers(options) => papers::run(&options),
             Command::Durability(options) => durability::run(&options),
             Command::DurabilityProcess(options) => durability::run_process(&options),
+            Command::Transactions(options) => transactions::run(&options),
             Command::Oneshot(options) => oneshot::run(&options),
             Command::Load(options) => load::run(&options),
             Command::Throughput(options) => crowd::run(&options),
             Command::Ab(options) => compare::run(&options),
             Command::Check { results } => summary::check::run(&Results::within(&results)),
-            Command::Report { results, document } => {
-                summary::report::run(&Results::within(&results), &document)
-            }
+            Command::Report {
+                results,
+                document,
+                papers,
+            } => summary::report::run(&Results::within(&results), &document, &papers),
             Command::Child => parties::child::run(),
         }
     }

@@ -12,15 +12,15 @@
 use crate::container::place;
 use crate::error::CheckpointError;
 use crate::manifest::{Coverage, ListedFile, Manifest, NewCheckpoint};
-use crate::name::FileKind;
+use crate::name::{FileKind, FileName};
 use crate::terms::{TermFileReader, read_transient_terms, write_terms, write_transient_terms};
 use somersault_dictionary::{
     Dictionary, DictionaryExport, DictionaryMark, DictionaryRestore, RestoredLeases, SavedEpochs,
 };
 use somersault_disk::Disk;
 use somersault_model::{STRIPE, Sn};
+use somersault_pool::in_parallel;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 
 /// This many runs of similar sizes become one.
 const MERGED: usize = 8;
@@ -69,9 +69,19 @@ impl TermRuns {
         }
     }
 
+    /// Forgets the runs that have one of these files, and all later ones: they are written again.
+    pub fn forget(&mut self, files: &BTreeSet<FileName>) {
+        let has_one = |run: &TermRun| run.files.iter().any(|file| files.contains(&file.name));
+        if let Some(at) = self.runs.iter().position(has_one) {
+            self.through = self.runs[at].since.clone();
+            self.runs.truncate(at);
+        }
+    }
+
     /// Adds the dictionary to a checkpoint: runs that are kept, a new one in files of about
     /// `terms_per_file`, and the transient terms. Returns the runs that there are once the
-    /// checkpoint is committed.
+    /// checkpoint is committed. It pauses between any two
+    /// stripes ([`NewCheckpoint::pausing`]).
     ///
     /// # Errors
     /// Those of the disk.
@@ -96,11 +106,11 @@ impl TermRuns {
             runs.push(TermRun {
                 since: since.clone(),
                 terms,
-                files: write_run(checkpoint, &export, files, through)?,
+                files: write_run(checkpoint, &export, (files, through))?,
             });
         }
         let mut file = checkpoint.create(FileKind::TransientTerms)?;
-        write_transient_terms(&mut file, &export)?;
+        write_transient_terms(&mut file, &export, checkpoint.pause())?;
         checkpoint.add(file, Coverage::whole(through))?;
         Ok(TermRuns {
             runs,
@@ -133,11 +143,11 @@ impl TermRuns {
 fn write_run(
     checkpoint: &mut NewCheckpoint<'_>,
     export: &DictionaryExport<'_>,
-    files: usize,
-    through: Sn,
+    (files, through): (usize, Sn),
 ) -> Result<Vec<ListedFile>, CheckpointError> {
     let files = files.clamp(1, Dictionary::STRIPES);
     let end = |part: usize| Dictionary::STRIPES * part / files;
+    let pause = checkpoint.pause();
     let mut listed = Vec::with_capacity(files);
     for part in 0..files {
         let stripes = end(part)..end(part + 1);
@@ -148,7 +158,7 @@ fn write_run(
             ..Coverage::whole(through)
         };
         let mut file = checkpoint.create(FileKind::Terms)?;
-        write_terms(&mut file, export, stripes)?;
+        write_terms(&mut file, export, stripes, pause)?;
         listed.push(checkpoint.add(file, coverage)?);
     }
     Ok(listed)
@@ -174,7 +184,9 @@ pub fn restore_dictionary(
         of_checkpoint.push(reader);
     }
     for (_, readers) in readers {
-        read_all(readers, &restore, threads)?;
+        // They are of different stripes.
+        let read = in_parallel(threads, readers, |reader| reader.read_rows(&restore));
+        read.into_iter().collect::<Result<(), _>>()?;
     }
     let mut epochs = SavedEpochs::default();
     let mut last = manifest.name();
@@ -186,38 +198,5 @@ pub fn restore_dictionary(
     finished.map_err(|error| {
         let place = place(disk, &last.to_string());
         CheckpointError::damaged(&place, 0, error.to_string())
-    })
-}
-
-/// Reads files of different stripes.
-fn read_all(
-    readers: Vec<TermFileReader>,
-    restore: &DictionaryRestore,
-    threads: usize,
-) -> Result<(), CheckpointError> {
-    let threads = threads.clamp(1, readers.len().max(1));
-    let waiting = Mutex::new(readers.into_iter());
-    let next = || match waiting.lock() {
-        Ok(mut waiting) => waiting.next(),
-        // Another thread has panicked, which the scope passes on.
-        Err(_) => None,
-    };
-    let read = || -> Result<(), CheckpointError> {
-        while let Some(reader) = next() {
-            reader.read_rows(restore)?;
-        }
-        Ok(())
-    };
-    if threads == 1 {
-        return read();
-    }
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| match thread.join() {
-                Ok(read) => read,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
     })
 }

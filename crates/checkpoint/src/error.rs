@@ -1,7 +1,8 @@
 //! The failures of checkpoint files, in sentences that name the file and the remedy.
 //!
-//! Before changing it: damage is kept apart from IO failures. A damaged checkpoint is passed over
-//! for the one before it; a failed write abandons the checkpoint that is being made.
+//! Before changing it: damage is kept apart from IO failures. What a damaged file held is written
+//! again; a failed read or write abandons the checkpoint that is being made. A start passes over a
+//! checkpoint that is damaged or cannot be read for the one before it, which changes nothing.
 
 use std::io;
 
@@ -80,6 +81,17 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
+    /// Whether a checkpoint is not whole. An IO failure does not say so: the file may be whole.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            CheckpointError::Damaged { .. }
+                | CheckpointError::Missing { .. }
+                | CheckpointError::Foreign { .. }
+        )
+    }
+
     /// Wraps an IO error; a full disk has its own variant.
     pub(crate) fn io(action: &'static str, file: &str, error: &io::Error) -> CheckpointError {
         let file = file.to_owned();

@@ -6,9 +6,9 @@
 
 use crate::container::place;
 use crate::error::CheckpointError;
-use crate::manifest::{Manifest, UNFINISHED, VerifyDepth, sync_folder};
+use crate::manifest::{Manifest, VerifyDepth, sync_folder};
 use crate::name::{FileKind, FileName};
-use somersault_disk::Disk;
+use somersault_disk::{Disk, UNFINISHED};
 use std::collections::BTreeSet;
 
 /// The checkpoints of a folder.

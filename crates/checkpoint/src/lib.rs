@@ -5,8 +5,8 @@
 //! its name. Everything that the manifest names is durable before, and nothing that a kept manifest
 //! names is ever removed. docs/format.md has the bytes of every file.
 //!
-//! Rooms, lowest first: error, name, container, records, terms, lists, slices, manifest, folder,
-//! verify, dictionary.
+//! Rooms, lowest first: error, name, container, records, manifest, pieces, terms, lists, slices,
+//! folder, verify, dictionary.
 
 mod container;
 mod dictionary;
@@ -15,6 +15,7 @@ mod folder;
 mod lists;
 mod manifest;
 mod name;
+mod pieces;
 mod records;
 mod slices;
 mod terms;
@@ -27,7 +28,7 @@ pub use folder::{WholeCheckpoints, next_number, remove_unneeded, whole_checkpoin
 pub use lists::{ListFileReader, ListFileWriter};
 pub use manifest::{CheckpointTimes, Coverage, ListedFile, Manifest, NewCheckpoint, VerifyDepth};
 pub use name::{FileKind, FileName};
-pub use records::{RecordReader, RecordWriter};
+pub use pieces::{PieceReader, PieceRuns, PieceWriter};
 pub use slices::{SavedSlice, SliceReader, SliceWriter};
 pub use terms::{TermFileReader, read_transient_terms, write_terms, write_transient_terms};
 pub use verify::{VerifiedCheckpoint, VerifiedCheckpoints, verify_checkpoints};

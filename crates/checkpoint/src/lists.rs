@@ -97,6 +97,12 @@ impl ListFileWriter {
             })
     }
 
+    /// The length of the file so far, in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.file.length()
+    }
+
     /// The file, to be finished.
     #[must_use]
     pub fn into_file(self) -> FileWriter {

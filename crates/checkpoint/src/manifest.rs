@@ -19,9 +19,6 @@ use somersault_disk::Disk;
 use somersault_model::{Sn, VIRTUAL_SHARDS};
 use std::collections::BTreeMap;
 
-/// What a manifest has behind its name until it is whole.
-pub(crate) const UNFINISHED: &str = ".tmp";
-
 /// The part of the state that a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
@@ -292,18 +289,13 @@ impl Manifest {
     }
 
     fn write(&self, disk: &dyn Disk) -> Result<(), CheckpointError> {
-        let name = self.name().to_string();
-        let unfinished = format!("{name}{UNFINISHED}");
         let header = FileHeader::new(self.name(), self.origin);
-        let mut records = RecordWriter::new(FileWriter::create_as(disk, &unfinished, &header)?);
+        let mut records = RecordWriter::new(FileWriter::create_unfinished(disk, &header)?);
         records.push(&self.head)?;
         for file in &self.files {
             records.push(&FileRecord::of(file))?;
         }
-        records.finish()?;
-        let renamed = disk.rename(&unfinished, &name);
-        renamed.map_err(|error| CheckpointError::io("name", &place(disk, &name), &error))?;
-        sync_folder(disk)
+        records.finish_as_named(disk)
     }
 }
 
@@ -341,6 +333,8 @@ pub struct NewCheckpoint<'d> {
     disk: &'d dyn Disk,
     manifest: Manifest,
     parts: BTreeMap<FileKind, u32>,
+    /// Called between any two small parts.
+    pause: &'d dyn Fn(),
 }
 
 impl<'d> NewCheckpoint<'d> {
@@ -369,7 +363,20 @@ impl<'d> NewCheckpoint<'d> {
                 files: Vec::new(),
             },
             parts: BTreeMap::new(),
+            pause: &|| {},
         }
+    }
+
+    /// Calls this between any two small parts of what it writes by itself.
+    #[must_use]
+    pub fn pausing(mut self, pause: &'d dyn Fn()) -> NewCheckpoint<'d> {
+        self.pause = pause;
+        self
+    }
+
+    /// What is called between any two small parts.
+    pub(crate) fn pause(&self) -> &'d dyn Fn() {
+        self.pause
     }
 
     /// Sets the times of its newest records.

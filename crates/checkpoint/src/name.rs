@@ -17,9 +17,9 @@ pub enum FileKind {
     Terms = 2,
     /// Terms that only timing statements mention.
     TransientTerms = 3,
-    /// All lists of a range of virtual shards.
+    /// All lists of a range of virtual shards, or a stretch of them.
     Image = 4,
-    /// The lists of a range of virtual shards that have changed.
+    /// The lists of a range of virtual shards that have changed, or a stretch of them.
     Delta = 5,
     /// Closed batches of streams.
     Slices = 6,
@@ -27,11 +27,13 @@ pub enum FileKind {
     Core = 7,
     /// Answers that are kept.
     Answers = 8,
+    /// Procedures and dataflows, and the state of the core of transactions.
+    Transactions = 9,
 }
 
 impl FileKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [FileKind; 8] = [
+    pub const ALL: [FileKind; 9] = [
         FileKind::Manifest,
         FileKind::Terms,
         FileKind::TransientTerms,
@@ -40,6 +42,7 @@ impl FileKind {
         FileKind::Slices,
         FileKind::Core,
         FileKind::Answers,
+        FileKind::Transactions,
     ];
 
     /// The number that headers and manifests show.
@@ -62,7 +65,20 @@ impl FileKind {
         match self {
             // Version 1 had no times.
             FileKind::Manifest => 2,
+            // Version 1 named no pieces of earlier files.
+            FileKind::Slices | FileKind::Core | FileKind::Answers => 2,
+            // In version 1 a single file holds them all.
+            FileKind::Image | FileKind::Delta => 2,
             _ => 1,
+        }
+    }
+
+    /// Whether content of this version names pieces of earlier files.
+    pub(crate) const fn names_earlier_pieces(self, version: u32) -> bool {
+        match self {
+            FileKind::Slices | FileKind::Core | FileKind::Answers => version > 1,
+            FileKind::Transactions => true,
+            _ => false,
         }
     }
 
@@ -76,6 +92,7 @@ impl FileKind {
             FileKind::Slices => "slices",
             FileKind::Core => "core",
             FileKind::Answers => "answers",
+            FileKind::Transactions => "transactions",
         }
     }
 }

@@ -1,23 +1,23 @@
-//! Files that are rows of records: of the coordinator, of answers, of manifests. A record is its
-//! length and one value in postcard's encoding.
+//! Manifests are rows of records. A record is its length and one value in postcard's encoding.
 //!
 //! Before changing it: postcard describes nothing, so the fields and variants of a record's type
 //! keep their order and meaning within one version of the file's kind.
 
-use crate::container::{FileReader, FileSummary, FileWriter};
+use crate::container::{FileReader, FileWriter};
 use crate::error::CheckpointError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use somersault_disk::Disk;
 
 /// Writes records.
-pub struct RecordWriter {
+pub(crate) struct RecordWriter {
     file: FileWriter,
 }
 
 impl RecordWriter {
     /// Records are the content of this file.
     #[must_use]
-    pub fn new(file: FileWriter) -> RecordWriter {
+    pub(crate) fn new(file: FileWriter) -> RecordWriter {
         RecordWriter { file }
     }
 
@@ -25,67 +25,38 @@ impl RecordWriter {
     ///
     /// # Errors
     /// Those of the disk, and of a value that postcard cannot write.
-    pub fn push(&mut self, record: &impl Serialize) -> Result<(), CheckpointError> {
-        let bytes = postcard::to_stdvec(record).map_err(|error| CheckpointError::Unwritable {
-            file: self.file.place().to_owned(),
-            what: format!("a record has no encoding ({error})"),
-        })?;
-        self.push_bytes(&bytes)
-    }
-
-    /// Adds a record that has its encoding already.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+    pub(crate) fn push(&mut self, record: &impl Serialize) -> Result<(), CheckpointError> {
+        let bytes = encoded(&self.file, record)?;
         self.file.write_number(bytes.len() as u64)?;
-        self.file.write(bytes)
+        self.file.write(&bytes)
     }
 
-    /// The file, to be finished.
-    #[must_use]
-    pub fn into_file(self) -> FileWriter {
-        self.file
-    }
-
-    /// Finishes the file, as [`FileWriter::finish`] does.
+    /// Finishes the file, as [`FileWriter::finish_as_named`] does.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn finish(self) -> Result<FileSummary, CheckpointError> {
-        self.file.finish()
+    pub(crate) fn finish_as_named(self, disk: &dyn Disk) -> Result<(), CheckpointError> {
+        self.file.finish_as_named(disk)
     }
 }
 
 /// Reads records.
-pub struct RecordReader {
+pub(crate) struct RecordReader {
     file: FileReader,
 }
 
 impl RecordReader {
     /// The content of this file is records.
     #[must_use]
-    pub fn new(file: FileReader) -> RecordReader {
+    pub(crate) fn new(file: FileReader) -> RecordReader {
         RecordReader { file }
-    }
-
-    /// The records that are left, all of one type. An error is the last item.
-    pub fn into_records<T: DeserializeOwned>(
-        mut self,
-    ) -> impl Iterator<Item = Result<T, CheckpointError>> {
-        until_error(move || self.take())
-    }
-
-    /// The records that are left, as bytes. An error is the last item.
-    pub fn into_bytes(mut self) -> impl Iterator<Item = Result<Vec<u8>, CheckpointError>> {
-        until_error(move || Ok(self.take_bytes()?.map(<[u8]>::to_vec)))
     }
 
     /// Takes the next record; `None` at the end of the file, which is then checked as a whole.
     ///
     /// # Errors
     /// Damage, which includes a record of another type, or IO.
-    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CheckpointError> {
+    pub(crate) fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CheckpointError> {
         let Some(bytes) = self.take_bytes()? else {
             return Ok(None);
         };
@@ -106,8 +77,19 @@ impl RecordReader {
     }
 }
 
+/// A value in postcard's encoding, for this file.
+pub(crate) fn encoded(
+    file: &FileWriter,
+    value: &impl Serialize,
+) -> Result<Vec<u8>, CheckpointError> {
+    postcard::to_stdvec(value).map_err(|error| CheckpointError::Unwritable {
+        file: file.place().to_owned(),
+        what: format!("a record has no encoding ({error})"),
+    })
+}
+
 /// The items up to the first error, or to the end.
-fn until_error<T>(
+pub(crate) fn until_error<T>(
     mut take: impl FnMut() -> Result<Option<T>, CheckpointError>,
 ) -> impl Iterator<Item = Result<T, CheckpointError>> {
     let mut is_ended = false;

@@ -1,8 +1,7 @@
 //! Slices: closed batches of streams, each with its statements in the order of arrival, so that
-//! their times, repeats and order come back.
+//! their times, repeats and order come back. Each is a piece.
 //!
 //! ```text
-//! content   := slice*
 //! slice     := stream | batch zigzag | interval | revision | epoch of the lease + 1, or 0
 //!              number of statements | statement*                         (all numbers)
 //! statement := parts u8 | time zigzag? | subject id? | predicate id? | object id?
@@ -13,12 +12,16 @@
 
 use crate::container::{FileReader, FileWriter};
 use crate::error::CheckpointError;
+use crate::pieces::{PieceReader, PieceWriter};
 use somersault_model::{BatchNumber, EventTime, Millis, StreamUid, TermId, TimedTriple, TripleIds};
 
 const TIME: u8 = 1;
 const SUBJECT: u8 = 2;
 const PREDICATE: u8 = 4;
 const OBJECT: u8 = 8;
+
+/// The most statements for which room is made before they come.
+const MOST_EXPECTED: u64 = 1 << 16;
 
 /// A closed batch of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,14 +53,14 @@ impl SavedSlice {
 
 /// Writes slices.
 pub struct SliceWriter {
-    file: FileWriter,
+    pieces: PieceWriter,
 }
 
 impl SliceWriter {
-    /// Slices are the content of this file.
+    /// Slices are these pieces.
     #[must_use]
-    pub fn new(file: FileWriter) -> SliceWriter {
-        SliceWriter { file }
+    pub fn new(pieces: PieceWriter) -> SliceWriter {
+        SliceWriter { pieces }
     }
 
     /// Adds a slice.
@@ -65,124 +68,147 @@ impl SliceWriter {
     /// # Errors
     /// Those of the disk.
     pub fn push(&mut self, slice: &SavedSlice) -> Result<(), CheckpointError> {
-        let epoch = slice.epoch.map_or(0, |epoch| epoch + 1);
-        for number in [
-            u64::from(slice.stream.0),
-            zigzag(slice.batch.0),
-            zigzag(slice.interval.0),
-            u64::from(slice.revision),
-            epoch,
-            slice.statements.len() as u64,
-        ] {
-            self.file.write_number(number)?;
-        }
-        let mut before = slice.before_first();
-        for statement in &slice.statements {
-            self.push_statement(&before, statement)?;
-            before = *statement;
-        }
-        Ok(())
+        self.pieces.push(None, |file| write_slice(file, slice))
     }
 
-    /// The file, to be finished.
-    #[must_use]
-    pub fn into_file(self) -> FileWriter {
-        self.file
-    }
-
-    fn push_statement(
+    /// Adds the slice that has this number in this process: it is written once.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn push_numbered(
         &mut self,
-        before: &TimedTriple,
-        statement: &TimedTriple,
+        number: u64,
+        slice: impl FnOnce() -> SavedSlice,
     ) -> Result<(), CheckpointError> {
-        let (triple, last) = (&statement.triple, &before.triple);
-        let later = statement.at.0.wrapping_sub(before.at.0);
-        let ids = [
-            (SUBJECT, triple.subject, last.subject),
-            (PREDICATE, triple.predicate, last.predicate),
-            (OBJECT, triple.object, last.object),
-        ];
-        let differ = ids.map(|(part, id, same)| if id == same { 0 } else { part });
-        let time = if later == 0 { 0 } else { TIME };
-        let parts = differ.into_iter().fold(time, |parts, part| parts | part);
-        self.file.write(&[parts])?;
-        if later != 0 {
-            self.file.write_number(zigzag(later))?;
-        }
-        for (_, id, _) in ids.into_iter().filter(|(_, id, same)| id != same) {
-            self.file.write_id(id)?;
-        }
-        Ok(())
+        let write = |file: &mut FileWriter| write_slice(file, &slice());
+        self.pieces.push(Some(number.into()), write)
     }
+
+    /// The pieces, to be finished.
+    #[must_use]
+    pub fn into_pieces(self) -> PieceWriter {
+        self.pieces
+    }
+}
+
+fn write_slice(file: &mut FileWriter, slice: &SavedSlice) -> Result<(), CheckpointError> {
+    let epoch = slice.epoch.map_or(0, |epoch| epoch + 1);
+    for number in [
+        u64::from(slice.stream.0),
+        zigzag(slice.batch.0),
+        zigzag(slice.interval.0),
+        u64::from(slice.revision),
+        epoch,
+        slice.statements.len() as u64,
+    ] {
+        file.write_number(number)?;
+    }
+    let mut before = slice.before_first();
+    for statement in &slice.statements {
+        write_statement(file, &before, statement)?;
+        before = *statement;
+    }
+    Ok(())
+}
+
+fn write_statement(
+    file: &mut FileWriter,
+    before: &TimedTriple,
+    statement: &TimedTriple,
+) -> Result<(), CheckpointError> {
+    let (triple, last) = (&statement.triple, &before.triple);
+    let later = statement.at.0.wrapping_sub(before.at.0);
+    let ids = [
+        (SUBJECT, triple.subject, last.subject),
+        (PREDICATE, triple.predicate, last.predicate),
+        (OBJECT, triple.object, last.object),
+    ];
+    let differ = ids.map(|(part, id, same)| if id == same { 0 } else { part });
+    let time = if later == 0 { 0 } else { TIME };
+    let parts = differ.into_iter().fold(time, |parts, part| parts | part);
+    file.write(&[parts])?;
+    if later != 0 {
+        file.write_number(zigzag(later))?;
+    }
+    for (_, id, _) in ids.into_iter().filter(|(_, id, same)| id != same) {
+        file.write_id(id)?;
+    }
+    Ok(())
 }
 
 /// Reads slices.
 pub struct SliceReader {
-    file: FileReader,
+    pieces: PieceReader,
 }
 
 impl SliceReader {
-    /// The content of this file is slices.
+    /// Slices are these pieces.
     #[must_use]
-    pub fn new(file: FileReader) -> SliceReader {
-        SliceReader { file }
+    pub fn new(pieces: PieceReader) -> SliceReader {
+        SliceReader { pieces }
     }
 
-    /// Takes the next slice; `None` at the end of the file, which is then checked as a whole.
+    /// Takes the next slice; `None` at the end of the pieces, which are then checked as a whole.
     ///
     /// # Errors
     /// Damage, or IO.
     pub fn take(&mut self) -> Result<Option<SavedSlice>, CheckpointError> {
-        if self.file.is_at_end()? {
-            return Ok(None);
-        }
-        let mut slice = SavedSlice {
-            stream: StreamUid(self.file.take_small()?),
-            batch: BatchNumber(unzigzag(self.file.take_number()?)),
-            interval: Millis(unzigzag(self.file.take_number()?)),
-            revision: self.file.take_small()?,
-            epoch: self.file.take_number()?.checked_sub(1),
-            statements: Vec::new(),
-        };
-        if slice.interval.0 <= 0 {
-            return Err(self.file.damaged("a batch interval is not above zero"));
-        }
-        let (start, end) = (
-            slice.batch.start(slice.interval),
-            slice.batch.end(slice.interval),
-        );
-        let mut before = slice.before_first();
-        for _ in 0..self.file.take_number()? {
-            before = self.take_statement(before)?;
-            if !(start..end).contains(&before.at) {
-                return Err(self.file.damaged("a statement is not in its batch"));
-            }
-            slice.statements.push(before);
-        }
-        Ok(Some(slice))
+        self.pieces.take(take_slice)
     }
+}
 
-    fn take_statement(&mut self, before: TimedTriple) -> Result<TimedTriple, CheckpointError> {
-        let [parts] = self.file.take_array()?;
-        if parts > TIME | SUBJECT | PREDICATE | OBJECT {
-            return Err(self.file.damaged("a statement has parts of another kind"));
-        }
-        let mut statement = before;
-        if parts & TIME != 0 {
-            let later = unzigzag(self.file.take_number()?);
-            statement.at = EventTime(before.at.0.wrapping_add(later));
-        }
-        for (part, id) in [
-            (SUBJECT, &mut statement.triple.subject),
-            (PREDICATE, &mut statement.triple.predicate),
-            (OBJECT, &mut statement.triple.object),
-        ] {
-            if parts & part != 0 {
-                *id = self.file.take_id()?;
-            }
-        }
-        Ok(statement)
+fn take_slice(file: &mut FileReader) -> Result<SavedSlice, CheckpointError> {
+    let mut slice = SavedSlice {
+        stream: StreamUid(file.take_small()?),
+        batch: BatchNumber(unzigzag(file.take_number()?)),
+        interval: Millis(unzigzag(file.take_number()?)),
+        revision: file.take_small()?,
+        epoch: file.take_number()?.checked_sub(1),
+        statements: Vec::new(),
+    };
+    if slice.interval.0 <= 0 {
+        return Err(file.damaged("a batch interval is not above zero"));
     }
+    let (start, end) = (
+        slice.batch.start(slice.interval),
+        slice.batch.end(slice.interval),
+    );
+    let mut before = slice.before_first();
+    let count = file.take_number()?;
+    slice.statements.reserve(count.min(MOST_EXPECTED) as usize);
+    for _ in 0..count {
+        before = take_statement(file, before)?;
+        if !(start..end).contains(&before.at) {
+            return Err(file.damaged("a statement is not in its batch"));
+        }
+        slice.statements.push(before);
+    }
+    Ok(slice)
+}
+
+fn take_statement(
+    file: &mut FileReader,
+    before: TimedTriple,
+) -> Result<TimedTriple, CheckpointError> {
+    let [parts] = file.take_array()?;
+    if parts > TIME | SUBJECT | PREDICATE | OBJECT {
+        return Err(file.damaged("a statement has parts of another kind"));
+    }
+    let mut statement = before;
+    if parts & TIME != 0 {
+        let later = unzigzag(file.take_number()?);
+        statement.at = EventTime(before.at.0.wrapping_add(later));
+    }
+    for (part, id) in [
+        (SUBJECT, &mut statement.triple.subject),
+        (PREDICATE, &mut statement.triple.predicate),
+        (OBJECT, &mut statement.triple.object),
+    ] {
+        if parts & part != 0 {
+            *id = file.take_id()?;
+        }
+    }
+    Ok(statement)
 }
 
 /// 0, -1, 1, -2 become 0, 1, 2, 3.

@@ -31,7 +31,11 @@ use std::ops::Range;
 /// Bits of a row's first byte that hold the kind.
 const KIND_BITS: u32 = 4;
 
+/// The number of transient terms that are written between two pauses.
+const TERMS_AT_A_TIME: usize = 512;
+
 /// Writes the permanent terms of these stripes, and the shared texts if the first is among them.
+/// Calls `pause` between any two stripes.
 ///
 /// # Errors
 /// Those of the disk.
@@ -39,6 +43,7 @@ pub fn write_terms(
     file: &mut FileWriter,
     export: &DictionaryExport<'_>,
     stripes: Range<usize>,
+    pause: &dyn Fn(),
 ) -> Result<(), CheckpointError> {
     let texts = export.texts();
     let texts = texts.take(if stripes.start == 0 { usize::MAX } else { 0 });
@@ -49,6 +54,7 @@ pub fn write_terms(
         file.write_id(text.datatype)?;
     }
     for stripe in stripes {
+        pause();
         let rows = export.rows(stripe);
         let mut promoted: u64 = 0;
         export.try_each_promoted(stripe, |_| {
@@ -71,13 +77,15 @@ pub fn write_terms(
     file.write_number(0)
 }
 
-/// Writes the transient terms, and the epochs that have leases.
+/// Writes the transient terms, and the epochs that have leases. Calls `pause` between any few of
+/// them.
 ///
 /// # Errors
 /// Those of the disk.
 pub fn write_transient_terms(
     file: &mut FileWriter,
     export: &DictionaryExport<'_>,
+    pause: &dyn Fn(),
 ) -> Result<(), CheckpointError> {
     let epochs = export.epochs();
     file.write_number(epochs.next)?;
@@ -89,7 +97,12 @@ pub fn write_transient_terms(
     for next in export.next_numbers() {
         file.write_number(*next)?;
     }
+    let mut written = 0_usize;
     export.try_each_transient(|term| {
+        written += 1;
+        if written.is_multiple_of(TERMS_AT_A_TIME) {
+            pause();
+        }
         file.write(&[1])?;
         write_transient(file, &term)
     })?;
@@ -124,7 +137,6 @@ fn write_term(file: &mut FileWriter, term: &SavedTerm<'_>) -> Result<(), Checkpo
 /// Reads a file of permanent terms: the texts of all files first, then the rows.
 pub struct TermFileReader {
     file: FileReader,
-    text: String,
 }
 
 impl TermFileReader {
@@ -136,16 +148,16 @@ impl TermFileReader {
         file: FileReader,
         restore: &mut DictionaryRestore,
     ) -> Result<TermFileReader, CheckpointError> {
-        let text = String::new();
-        let mut reader = TermFileReader { file, text };
+        let mut reader = TermFileReader { file };
+        let mut text = String::new();
         let first: u32 = reader.file.take_small()?;
         let count: u32 = reader.file.take_small()?;
         for at in 0..count {
-            reader.text.clear();
-            reader.text.push_str(reader.file.take_text()?);
+            text.clear();
+            text.push_str(reader.file.take_text()?);
             let datatype = reader.file.take_id()?;
             let text = SavedText {
-                text: &reader.text,
+                text: &text,
                 datatype,
             };
             let added = restore.add_text(first.wrapping_add(at), &text);
@@ -167,7 +179,7 @@ impl TermFileReader {
             };
             self.read_stripe(restore, stripe)?;
             for _ in 0..self.file.take_number()? {
-                read_transient(&mut self.file, &mut self.text, restore)?;
+                read_transient(&mut self.file, restore)?;
             }
         }
         at_end(&mut self.file)
@@ -188,7 +200,7 @@ impl TermFileReader {
             let row = SavedRow {
                 shard: head >> KIND_BITS,
                 short_hash: u32::from_le_bytes(self.file.take_array()?),
-                term: take_term(&mut self.file, &mut self.text, head % (1 << KIND_BITS))?,
+                term: take_term(&mut self.file, head % (1 << KIND_BITS))?,
             };
             let added = stripe.add(&row);
             added.map_err(|error| self.file.damaged(error.to_string()))?;
@@ -219,11 +231,10 @@ pub fn read_transient_terms(
         let skipped = restore.skip_numbers(stripe, next);
         skipped.map_err(|error| file.damaged(error.to_string()))?;
     }
-    let mut text = String::new();
     loop {
         match file.take_array()? {
             [0] => break,
-            [1] => read_transient(&mut file, &mut text, restore)?,
+            [1] => read_transient(&mut file, restore)?,
             _ => return Err(file.damaged("neither a term nor the end of the terms")),
         }
     }
@@ -233,7 +244,6 @@ pub fn read_transient_terms(
 
 fn read_transient(
     file: &mut FileReader,
-    text: &mut String,
     restore: &DictionaryRestore,
 ) -> Result<(), CheckpointError> {
     let id = file.take_id()?;
@@ -244,21 +254,16 @@ fn read_transient(
         id,
         hash,
         mention,
-        term: take_term(file, text, kind)?,
+        term: take_term(file, kind)?,
     };
     let added = restore.add_transient(&term);
     added.map_err(|error| file.damaged(error.to_string()))
 }
 
-/// Takes a term of this kind, with its text in `text`.
-fn take_term<'t>(
-    file: &mut FileReader,
-    text: &'t mut String,
-    kind: u8,
-) -> Result<SavedTerm<'t>, CheckpointError> {
+/// Takes a term of this kind, where it lies in the file's block.
+fn take_term(file: &mut FileReader, kind: u8) -> Result<SavedTerm<'_>, CheckpointError> {
     let form = SavedForm::of_kind(kind);
     let form = form.ok_or_else(|| file.damaged(format!("there is no kind of term {kind}")))?;
-    text.clear();
     let (mut number, mut parts) = (0, [TermId::UNBOUND; 3]);
     if form == SavedForm::NumberedText {
         number = file.take_small()?;
@@ -267,9 +272,11 @@ fn take_term<'t>(
         for part in &mut parts {
             *part = file.take_id()?;
         }
-    } else {
-        text.push_str(file.take_text()?);
     }
+    let text = match form {
+        SavedForm::Parts => "",
+        SavedForm::Text | SavedForm::NumberedText => file.take_text()?,
+    };
     Ok(SavedTerm {
         kind,
         number,

@@ -6,9 +6,9 @@
 use crate::container::FileSummary;
 use crate::error::CheckpointError;
 use crate::folder::names;
-use crate::manifest::{Manifest, UNFINISHED};
+use crate::manifest::Manifest;
 use crate::name::{FileKind, FileName};
-use somersault_disk::Disk;
+use somersault_disk::{Disk, UNFINISHED};
 use std::collections::BTreeMap;
 
 /// A checkpoint of a folder, whole or not.

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// Apply a SPARQL update to a server or a data folder
     #[command(
-        after_help = "Example:\n  somersault update 'INSERT DATA { <urn:a> <urn:knows> <urn:b> }'"
+        after_help = "Examples:\n  somersault update 'INSERT DATA { <urn:a> <urn:knows> <urn:b> }'\n  somersault update 'CALL deposit(<urn:a>, 5)'      a call of a procedure; prints its answer"
     )]
     Update(UpdateArgs),
     /// Show how a query is answered: steps with estimates, or with actual rows and times
@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Register(RegisterArgs),
     /// Push a file of statements into a stream
     #[command(
-        after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv\n  somersault push http://example.org/likes now.ttl --at 1700000000000"
+        after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv\n  somersault push http://example.org/likes now.ttl --at 1700000000000\n  somersault push http://example.org/votes votes.ttl --messages --source booth --seq 1\n\nRun the last one again if it was interrupted: messages that were taken are known by their numbers, and are\nnot taken twice. Refused messages are reported with their places; the others are taken all the same."
     )]
     Push(PushArgs),
     /// Show a server's streams and continuous queries: the time of each, and what it waits for
@@ -70,6 +70,26 @@ pub(crate) enum Command {
         after_help = "Examples:\n  somersault subscribe trending\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA lost connection is opened again, and continues where it stopped. Exit codes: 0 the count was reached or the query was dropped, 1 the server refused or could not be reached."
     )]
     Subscribe(SubscribeArgs),
+    /// Create, read, acknowledge and delete durable subscriptions, whose answers the server keeps
+    #[command(
+        after_help = "Examples:\n  somersault subscriptions create trending billing --from kept --deadline 1h\n  somersault subscriptions read trending billing --ack >> answers.jsonl\n  somersault subscriptions list trending\n  somersault subscriptions delete trending billing"
+    )]
+    Subscriptions(SubscriptionsArgs),
+    /// Call a procedure on a server, once or as often as a file says
+    #[command(
+        after_help = "Examples:\n  somersault call deposit account=http://example.org/a1 amount=20\n  somersault call deposit account='<http://example.org/a1>' amount=20 --key till/7\n  somersault call deposit --file deposits.ndjson\n  somersault call --file calls.ndjson\n\nA value is a number, true or false, an IRI in angle brackets, any other JSON (a text in quotation\nmarks, a term as in SPARQL 1.1 Query Results JSON), or a text, which is an IRI where the parameter\nis declared IRI. A call with a --key that was used is not run again: it is answered as before.\n\nEach line of a file is one call: {\"args\": {\"amount\": 20}, \"key\": \"till/7\"}; without a NAME the line\nhas it in \"call\". A line is printed for each, in their order.\n\nExit codes: 0 the calls committed, 3 a procedure aborted, 4 a call was refused, 1 the server could not\nbe reached or failed."
+    )]
+    Call(CallArgs),
+    /// List, show, declare and drop the procedures of a server
+    #[command(
+        after_help = "Examples:\n  somersault procedures list\n  somersault procedures declare bank.sql\n  somersault procedures show deposit\n  somersault procedures drop deposit"
+    )]
+    Procedures(ProceduresArgs),
+    /// List, show, declare, pause, resume and drop the dataflows of a server
+    #[command(
+        after_help = "Examples:\n  somersault dataflows list\n  somersault dataflows declare vote.sql\n  somersault dataflows aborted vote\n  somersault dataflows resume vote"
+    )]
+    Dataflows(DataflowsArgs),
     /// Drop a continuous query, or a stream that no query windows
     #[command(
         after_help = "Examples:\n  somersault drop query trending\n  somersault drop query 'tea first'\n  somersault drop stream http://example.org/likes"
@@ -126,6 +146,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  somersault demo\n  somersault demo --rate 133000 --users 10000 --duration 60"
     )]
     Demo(DemoArgs),
+    /// Watch a voting show live: three procedures in one transaction for each vote, three boards
+    #[command(
+        after_help = "Examples:\n  somersault demo-vote\n  somersault demo-vote --votes 10000 --duration 60 --contestants 30\n\nAt the end it compares what the engine holds with what the votes lead to; where they differ the exit code is 1."
+    )]
+    DemoVote(DemoVoteArgs),
 }
 
 /// The place in which a client subcommand finds the data.
@@ -320,7 +345,8 @@ pub(crate) struct RegisterArgs {
 pub(crate) struct PushArgs {
     /// IRI of the stream
     pub(crate) stream: String,
-    /// Lines of `t_ms<TAB>triple .`, or with --at any RDF file; .gz and .zst too
+    /// Lines of `t_ms<TAB>triple .`; with --at any RDF file; with --messages one of messages (.nt,
+    /// .nq, .ttl, .trig, .ndjson, .jsonl); .gz and .zst too
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) server: Server,
@@ -330,7 +356,10 @@ pub(crate) struct PushArgs {
     /// Name of the source, for exactly-once pushes
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// Sequence number of the first push; later ones count up
+    /// The file holds messages, each taken or refused by itself: RDF Messages, or lines of JSON-LD
+    #[arg(long)]
+    pub(crate) messages: bool,
+    /// Sequence number of the first push or message; later ones count up
     #[arg(long, value_name = "N", requires = "source")]
     pub(crate) seq: Option<u64>,
     /// Statements in one push
@@ -380,6 +409,276 @@ pub(crate) struct SubscribeArgs {
     /// Format of each answer
     #[arg(long, value_enum, default_value_t = Stream::Table)]
     pub(crate) format: Stream,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubscriptionsArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: SubscriptionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SubscriptionsCommand {
+    /// List the durable subscriptions to a query, a line each
+    #[command(after_help = "Example:\n  somersault subscriptions list trending")]
+    List(ListSubscriptionsArgs),
+    /// Show one: its place, the answers kept for it, its deadline and its limits
+    #[command(
+        after_help = "Examples:\n  somersault subscriptions show trending billing\n  somersault subscriptions show trending billing --json"
+    )]
+    Show(ShowSubscriptionArgs),
+    /// Create one; the same terms again change nothing
+    #[command(
+        after_help = "Examples:\n  somersault subscriptions create trending billing\n  somersault subscriptions create trending billing --from kept --answers 100000 --bytes 1GiB\n  somersault subscriptions create trending billing --deadline 1h --when-full skip"
+    )]
+    Create(CreateSubscriptionArgs),
+    /// Print the answers that are not acknowledged, then the live ones, as lines of JSON
+    #[command(
+        after_help = "Examples:\n  somersault subscriptions read trending billing --ack >> answers.jsonl\n  somersault subscriptions read trending billing --count 10 | jq .id\n\nEach line is one answer, with its id. With --ack an answer is acknowledged when its line is written and\nflushed, so after a crash it may be printed again, under the same id. Without --ack the next reader gets\nall of them again. A lost connection is opened again. Ctrl-C ends it between two answers.\n\nExit codes: 0 the count was reached, Ctrl-C, or the output was closed; 1 the subscription has ended or was\ndeleted, or the server refused or could not be reached."
+    )]
+    Read(ReadSubscriptionArgs),
+    /// Acknowledge all answers up to one: they are not sent again
+    #[command(
+        after_help = "Example:\n  somersault subscriptions ack trending billing 3:1700000004000"
+    )]
+    Ack(AckSubscriptionArgs),
+    /// Delete one: nothing is kept for it any more
+    #[command(after_help = "Example:\n  somersault subscriptions delete trending billing")]
+    Delete(SubscriptionName),
+}
+
+/// A durable subscription of a server.
+#[derive(Debug, Args)]
+pub(crate) struct SubscriptionName {
+    /// Name of the continuous query
+    pub(crate) query: String,
+    /// Name of the subscription
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListSubscriptionsArgs {
+    /// Name of the continuous query
+    pub(crate) query: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Print the server's JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowSubscriptionArgs {
+    #[command(flatten)]
+    pub(crate) of: SubscriptionName,
+    /// Print the server's JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateSubscriptionArgs {
+    #[command(flatten)]
+    pub(crate) of: SubscriptionName,
+    /// The first answer: `now`, that of the next firing to become due; `kept`, the oldest one that
+    /// is kept; or the id of the answer before it
+    #[arg(long, value_name = "now|kept|ID", default_value = "now")]
+    pub(crate) from: String,
+    /// The number of answers that are kept at most [default: 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) answers: Option<u64>,
+    /// The memory of the answers that are kept at most, such as 1GiB [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    pub(crate) bytes: Option<u64>,
+    /// The time within which an answer is to be acknowledged, such as 1h
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) deadline: Option<Duration>,
+    /// Keep empty answers too
+    #[arg(long)]
+    pub(crate) empties: bool,
+    /// What happens at a limit
+    #[arg(long, value_enum, default_value_t = AtLimit::End)]
+    pub(crate) when_full: AtLimit,
+}
+
+/// What happens at a limit of a durable subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AtLimit {
+    /// The subscription ends
+    End,
+    /// The oldest answers are let go
+    Skip,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReadSubscriptionArgs {
+    #[command(flatten)]
+    pub(crate) of: SubscriptionName,
+    /// Acknowledge each answer when its line is written and flushed
+    #[arg(long)]
+    pub(crate) ack: bool,
+    /// Stop after this number of answers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Seconds after which to give up a server that does not answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) retry: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AckSubscriptionArgs {
+    #[command(flatten)]
+    pub(crate) of: SubscriptionName,
+    /// Id of the newest answer that is done
+    pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// Name of the procedure; may be left out with --file
+    #[arg(value_name = "NAME")]
+    pub(crate) procedure: Option<String>,
+    /// The arguments, by the names of the parameters
+    #[arg(value_name = "KEY=VALUE", conflicts_with = "file")]
+    pub(crate) arguments: Vec<String>,
+    /// The key of the call: a source, a slash, and its number for the call
+    #[arg(long, value_name = "SOURCE/SEQ", conflicts_with = "file")]
+    pub(crate) key: Option<String>,
+    /// A file of calls, a line of JSON each (.gz and .zst are unpacked)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Format of the answer
+    #[arg(long, value_enum, default_value_t = Format::Table, conflicts_with = "file")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProceduresArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: ProceduresCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProceduresCommand {
+    /// List the procedures, a line each
+    #[command(after_help = "Example:\n  somersault procedures list")]
+    List(WholeArgs),
+    /// Show the text of one and how far it is
+    #[command(after_help = "Example:\n  somersault procedures show deposit")]
+    Show(ShowNamedArgs),
+    /// Declare what files say: streams, procedures, dataflows
+    #[command(
+        after_help = "Example:\n  somersault procedures declare bank.sql\n\nThe same text again changes nothing; CREATE OR REPLACE PROCEDURE replaces another one."
+    )]
+    Declare(DeclareArgs),
+    /// Drop one that no dataflow names
+    #[command(after_help = "Example:\n  somersault procedures drop deposit")]
+    Drop(DropProcedureArgs),
+    /// Show the steps of one, with the plans of their queries
+    #[command(after_help = "Example:\n  somersault procedures explain deposit")]
+    Explain(NamedArgs),
+    /// List the transactions that one aborted on batches
+    #[command(after_help = "Example:\n  somersault procedures aborted validate")]
+    Aborted(ShowNamedArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DataflowsArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: DataflowsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataflowsCommand {
+    /// List the dataflows, a line each
+    #[command(after_help = "Example:\n  somersault dataflows list")]
+    List(WholeArgs),
+    /// Show the text of one and its state
+    #[command(after_help = "Example:\n  somersault dataflows show vote")]
+    Show(ShowNamedArgs),
+    /// Declare what files say: streams, procedures, dataflows
+    #[command(after_help = "Example:\n  somersault dataflows declare vote.sql")]
+    Declare(DeclareArgs),
+    /// Drop one; its procedures stay
+    #[command(after_help = "Example:\n  somersault dataflows drop vote")]
+    Drop(NamedArgs),
+    /// Let no round begin until resume
+    #[command(after_help = "Example:\n  somersault dataflows pause vote")]
+    Pause(NamedArgs),
+    /// Let one go on that is paused, or that an abort has stopped
+    #[command(after_help = "Example:\n  somersault dataflows resume vote")]
+    Resume(NamedArgs),
+    /// Draw the graph of one
+    #[command(
+        after_help = "Examples:\n  somersault dataflows explain vote\n  somersault dataflows explain vote --dot | dot -Tsvg > vote.svg"
+    )]
+    Explain(DrawArgs),
+    /// List the transactions that aborted, and why
+    #[command(after_help = "Example:\n  somersault dataflows aborted vote")]
+    Aborted(ShowNamedArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WholeArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NamedArgs {
+    /// Its name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowNamedArgs {
+    #[command(flatten)]
+    pub(crate) of: NamedArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DrawArgs {
+    #[command(flatten)]
+    pub(crate) of: NamedArgs,
+    /// Print DOT, for Graphviz
+    #[arg(long)]
+    pub(crate) dot: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DropProcedureArgs {
+    #[command(flatten)]
+    pub(crate) of: NamedArgs,
+    /// Also while messages wait for it, which are given up
+    #[arg(long)]
+    pub(crate) discard: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeclareArgs {
+    /// The files, in their order
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Namespace of bare names
+    #[arg(long, value_name = "IRI")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: Server,
 }
 
 /// The kinds of declared things.
@@ -588,6 +887,31 @@ pub(crate) struct DemoArgs {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) duration: u32,
     /// Seed; the same seed and sizes give the same data
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Address of the demo's HTTP server
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
+    pub(crate) listen: String,
+    /// Shards, each written by one worker
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) workers: u16,
+    /// Plain lines, one a second, even on a terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoVoteArgs {
+    /// Votes per second
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) votes: u32,
+    /// Seconds to play, in real time
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) duration: u32,
+    /// Contestants; all but one are removed in the course of the show
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(4..=500))]
+    pub(crate) contestants: u32,
+    /// Seed; the same seed and sizes give the same votes
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Address of the demo's HTTP server

@@ -18,6 +18,14 @@ pub(crate) struct Client {
     base: String,
 }
 
+/// The answer to a request that may have been carried out in part.
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    /// The seconds after which to try again.
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) json: Value,
+}
+
 impl Client {
     /// A client for the server at `url`; nothing is sent yet.
     ///
@@ -101,6 +109,27 @@ impl Client {
             }
         }
         self.post(path, headers, body)
+    }
+
+    /// POSTs a body once, and returns the server's answer whatever its status.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or its answer is not JSON.
+    pub(crate) fn post_once(
+        &self,
+        path: &str,
+        headers: &[(&str, String)],
+        body: &[u8],
+    ) -> Result<Answered, CliError> {
+        let headers: Vec<(&str, &str)> = headers.iter().map(|it| (it.0, it.1.as_str())).collect();
+        let outcome = self.send(Method::POST, path, &headers, body);
+        let mut response = outcome.map_err(|error| self.unanswered(&error))?;
+        let pause = response.headers().get("retry-after");
+        Ok(Answered {
+            status: response.status(),
+            retry_after: pause.and_then(|value| value.to_str().ok()?.parse().ok()),
+            json: json_of(response.body_mut())?,
+        })
     }
 
     /// PUTs a text.
@@ -218,6 +247,7 @@ impl Client {
                 .unwrap_or(&body)
                 .trim_end()
                 .to_owned(),
+            code: json["code"].as_str().unwrap_or_default().to_owned(),
             place: number("line").zip(number("column")),
             is_passing: status == StatusCode::SERVICE_UNAVAILABLE,
             status: status.to_string(),

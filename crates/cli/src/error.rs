@@ -14,6 +14,12 @@ pub(crate) enum CliError {
     /// The server refused: exit code 1.
     #[error("{0}")]
     Refused(Refusal),
+    /// A procedure aborted: exit code 3.
+    #[error("{0}")]
+    Aborted(String),
+    /// A call was refused, and nothing was changed: exit code 4.
+    #[error("{0}")]
+    CallRefused(String),
     /// No answer came from the server: exit code 1.
     #[error("{0}")]
     Unreachable(String),
@@ -31,6 +37,8 @@ pub(crate) enum CliError {
 pub(crate) struct Refusal {
     /// The HTTP status, with its words.
     pub(crate) status: String,
+    /// The word for its kind, which does not change.
+    pub(crate) code: String,
     /// The sentence.
     pub(crate) sentence: String,
     /// Line and column in the text that was sent.
@@ -45,10 +53,12 @@ impl CliError {
         Self::Failed(format!("{doing}: {cause}"))
     }
 
-    /// 1 for a failure, 2 for wrong usage.
+    /// 1 for a failure, 2 for wrong usage, 3 for an abort of a procedure, 4 for a refused call.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
+            Self::Aborted(_) => ExitCode::from(3),
+            Self::CallRefused(_) => ExitCode::from(4),
             Self::Failed(_) | Self::Refused(_) | Self::Unreachable(_) | Self::CutOff(_) => {
                 ExitCode::FAILURE
             }

@@ -7,6 +7,7 @@ mod commands;
 mod demo;
 mod error;
 mod files;
+mod follow;
 mod script;
 mod sse;
 mod table;
@@ -47,6 +48,10 @@ fn main() -> ExitCode {
         Command::Status(args) => commands::status::run(args),
         Command::Checkpoint(args) => commands::checkpoint::run(args),
         Command::Subscribe(args) => commands::subscribe::run(args),
+        Command::Subscriptions(args) => commands::subscriptions::run(&args.command),
+        Command::Call(args) => commands::call::run(args),
+        Command::Procedures(args) => commands::transactions::procedures(&args.command),
+        Command::Dataflows(args) => commands::transactions::dataflows(&args.command),
         Command::Drop(args) => commands::manage::drop(args),
         Command::Pause(args) => commands::manage::pause(args),
         Command::Resume(args) => commands::manage::resume(args),
@@ -59,6 +64,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::run(args),
         Command::Generate(args) => commands::generate::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::DemoVote(args) => demo::vote::run(args),
     };
     match outcome {
         Ok(()) | Err(error::CliError::ReaderGone) => ExitCode::SUCCESS,

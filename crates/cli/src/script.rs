@@ -72,6 +72,9 @@ pub(crate) fn kind(statement: &Statement) -> &'static str {
         Statement::PauseQuery(_) => "PAUSE QUERY",
         Statement::ResumeQuery(_) => "RESUME QUERY",
         Statement::Register(_) => "a continuous query",
+        Statement::CreateProcedure(_) => "CREATE PROCEDURE",
+        Statement::CreateDataflow(_) => "CREATE DATAFLOW",
+        Statement::Call(_) => "CALL (somersault call does)",
         _ => "a statement of another kind",
     }
 }

@@ -34,6 +34,9 @@ pub enum ConformanceError {
     /// The child process of a kill run misbehaved.
     #[error("the engine's process {0}")]
     Child(String),
+    /// A suite of transactions could not be run to its end.
+    #[error(transparent)]
+    Transactions(somersault_suites::SuiteError),
 }
 
 impl ConformanceError {

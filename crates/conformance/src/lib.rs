@@ -1,5 +1,5 @@
 //! The public test suites and our own, run by one program: W3C suites against the engine and its
-//! server, and windowed queries over recorded streams in the format of the test data. Skipped tests
+//! server, windowed queries over recorded streams, and suites of transactions. Skipped tests
 //! are listed as data with reasons; an unexpected pass is a failure too.
 
 pub mod bag;
@@ -7,6 +7,7 @@ pub mod error;
 pub mod jena;
 pub mod rsp;
 pub mod script;
+pub mod txn;
 pub mod w3c;
 
 pub use error::ConformanceError;

@@ -8,9 +8,11 @@ use somersault_conformance::rsp::dialect::Dialect;
 use somersault_conformance::rsp::suite::Suite;
 use somersault_conformance::rsp::{self, RunOptions};
 use somersault_conformance::script::{Script, ScriptOptions};
+use somersault_conformance::txn::{self, TxnOptions};
 use somersault_conformance::w3c::skips::Skips;
 use somersault_conformance::w3c::subject::{EngineSubject, Subject};
 use somersault_conformance::w3c::{self, twin::SparevalSubject};
+use somersault_suites::RecoveryText;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,6 +48,11 @@ enum Command {
         after_help = "Example:\n  somersault-conformance rsp ../shared/data/lsbench/gen200/suite.json --shards 4"
     )]
     Rsp(RspArguments),
+    /// Run suites of transactions: a line per suite, and one for each of the first differences.
+    #[command(
+        after_help = "Example:\n  somersault-conformance txn ../shared/data/transactions/chains/*/suite*.json --shards 4 --kill-points 3"
+    )]
+    Txn(TxnArguments),
     /// Run cases by name, which state the inputs of the engine and its required answers: a line per
     /// case.
     #[command(
@@ -62,6 +69,9 @@ enum Command {
     /// The engine's side of a run with --kill-points; not for people.
     #[command(hide = true)]
     RspChild,
+    /// The same for suites of transactions.
+    #[command(hide = true)]
+    TxnChild,
 }
 
 /// The layout of the engine under test.
@@ -117,6 +127,40 @@ struct RspArguments {
 }
 
 #[derive(Args)]
+struct TxnArguments {
+    /// The suites.
+    #[arg(required = true)]
+    suites: Vec<PathBuf>,
+    #[command(flatten)]
+    layout: Layout,
+    /// The recovery of all dataflows: RECOVERY STRONG and RECOVERY WEAK are replaced in their texts
+    #[arg(long, value_enum, default_value_t = Recovery::AsWritten)]
+    recovery: Recovery,
+    /// Number of times to kill the engine and restart it: its process with SIGKILL; with --fabric
+    /// sim and --crash, by a crash of its simulated disk
+    #[arg(long, default_value_t = 0)]
+    kill_points: usize,
+    /// Let a simulated disk crash under an engine with threads, where --kill-points would end a
+    /// process
+    #[arg(long)]
+    crash: bool,
+    /// After this number of requests, again and again, kill the engine and take a checkpoint of the
+    /// one that comes after it, which has 1, 2 or 4 shards
+    #[arg(long, default_value_t = 0)]
+    checkpoint_every: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Recovery {
+    /// As the suite has it.
+    AsWritten,
+    /// STRONG everywhere.
+    Strong,
+    /// WEAK everywhere.
+    Weak,
+}
+
+#[derive(Args)]
 struct CaseArguments {
     /// The cases.
     #[arg(required = true)]
@@ -165,9 +209,13 @@ fn main() -> ExitCode {
             engine,
         } => run_w3c(&folder, &only, engine),
         Command::Rsp(arguments) => run_rsp(&arguments),
+        Command::Txn(arguments) => run_txn(&arguments),
         Command::Cases(arguments) => run_cases(&arguments),
         Command::Jena(arguments) => run_jena(arguments),
         Command::RspChild => child::serve(std::io::stdin().lock(), std::io::stdout().lock())
+            .map(|()| true)
+            .map_err(Into::into),
+        Command::TxnChild => txn::serve(std::io::stdin().lock(), std::io::stdout().lock())
             .map(|()| true)
             .map_err(Into::into),
     };
@@ -226,6 +274,39 @@ fn run_rsp(arguments: &RspArguments) -> RunResult {
         let report = rsp::run(&Suite::read(path)?, &options)?;
         println!("{report}");
         exact &= report.is_exact();
+    }
+    Ok(exact)
+}
+
+fn run_txn(arguments: &TxnArguments) -> RunResult {
+    let options = TxnOptions {
+        shards: arguments.layout.shards,
+        simulated: arguments.layout.simulated(),
+        seed: arguments.layout.seed,
+        recovery: match arguments.recovery {
+            Recovery::AsWritten => RecoveryText::AsWritten,
+            Recovery::Strong => RecoveryText::Strong,
+            Recovery::Weak => RecoveryText::Weak,
+        },
+        kill_points: arguments.kill_points,
+        program: match arguments.crash {
+            true => None,
+            false => Some(std::env::current_exe()?),
+        },
+        checkpoint_every: arguments.checkpoint_every,
+    };
+    let mut exact = true;
+    for path in &arguments.suites {
+        match txn::run_file(path, &options) {
+            Ok(report) => {
+                println!("{report}");
+                exact &= report.is_exact();
+            }
+            Err(error) => {
+                println!("{}: FAILS: {error}", path.display());
+                exact = false;
+            }
+        }
     }
     Ok(exact)
 }

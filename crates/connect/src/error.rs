@@ -52,6 +52,9 @@ pub enum SinkError {
         /// The status.
         status: u16,
     },
+    /// It was stopped before the receiver had answered.
+    #[error("it was stopped before the receiver had answered")]
+    Stopped,
     /// The answer cannot be written as text.
     #[error("the answer {key} cannot be written: {cause}")]
     Unwritable {

@@ -8,7 +8,7 @@
 
 use crate::error::SinkError;
 use crate::line::{AnswerKey, line};
-use crate::sink::{Sink, SinkClass};
+use crate::sink::{Sink, SinkClass, StopSignal};
 use somersault::FiringResult;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -121,7 +121,11 @@ impl Sink for FileSink {
         Ok(())
     }
 
-    fn deliver(&mut self, answers: &[Arc<FiringResult>]) -> Result<(), (usize, SinkError)> {
+    fn deliver(
+        &mut self,
+        answers: &[Arc<FiringResult>],
+        _stop: &StopSignal,
+    ) -> Result<(), (usize, SinkError)> {
         let lines = answers
             .iter()
             .map(|answer| Ok((AnswerKey::of(answer), line(answer)?)));

@@ -6,11 +6,12 @@
 //! is delivered again under the same key. The sink's class ([`SinkClass`]) says which side drops
 //! the repeat.
 //!
-//! Rooms, lowest first: error, line, sink, file, webhook, spec, runner.
+//! Rooms, lowest first: error, line, sink, file, webhook, spec, monitor, runner.
 
 mod error;
 mod file;
 mod line;
+mod monitor;
 mod runner;
 mod sink;
 mod spec;
@@ -18,8 +19,9 @@ mod webhook;
 
 pub use error::SinkError;
 pub use file::FileSink;
-pub use line::AnswerKey;
+pub use line::{AnswerKey, members};
+pub use monitor::{SinkMonitor, SinkStatus};
 pub use runner::Sinks;
-pub use sink::{Sink, SinkClass};
+pub use sink::{Sink, SinkClass, StopSignal};
 pub use spec::{SinkSpec, SinkTarget};
 pub use webhook::WebhookSink;

@@ -32,9 +32,13 @@ impl AnswerKey {
         }
     }
 
-    /// Returns the key in a line that [`line`] wrote.
+    /// Returns the key in a line of JSON that a sink or the server wrote.
     pub(crate) fn read(line: &[u8]) -> Option<AnswerKey> {
-        let line: Value = serde_json::from_slice(line).ok()?;
+        AnswerKey::of_json(&serde_json::from_slice(line).ok()?)
+    }
+
+    /// Returns the key among the members of a firing; `None` if one of them is absent.
+    pub fn of_json(line: &Value) -> Option<AnswerKey> {
         let number = |member: &str| line[member].as_u64();
         Some(AnswerKey {
             uid: number("uid")?,
@@ -46,15 +50,10 @@ impl AnswerKey {
     }
 }
 
-/// Returns a firing as one line of JSON, with its line break. The answer is SPARQL JSON for SELECT
-/// and ASK, and for CONSTRUCT and DESCRIBE a string of N-Triples, or of N-Quads if the template
-/// names graphs.
-pub(crate) fn line(firing: &FiringResult) -> Result<Vec<u8>, SinkError> {
-    let unwritable = |cause: String| SinkError::Unwritable {
-        key: firing.id().to_string(),
-        cause,
-    };
-    let mut line = json!({
+/// Returns the JSON members of a firing that are its identity: all but its answer, and nothing that
+/// differs when it is executed again.
+pub fn members(firing: &FiringResult) -> Value {
+    let mut members = json!({
         "id": firing.id().to_string(),
         "query": firing.query,
         "uid": firing.uid,
@@ -64,8 +63,20 @@ pub(crate) fn line(firing: &FiringResult) -> Result<Vec<u8>, SinkError> {
         "sn": firing.sn,
     });
     if let Some(complete_from) = firing.complete_from {
-        line["complete_from_ms"] = complete_from.0.into();
+        members["complete_from_ms"] = complete_from.0.into();
     }
+    members
+}
+
+/// Returns a firing as one line of JSON, with its line break. The answer is SPARQL JSON for SELECT
+/// and ASK, and for CONSTRUCT and DESCRIBE a string of N-Triples, or of N-Quads if the template
+/// names graphs.
+pub(crate) fn line(firing: &FiringResult) -> Result<Vec<u8>, SinkError> {
+    let unwritable = |cause: String| SinkError::Unwritable {
+        key: firing.id().to_string(),
+        cause,
+    };
+    let mut line = members(firing);
     match &firing.answer {
         Err(sentence) => line["error"] = sentence.as_str().into(),
         Ok(answer) => {

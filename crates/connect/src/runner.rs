@@ -7,10 +7,14 @@
 #[cfg(test)]
 mod tests;
 
+use crate::error::SinkError;
 use crate::line::AnswerKey;
-use crate::sink::{PORTION, Sink};
+use crate::monitor::{SinkMonitor, SinkRecord};
+use crate::sink::{PORTION, Sink, StopSignal};
 use crate::spec::SinkSpec;
-use somersault::{DurableEvent, DurableReader, Engine, EngineError, FiringId, FiringResult};
+use somersault::{
+    DurableEvent, DurableReader, DurableStart, Engine, EngineError, FiringId, FiringResult,
+};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -33,6 +37,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub struct Sinks {
     threads: Vec<(Sender<()>, JoinHandle<()>)>,
+    monitor: SinkMonitor,
+    stop: StopSignal,
 }
 
 impl Sinks {
@@ -42,29 +48,43 @@ impl Sinks {
     /// A thread cannot be started.
     pub fn start(engine: &Engine, specs: &[SinkSpec]) -> io::Result<Sinks> {
         let mut sinks = Sinks::default();
+        let mut records = Vec::new();
         for spec in specs {
             let (stop, stopped) = mpsc::channel();
+            let sink = spec.target.sink();
+            let record = Arc::new(SinkRecord::new(&spec.name, &spec.query, sink.class()));
+            records.push(Arc::clone(&record));
             let mut runner = Runner {
                 engine: engine.clone(),
-                sink: spec.target.sink(),
+                sink,
+                record,
+                stop: sinks.stop.clone(),
                 spec: spec.clone(),
                 stopped,
                 pause: FIRST_PAUSE,
                 uid: None,
+                waits_for_query: false,
             };
             let thread = thread::Builder::new()
                 .name(format!("sink-{}", spec.name))
                 .spawn(move || runner.run())?;
             sinks.threads.push((stop, thread));
         }
+        sinks.monitor = SinkMonitor::new(records);
         Ok(sinks)
+    }
+
+    /// Returns a handle to what is known of them.
+    pub fn monitor(&self) -> SinkMonitor {
+        self.monitor.clone()
     }
 }
 
 impl Drop for Sinks {
     fn drop(&mut self) {
         let (stops, threads): (Vec<_>, Vec<_>) = self.threads.drain(..).unzip();
-        // Each thread sees that its channel has closed, and ends.
+        // Each thread sees that its channel has closed, or that the signal is set, and ends.
+        self.stop.set();
         drop(stops);
         for thread in threads {
             if thread.join().is_err() {
@@ -78,6 +98,8 @@ impl Drop for Sinks {
 struct Runner {
     engine: Engine,
     sink: Box<dyn Sink>,
+    record: Arc<SinkRecord>,
+    stop: StopSignal,
     spec: SinkSpec,
     /// Its other end is dropped when the sink is to stop.
     stopped: Receiver<()>,
@@ -85,6 +107,8 @@ struct Runner {
     pause: Duration,
     /// The uid of the query whose subscription it had last.
     uid: Option<u64>,
+    /// Whether it has seen that its query is not registered.
+    waits_for_query: bool,
 }
 
 /// Why a sink does not read on.
@@ -114,30 +138,34 @@ impl Runner {
 
     /// Opens the subscription, once its query is registered, and then the sink.
     fn reader(&mut self) -> Result<DurableReader, Interruption> {
-        let mut waits = false;
         loop {
             match self.subscribe() {
                 Ok(reader) => {
                     self.uid = Some(reader.uid());
+                    self.waits_for_query = false;
+                    self.record.reads();
                     return self.open().map(|()| reader);
                 }
                 Err(EngineError::Stopped) => return Err(Interruption::Halt),
                 Err(EngineError::NotFound(why)) => {
-                    if !waits {
+                    let is_missing = self.engine.query_info(&self.spec.query).is_err();
+                    if is_missing && !self.waits_for_query {
                         tracing::info!("sink {} waits for its query: {why}", self.spec.name);
                     }
-                    waits = true;
+                    self.waits_for_query |= is_missing;
                     self.wait(LOOK)?;
                 }
                 Err(EngineError::Conflict(why)) => {
                     tracing::error!("sink {} delivers nothing: {why}", self.spec.name);
+                    self.record.blocked(&why);
                     return Err(self.outlast());
                 }
                 Err(error @ EngineError::Invalid(_)) => {
                     tracing::error!("sink {} delivers nothing: {error}", self.spec.name);
+                    self.record.blocked(&error.to_string());
                     return Err(Interruption::Halt);
                 }
-                Err(error) => self.failed(&error.to_string())?,
+                Err(error) => self.failed(&error.to_string(), true)?,
             }
         }
     }
@@ -150,7 +178,12 @@ impl Runner {
             options,
             ..
         } = &self.spec;
-        let is_new = self.engine.subscribe_durably(query, name, options)?;
+        let mut options = options.clone();
+        if self.waits_for_query && options.start == DurableStart::Now {
+            // All answers of a query that was registered while the sink waited are new.
+            options.start = DurableStart::Kept;
+        }
+        let is_new = self.engine.subscribe_durably(query, name, &options)?;
         if let Some(why) = self.engine.durable_subscription(query, name)?.ended {
             return Err(EngineError::Conflict(why));
         }
@@ -208,13 +241,17 @@ impl Runner {
                 Err(EngineError::NotFound(_)) => return Err(Interruption::Lost),
                 Err(error) => {
                     tracing::error!("sink {name} delivers nothing: {error}");
+                    self.record.blocked(&error.to_string());
                     return Err(Interruption::Halt);
                 }
             };
             let acknowledged = info.acknowledged.and_then(|id| key_of(&id));
             match self.sink.open(acknowledged) {
-                Ok(()) => return Ok(()),
-                Err(error) => self.failed(&error.to_string())?,
+                Ok(()) => {
+                    self.record.opened();
+                    return Ok(());
+                }
+                Err(error) => self.failed(&error.to_string(), true)?,
             }
         }
     }
@@ -262,7 +299,7 @@ impl Runner {
     fn deliver(&mut self, answers: &[Arc<FiringResult>]) -> Result<(), Interruption> {
         let mut from = 0;
         while from < answers.len() {
-            let delivered = self.sink.deliver(&answers[from..]);
+            let delivered = self.sink.deliver(&answers[from..], &self.stop);
             let count = match &delivered {
                 Ok(()) => answers.len() - from,
                 Err((count, _)) => *count,
@@ -271,9 +308,13 @@ impl Runner {
             if count > 0 {
                 self.acknowledge(&answers[from - 1])?;
                 self.pause = FIRST_PAUSE;
+                self.record.delivered(count as u64);
             }
             if let Err((_, error)) = delivered {
-                self.failed(&error.to_string())?;
+                if matches!(error, SinkError::Stopped) {
+                    return Err(Interruption::Halt);
+                }
+                self.failed(&error.to_string(), false)?;
                 self.open()?;
             }
         }
@@ -293,8 +334,9 @@ impl Runner {
         }
     }
 
-    /// Notes a failure and waits.
-    fn failed(&mut self, error: &str) -> Result<(), Interruption> {
+    /// Notes a failure, which may be one to open, and waits.
+    fn failed(&mut self, error: &str, to_open: bool) -> Result<(), Interruption> {
+        self.record.failed(error, to_open);
         let pause = self.pause;
         tracing::warn!(
             "sink {} of query {}: {error}; it is tried again in {} ms",

@@ -4,6 +4,7 @@ use crate::error::SinkError;
 use crate::line::AnswerKey;
 use somersault::FiringResult;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The number of answers that are delivered and acknowledged together, at most.
 pub(crate) const PORTION: usize = 64;
@@ -29,6 +30,22 @@ impl std::fmt::Display for SinkClass {
     }
 }
 
+/// Says whether a sink is to stop; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct StopSignal(Arc<AtomicBool>);
+
+impl StopSignal {
+    /// Asks the sinks to stop.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether the sink is to stop.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// A place to which answers are delivered.
 pub trait Sink: Send {
     /// What it does with repeats.
@@ -42,10 +59,15 @@ pub trait Sink: Send {
     fn open(&mut self, acknowledged: Option<AnswerKey>) -> Result<(), SinkError>;
 
     /// Delivers answers, in the order of their keys. Answers that it has already count as
-    /// delivered. When it returns, it has all of them for good.
+    /// delivered. When it returns, it has all of them for good. If `stop` is set while it waits for
+    /// the receiver, it returns soon: what it does not know to be delivered is delivered again.
     ///
     /// # Errors
     /// Why it does not have all of them, with the number of those that it has, counted from the
-    /// first.
-    fn deliver(&mut self, answers: &[Arc<FiringResult>]) -> Result<(), (usize, SinkError)>;
+    /// first; [`SinkError::Stopped`] if it was stopped before.
+    fn deliver(
+        &mut self,
+        answers: &[Arc<FiringResult>],
+        stop: &StopSignal,
+    ) -> Result<(), (usize, SinkError)>;
 }

@@ -7,16 +7,20 @@
 
 use crate::error::SinkError;
 use crate::line::{AnswerKey, line};
-use crate::sink::{Sink, SinkClass};
+use crate::sink::{Sink, SinkClass, StopSignal};
 use somersault::FiringResult;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 use ureq::Agent;
 
 /// The time within which the receiver has to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The interval at which it looks whether it is to stop, while it waits for the receiver.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Sends answers to an HTTP address. It is *idempotent*: the receiver drops repeats by their key.
 #[derive(Debug)]
@@ -46,45 +50,65 @@ impl WebhookSink {
         }
     }
 
-    fn post(&self, answer: &FiringResult) -> Result<(), SinkError> {
-        let body = line(answer)?;
-        let sent = self
-            .agent
-            .post(&self.url)
-            .header("Content-Type", "application/json")
-            .header("Idempotency-Key", answer.id().to_string())
-            .send(&body[..]);
-        match sent {
-            Ok(response) if response.status().is_success() => Ok(()),
-            Ok(response) => Err(SinkError::Refused {
-                url: self.url.clone(),
-                status: response.status().as_u16(),
-            }),
-            Err(error) => Err(SinkError::Unreachable {
-                url: self.url.clone(),
-                cause: error.to_string(),
-            }),
+    /// Sends a few answers at the same time, each on a thread of its own. `None` stands for those
+    /// whose outcome is not known when `stop` is set: their threads end by themselves.
+    fn post_all(
+        &self,
+        answers: &[Arc<FiringResult>],
+        stop: &StopSignal,
+    ) -> Vec<Option<Result<(), SinkError>>> {
+        let mut outcomes: Vec<Option<Result<(), SinkError>>> = Vec::new();
+        let (sender, posted) = mpsc::channel();
+        for (number, answer) in answers.iter().enumerate() {
+            let (sender, answer) = (sender.clone(), Arc::clone(answer));
+            let (agent, url) = (self.agent.clone(), self.url.clone());
+            let post = move || _ = sender.send((number, post(&agent, &url, &answer)));
+            let spawned = thread::Builder::new()
+                .name("sink-post".to_owned())
+                .spawn(post);
+            outcomes.push(spawned.err().map(|error| Err(self.unreachable(&error))));
         }
+        drop(sender);
+        while !stop.is_set() {
+            match posted.recv_timeout(LOOK) {
+                Ok((number, outcome)) => outcomes[number] = Some(outcome),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    let broken = || Some(Err(self.unreachable(&"sending it panicked")));
+                    let unknown = outcomes.iter_mut().filter(|outcome| outcome.is_none());
+                    unknown.for_each(|outcome| *outcome = broken());
+                    break;
+                }
+            }
+        }
+        outcomes
     }
 
-    /// Sends a few answers at the same time.
-    fn post_all(&self, answers: &[Arc<FiringResult>]) -> Vec<Result<(), SinkError>> {
-        if let [answer] = answers {
-            return vec![self.post(answer)];
+    fn unreachable(&self, cause: &dyn std::fmt::Display) -> SinkError {
+        SinkError::Unreachable {
+            url: self.url.clone(),
+            cause: cause.to_string(),
         }
-        thread::scope(|scope| {
-            let posts: Vec<_> = (answers.iter())
-                .map(|answer| scope.spawn(|| self.post(answer)))
-                .collect();
-            let broken = || SinkError::Unreachable {
-                url: self.url.clone(),
-                cause: "sending it panicked".to_owned(),
-            };
-            let posts = posts.into_iter();
-            posts
-                .map(|post| post.join().unwrap_or_else(|_| Err(broken())))
-                .collect()
-        })
+    }
+}
+
+fn post(agent: &Agent, url: &str, answer: &FiringResult) -> Result<(), SinkError> {
+    let body = line(answer)?;
+    let sent = agent
+        .post(url)
+        .header("Content-Type", "application/json")
+        .header("Idempotency-Key", answer.id().to_string())
+        .send(&body[..]);
+    match sent {
+        Ok(response) if response.status().is_success() => Ok(()),
+        Ok(response) => Err(SinkError::Refused {
+            url: url.to_owned(),
+            status: response.status().as_u16(),
+        }),
+        Err(error) => Err(SinkError::Unreachable {
+            url: url.to_owned(),
+            cause: error.to_string(),
+        }),
     }
 }
 
@@ -97,7 +121,11 @@ impl Sink for WebhookSink {
         Ok(())
     }
 
-    fn deliver(&mut self, answers: &[Arc<FiringResult>]) -> Result<(), (usize, SinkError)> {
+    fn deliver(
+        &mut self,
+        answers: &[Arc<FiringResult>],
+        stop: &StopSignal,
+    ) -> Result<(), (usize, SinkError)> {
         let mut from = 0;
         while from < answers.len() {
             let rest = &answers[from..];
@@ -109,10 +137,11 @@ impl Sink for WebhookSink {
                 .cloned()
                 .collect();
             let mut failed = None;
-            for (answer, posted) in next.iter().zip(self.post_all(&next)) {
+            for (answer, posted) in next.iter().zip(self.post_all(&next, stop)) {
                 match posted {
-                    Ok(()) => _ = self.taken.insert(AnswerKey::of(answer)),
-                    Err(error) => failed = failed.or(Some(error)),
+                    Some(Ok(())) => _ = self.taken.insert(AnswerKey::of(answer)),
+                    Some(Err(error)) => failed = failed.or(Some(error)),
+                    None => failed = Some(SinkError::Stopped),
                 }
             }
             // Those before the first that was not taken are done.

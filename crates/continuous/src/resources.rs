@@ -87,6 +87,11 @@ impl Resources {
         &self.store
     }
 
+    /// The time by which answers become late.
+    pub(crate) fn now(&self) -> Instant {
+        self.settings.stopwatch.now()
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }

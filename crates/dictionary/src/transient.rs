@@ -172,10 +172,20 @@ impl LastMention {
         self.0.load(Ordering::Relaxed) == FOR_GOOD
     }
 
-    /// The mark as files keep it: the slot of the stream in the upper 20 bits, the epoch in the
-    /// others; all bits are set for a permanent term.
-    pub(crate) fn bits(&self) -> u64 {
+    /// The slot of the stream in the upper 20 bits, the epoch in the others; all bits are set for a
+    /// permanent term.
+    fn bits(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// These bits as files keep them that know the epochs before `next`. A later mention, which
+    /// those files do not have, counts as one in the last of these epochs: the term stays with the
+    /// files at least as long as what it was mentioned by before.
+    pub(crate) fn bits_before(&self, next: u64) -> u64 {
+        match self.bits() {
+            FOR_GOOD => FOR_GOOD,
+            mark => mark & !EPOCH_MASK | (mark & EPOCH_MASK).min(next.saturating_sub(1)),
+        }
     }
 
     /// The slot of the stream that has mentioned the term, if only one has.

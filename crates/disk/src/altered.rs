@@ -1,17 +1,18 @@
 //! A simulated disk with a fault planted in one of its operations: a sync that lies or waits, a
-//! replacement that does not replace, space that cannot be set aside.
+//! replacement that does not replace, space that cannot be set aside, a file that cannot be read.
 //!
 //! The one thing to know before changing it: whatever no test alters is the simulated disk's own,
 //! so a fault that a test sees is the planted one.
 
 use crate::disk::{Disk, DiskFile, DiskLayer};
 use crate::sim::SimDisk;
-use std::io;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 type SyncFile = dyn Fn(&mut dyn DiskFile) -> io::Result<()> + Send + Sync;
 type ReserveSpace = dyn Fn(&mut dyn DiskFile, u64) -> io::Result<bool> + Send + Sync;
 type ReplaceFile = dyn Fn(&SimDisk, &str, &str) -> io::Result<()> + Send + Sync;
+type ReadFile = dyn Fn(&SimDisk, &str) -> io::Result<Box<dyn Read + Send>> + Send + Sync;
 
 /// A [`SimDisk`] of which a test alters single operations.
 ///
@@ -28,6 +29,7 @@ pub struct AlteredDisk {
     sync: Arc<SyncFile>,
     reserve: Arc<ReserveSpace>,
     replace: Box<ReplaceFile>,
+    read: Box<ReadFile>,
 }
 
 struct AlteredFile {
@@ -45,6 +47,7 @@ impl AlteredDisk {
             sync: Arc::new(|file| file.sync()),
             reserve: Arc::new(|file, length| file.reserve(length)),
             replace: Box::new(|disk, from, to| disk.replace(from, to)),
+            read: Box::new(|disk, name| disk.read(name)),
         }
     }
 
@@ -84,6 +87,18 @@ impl AlteredDisk {
         }
     }
 
+    /// Reads files by `read`, which gets the disk and the name.
+    #[must_use]
+    pub fn with_read(
+        self,
+        read: impl Fn(&SimDisk, &str) -> io::Result<Box<dyn Read + Send>> + Send + Sync + 'static,
+    ) -> AlteredDisk {
+        AlteredDisk {
+            read: Box::new(read),
+            ..self
+        }
+    }
+
     fn altered(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
         Box::new(AlteredFile {
             file,
@@ -96,6 +111,10 @@ impl AlteredDisk {
 impl DiskLayer for AlteredDisk {
     fn below(&self) -> &dyn Disk {
         &self.disk
+    }
+
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        (self.read)(&self.disk, name)
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {

@@ -1,6 +1,7 @@
 //! Seeded data for the demo and the benches: a social network with its streams ([`SocialNetwork`]),
 //! a shop with its customers ([`WatDiv`]), a bibliography ([`Sp2Bench`]) and universities
-//! ([`Universities`]), each with the queries that are asked of it.
+//! ([`Universities`]), each with the queries that are asked of it, and a voting show
+//! ([`VotingShow`]) with its procedures.
 //!
 //! The network has people, friendships and groups to store, and five streams of what they do. The
 //! vocabulary, the shapes and the proportions are those of LSBench as the Wukong+S paper (SOSP
@@ -29,12 +30,14 @@ mod random;
 mod sp2bench;
 mod universities;
 mod vocabulary;
+mod voting;
 mod watdiv;
 
 pub use activity::{Activity, Streamed};
 pub use queries::NamedQuery;
 pub use sp2bench::Sp2Bench;
 pub use universities::Universities;
+pub use voting::{VOTES_STREAM, Verdict, Vote, Votes, VotingFlow, VotingShow};
 pub use watdiv::WatDiv;
 
 use oxrdf::Triple;
@@ -188,11 +191,19 @@ impl StreamKind {
 
     /// The same with batches of `batch_ms` milliseconds.
     pub fn declaration_by(self, batch_ms: i64) -> String {
-        let classification = if self == Self::Gps {
-            "TIMING ALL".to_owned()
-        } else {
-            format!("TIMELESS INTO GRAPH <{STORED_GRAPH}>")
-        };
+        match self {
+            Self::Gps => self.passing_declaration(batch_ms),
+            _ => self.declared(&format!("TIMELESS INTO GRAPH <{STORED_GRAPH}>"), batch_ms),
+        }
+    }
+
+    /// The text that declares this stream so that none of its statements is absorbed: each matters
+    /// only while a window covers it.
+    pub fn passing_declaration(self, batch_ms: i64) -> String {
+        self.declared("TIMING ALL", batch_ms)
+    }
+
+    fn declared(self, classification: &str, batch_ms: i64) -> String {
         format!(
             "CREATE STREAM <{}> {classification} BATCH {batch_ms}ms IDLE NEVER",
             self.iri()

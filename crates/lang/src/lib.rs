@@ -22,6 +22,7 @@ mod sparql;
 mod text;
 pub mod token;
 
+pub use algebra::arguments::Argument;
 pub use algebra::continuous::{
     ContinuousQuery, DerivedStream, Dialect, Extent, Overload, RegistrationKind, Report,
     StreamOperator, WindowClause,
@@ -29,16 +30,23 @@ pub use algebra::continuous::{
 pub use algebra::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
 };
+pub use algebra::procedure::{
+    BatchExtent, Bound, Branch, Call, ConsumedStream, CreateDataflow, CreateProcedure,
+    DataflowPart, DropProcedure, KeptGraph, Nest, OnAbort, OwnedExtent, OwnedWindow, Parameter,
+    ParameterKind, Recovery, Slot, Step, StepKind, StepQuery, StepWrite, Trigger, TriggerEvent,
+};
 pub use algebra::query::{DatasetClause, Query, QueryForm};
 pub use algebra::statement::Statement;
-pub use algebra::stream::{AheadLimit, Classification, CreateStream, LatePolicy, TimeDomain};
+pub use algebra::stream::{
+    AheadLimit, Classification, CreateStream, LatePolicy, StreamSource, TimeDomain,
+};
 pub use algebra::substitute::{Assigned, Substituted};
 pub use algebra::update::{DeleteInsert, Update, UpdateOperation};
 pub use algebra::{
     GraphTarget, NameOrVariable, PathExpression, Pattern, QuadTemplate, TemplateGraph,
     TemplateTerm, TermPattern, TriplePattern, TripleTemplate, VarId,
 };
-pub use algebra::{continuous, expression, update};
+pub use algebra::{continuous, expression, procedure, update};
 pub use parser::Parser;
 pub use parser::script::ScriptStatement;
 pub use sparql::{spareval, star};

@@ -4,13 +4,21 @@
 //! The one thing to know: the outcome is that of `oxttl` reading the document from beginning to
 //! end, including the place of the first error. Only the order in which the chunks reach the
 //! dictionary is left open.
+//!
+//! Beside documents there are texts of several messages ([`MessageReader`], [`MessageWriter`]) and
+//! lines of streams ([`TimedLines`]).
 
 mod chunks;
+mod messages;
 mod plain;
 mod timed;
 
 use chunks::Chunks;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+pub use messages::{
+    Message, MessageLimits, MessageReader, MessageSyntax, MessageWriter, RefusedMessage,
+    TimestampPath,
+};
 use oxrdf::{GraphName, QuadRef};
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 use plain::{Line, Lines};
@@ -90,7 +98,8 @@ type ChunkResult<W> = Result<Parsed<<W as TakeLines>::Chunk>, LinesError<<W as T
 /// Reads a document. Each thread has its own worker; `merge` receives the chunks in order.
 ///
 /// # Errors
-/// The first error in document order; everything before it was merged.
+/// The first error in document order. The chunks before the one that has it were merged; none
+/// after it is.
 pub fn read_lines<W: TakeLines>(
     reader: impl Read,
     syntax: &LineSyntax,

@@ -19,7 +19,7 @@ pub enum LogError {
     },
     /// The folder is a backup, or a copy that was not finished.
     #[error(
-        "{folder} is a backup, or a copy that was not finished, and nothing writes it: make a data folder of it with somersault restore {folder} DIR"
+        "{folder} is a backup, or a copy that was not finished, and nothing writes it: make a data folder of it with somersault restore {folder} DIR. If its copying broke off, remove it and copy again"
     )]
     Copy {
         /// The folder.

@@ -40,10 +40,11 @@ pub use open::{Recovered, TornTail};
 pub use options::{CommitMode, LogOptions};
 pub use progress::{OpenPhase, OpenProgress};
 pub use record::{
-    AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
-    LoadRecord, LoadSegment, PlanRecord, Position, PushRecord, Record, Replaced, Resolved,
-    StreamStatement, SubscriptionChange, SubscriptionLimit, SubscriptionRecord, SubscriptionTerms,
-    UpdateRecord,
+    AdvanceRecord, AnswerPosition, Command, CommandRecord, ConsumerBegin, DeliveredRecord,
+    DerivedRecord, LoadRecord, LoadSegment, LoggedMessage, MessagesRecord, PlanRecord, Position,
+    PushRecord, Record, Replaced, Resolved, StreamStatement, SubscriptionChange, SubscriptionLimit,
+    SubscriptionRecord, SubscriptionTerms, TxnCall, TxnChange, TxnConsumed, TxnEntry, TxnItem,
+    TxnMessage, TxnOrigin, TxnOutcome, TxnPlaces, TxnRecord, TxnRound, UpdateRecord,
 };
-pub use verify::{LogFileKind, VerifiedLog, verify_log};
+pub use verify::{LogFileKind, LostLoad, VerifiedLog, verify_log};
 pub use wire::{EncodedStatements, PushBody, PushForm, StatementEncoder};

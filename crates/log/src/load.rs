@@ -13,11 +13,12 @@ use oxrdf::{Quad, QuadRef};
 use oxttl::NQuadsParser;
 use oxttl::nquads::{LowLevelNQuadsSerializer, NQuadsSerializer};
 use sha2::{Digest, Sha256};
-use somersault_disk::{Disk, DiskFile};
+use somersault_disk::{
+    Disk, DiskFile, NameTaken, UNFINISHED, create_unfinished, finish, unfinished,
+};
 use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 
-const UNFINISHED: &str = ".tmp";
 /// The ending that opening gives to a finished load segment that no record names.
 const ORPHAN: &str = ".orphan";
 /// zstd's fastest useful level: a load is bound by parsing, not by the disk.
@@ -159,9 +160,9 @@ impl LoadSegmentWriter {
         let target = match disk {
             None => Target::Nowhere,
             Some(disk) => {
-                let unfinished = format!("{name}{UNFINISHED}");
-                let failed = |error| LogError::io("create", &place(&*disk, &unfinished), &error);
-                let file = HashedFile::new(disk.create(&unfinished).map_err(failed)?);
+                let failed = |error| LogError::io("create", &place(&*disk, &name), &error);
+                let file = create_unfinished(&*disk, &name).map_err(failed)?;
+                let file = HashedFile::new(file);
                 Target::Disk(Box::new(DiskTarget {
                     disk,
                     file,
@@ -244,14 +245,9 @@ impl LoadSegmentWriter {
         let mut hash = [0; 32];
         if let Target::Disk(target) = std::mem::replace(&mut self.target, Target::Finished) {
             let DiskTarget { disk, file, .. } = *target;
-            let written = file.finish().and_then(|digest| {
-                disk.rename(&format!("{name}{UNFINISHED}"), &name)?;
-                disk.sync_folder()?;
-                Ok(digest)
-            });
-            hash = written.map_err(|error| {
+            hash = file.finish(&*disk, &name).map_err(|error| {
                 // The write's error is the one to report; the next start removes the leftover.
-                let _ = disk.remove(&format!("{name}{UNFINISHED}"));
+                let _ = disk.remove(&unfinished(&name));
                 LogError::io("write", &place(&*disk, &name), &error)
             })?;
         }
@@ -269,7 +265,7 @@ impl Drop for LoadSegmentWriter {
             let disk = Arc::clone(&target.disk);
             drop(target);
             // Dropping cannot report an error; the next start removes the leftover.
-            let _ = disk.remove(&format!("{}{UNFINISHED}", self.name));
+            let _ = disk.remove(&unfinished(&self.name));
         }
     }
 }
@@ -290,9 +286,10 @@ impl HashedFile {
         }
     }
 
-    fn finish(mut self) -> io::Result<[u8; 32]> {
+    /// Gives the file this name, durably. Returns the hash of its content.
+    fn finish(mut self, disk: &dyn Disk, name: &str) -> io::Result<[u8; 32]> {
         self.flush()?;
-        self.file.sync()?;
+        finish(disk, name, self.file, NameTaken::Refuse)?;
         Ok(self.hash.finalize().into())
     }
 }

@@ -74,8 +74,12 @@ impl Log {
     /// ```
     ///
     /// # Errors
-    /// Another process has the folder, the file that shows the identity is damaged, or IO.
+    /// Another process has the folder, the file that shows the identity is damaged, or IO; to
+    /// write, also if the folder is a backup, in which then not even a lock is left.
     pub fn identity_in(disk: &dyn Disk, access: Access) -> Result<Option<LogIdentity>, LogError> {
+        if access == Access::Write {
+            open::refuse_copy(disk)?;
+        }
         let _lock = lock_folder(disk, access)?;
         open::identity(disk)
     }

@@ -25,11 +25,10 @@ use crate::identity::Origin;
 use crate::record::Position;
 use crate::segment::{u32_at, u64_at};
 use parking_lot::Mutex;
-use somersault_disk::Disk;
+use somersault_disk::{Disk, NameTaken, write_whole};
 use std::sync::Arc;
 
 pub(crate) const PROOF_FILE: &str = "log.proof";
-const UNFINISHED: &str = "log.proof.tmp";
 const MAGIC: [u8; 8] = *b"SOMERPRF";
 const VERSION: u32 = 2;
 const BYTES: usize = 76;
@@ -101,21 +100,8 @@ impl Proof {
     /// # Errors
     /// Those of the disk; one of the two proofs is there then.
     fn write(&self, disk: &dyn Disk) -> Result<(), LogError> {
-        let failed = |action| {
-            let file = place(disk, PROOF_FILE);
-            move |error| LogError::io(action, &file, &error)
-        };
-        let is_left = disk.list().map_err(failed("write"))?;
-        if is_left.iter().any(|name| name == UNFINISHED) {
-            disk.remove(UNFINISHED).map_err(failed("write"))?;
-        }
-        let mut file = disk.create(UNFINISHED).map_err(failed("write"))?;
-        file.append(&self.bytes()).map_err(failed("write"))?;
-        file.sync().map_err(failed("sync"))?;
-        drop(file);
-        disk.replace(UNFINISHED, PROOF_FILE)
-            .map_err(failed("write"))?;
-        disk.sync_folder().map_err(failed("sync the folder of"))
+        write_whole(disk, PROOF_FILE, &self.bytes(), NameTaken::Replace)
+            .map_err(|error| LogError::io("write", &place(disk, PROOF_FILE), &error))
     }
 
     /// Only proofs of this version are written; they have an origin.

@@ -6,8 +6,15 @@
 //! a clock or a parser option decided when the input was taken is written down, never looked up
 //! again at recovery.
 
+mod transaction;
+
+pub use transaction::{
+    TxnCall, TxnChange, TxnConsumed, TxnEntry, TxnItem, TxnMessage, TxnOrigin, TxnOutcome,
+    TxnPlaces, TxnRecord, TxnRound,
+};
+
 use oxrdf::{GraphName, Quad};
-use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use somersault_model::{EventTime, Place, QueryUid, Sn, StreamUid};
 
 /// The ordinal of a record in one process's log, counted from 1 without gaps.
 ///
@@ -36,8 +43,7 @@ impl std::fmt::Display for Position {
 /// One input, in the order in which the engine took it (S1).
 ///
 /// `P` and `C` are the forms that the statements of a push and a command have in memory; a log
-/// gives back [`StreamStatement`]s and [`CommandRecord`]s. `Txn` records (streaming transactions)
-/// have a number of their own reserved in the wire format.
+/// gives back [`StreamStatement`]s and [`CommandRecord`]s.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record<P = Vec<StreamStatement>, C = CommandRecord> {
     /// Statements of one stream, as one source sent them.
@@ -59,6 +65,10 @@ pub enum Record<P = Vec<StreamStatement>, C = CommandRecord> {
     Derived(DerivedRecord),
     /// A change of a durable subscription.
     Subscription(SubscriptionRecord),
+    /// Transactions of procedures, calls among them.
+    Txn(TxnRecord),
+    /// Messages of one stream, as one source sent them together.
+    Messages(MessagesRecord<P>),
 }
 
 impl<P, C: AsRef<CommandRecord>> Record<P, C> {
@@ -66,7 +76,7 @@ impl<P, C: AsRef<CommandRecord>> Record<P, C> {
     /// passes, and so does what frees space.
     pub(crate) fn needs_room(&self) -> bool {
         match self {
-            Record::Push(_) | Record::Advance(_) | Record::Load(_) => true,
+            Record::Push(_) | Record::Messages(_) | Record::Advance(_) | Record::Load(_) => true,
             Record::Update(update) => {
                 let is_clearing = !update.clears.is_empty() && update.inserts.is_empty();
                 !is_clearing
@@ -77,11 +87,14 @@ impl<P, C: AsRef<CommandRecord>> Record<P, C> {
                     | Command::DropQuery { .. }
                     | Command::PauseQuery { .. }
                     | Command::ResetStream { .. }
+                    | Command::DropProcedure { .. }
+                    | Command::DropDataflow { .. }
+                    | Command::PauseDataflow { .. }
             ),
             Record::Subscription(subscription) => {
                 matches!(subscription.change, SubscriptionChange::Created(_))
             }
-            Record::Plan(_) | Record::Delivered(_) | Record::Derived(_) => false,
+            Record::Plan(_) | Record::Delivered(_) | Record::Derived(_) | Record::Txn(_) => false,
         }
     }
 }
@@ -112,6 +125,14 @@ impl<P, C> Record<P, C> {
             Record::Delivered(delivered) => Record::Delivered(delivered),
             Record::Derived(derived) => Record::Derived(derived),
             Record::Subscription(subscription) => Record::Subscription(subscription),
+            Record::Txn(txn) => Record::Txn(txn),
+            Record::Messages(record) => Record::Messages(MessagesRecord {
+                stream: record.stream,
+                source: record.source,
+                received_ms: record.received_ms,
+                messages: record.messages,
+                statements: statements(record.statements),
+            }),
         })
     }
 }
@@ -139,6 +160,33 @@ pub struct PushRecord<P = Vec<StreamStatement>> {
     pub received_ms: i64,
     /// The statements in the order of arrival.
     pub statements: P,
+}
+
+/// Messages of one stream that were taken, of those that one source sent in one request. Each is
+/// visible as a whole or not at all, and its blank nodes are its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessagesRecord<P = Vec<StreamStatement>> {
+    /// The stream's IRI.
+    pub stream: String,
+    /// The sender; the empty string is the one anonymous source.
+    pub source: String,
+    /// When they were received, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// The messages, in the order of the request.
+    pub messages: Vec<LoggedMessage>,
+    /// The statements of the messages, one message after the other. Those of a message have one
+    /// event time.
+    pub statements: P,
+}
+
+/// One message of a [`MessagesRecord`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedMessage {
+    /// The source's own number for it; (stream, source, seq) is the key by which repeats are
+    /// dropped (S13).
+    pub seq: Option<u64>,
+    /// The number of its statements, at least 1.
+    pub statements: u32,
 }
 
 /// Streams that are complete through a time, all in one record and hence in one SN (S4).
@@ -234,6 +282,46 @@ pub enum Command {
         /// The query's name.
         name: String,
     },
+    /// `CREATE [OR REPLACE] PROCEDURE`.
+    CreateProcedure {
+        /// The procedure's name.
+        name: String,
+        /// The whole text.
+        text: String,
+        /// The default namespace for bare names in `text`, as it was set at the time.
+        namespace: Option<String>,
+    },
+    /// `DROP PROCEDURE`.
+    DropProcedure {
+        /// The procedure's name.
+        name: String,
+        /// Whether messages that wait for it are given up.
+        discard: bool,
+    },
+    /// `CREATE [OR REPLACE] DATAFLOW`.
+    CreateDataflow {
+        /// The dataflow's name.
+        name: String,
+        /// The whole text.
+        text: String,
+        /// The default namespace for bare names in `text`, as it was set at the time.
+        namespace: Option<String>,
+    },
+    /// `DROP DATAFLOW`.
+    DropDataflow {
+        /// The dataflow's name.
+        name: String,
+    },
+    /// `PAUSE DATAFLOW`.
+    PauseDataflow {
+        /// The dataflow's name.
+        name: String,
+    },
+    /// `RESUME DATAFLOW`.
+    ResumeDataflow {
+        /// The dataflow's name.
+        name: String,
+    },
 }
 
 /// The resolution of a command (S5).
@@ -251,6 +339,19 @@ pub struct Resolved {
     pub first_close: Option<EventTime>,
     /// The query that a replacement replaces.
     pub replaced: Option<Replaced>,
+    /// Where the pushed streams stand whose first consumer a procedure is.
+    pub begins: Vec<ConsumerBegin>,
+}
+
+/// Where a pushed stream stands when its first consumer is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerBegin {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The place of its next message.
+    pub next: Place,
+    /// The time that it is complete through.
+    pub through: EventTime,
 }
 
 /// The query whose place another takes.

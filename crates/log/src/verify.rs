@@ -99,8 +99,21 @@ pub struct VerifiedLog {
     pub segments: Vec<String>,
     /// The load segments that its records name.
     pub loads: BTreeSet<String>,
-    /// All that is wrong with its files; then nothing above is known for sure.
+    /// Those of them that do not read back. A start that begins behind their records needs none.
+    pub lost_loads: Vec<LostLoad>,
+    /// All else that is wrong with its files; then nothing above is known for sure.
     pub damage: Vec<LogError>,
+}
+
+/// A load segment that is missing or damaged.
+#[derive(Clone, Debug)]
+pub struct LostLoad {
+    /// Its name.
+    pub name: String,
+    /// The position of the record that names it.
+    pub position: Position,
+    /// What is wrong with it.
+    pub error: LogError,
 }
 
 /// Reads all segments and load segments of a folder, and changes nothing.
@@ -150,6 +163,12 @@ pub fn verify_log(
 }
 
 impl VerifiedLog {
+    /// All that is wrong with its files, and with the load segments that its records name.
+    pub fn all_damage(&self) -> impl Iterator<Item = &LogError> {
+        let loads = self.lost_loads.iter().map(|lost| &lost.error);
+        self.damage.iter().chain(loads)
+    }
+
     /// Decodes all records, and compares the load segments that they name with their hashes.
     fn read_records(
         &mut self,
@@ -157,20 +176,25 @@ impl VerifiedLog {
         records: impl Iterator<Item = Result<(Position, Record), LogError>>,
         progress: &Arc<OpenProgress>,
     ) {
-        let mut loads: BTreeMap<String, LoadSegment> = BTreeMap::new();
+        let mut loads: BTreeMap<String, (Position, LoadSegment)> = BTreeMap::new();
         for record in records {
             match record {
-                Ok((_, Record::Load(load))) => {
-                    loads.insert(load.segment.name.clone(), load.segment);
+                Ok((position, Record::Load(load))) => {
+                    loads.insert(load.segment.name.clone(), (position, load.segment));
                 }
                 Ok(_) => {}
                 Err(error) => self.damage.push(error),
             }
         }
-        let checked = loads
-            .values()
-            .map(|load| segment_text(disk, load, progress));
-        self.damage.extend(checked.filter_map(Result::err));
+        let lost = loads.iter().filter_map(|(name, (position, load))| {
+            let error = segment_text(disk, load, progress).err()?;
+            Some(LostLoad {
+                name: name.clone(),
+                position: *position,
+                error,
+            })
+        });
+        self.lost_loads = lost.collect();
         self.loads = loads.into_keys().collect();
     }
 }

@@ -11,6 +11,7 @@
 mod decode;
 mod encode;
 mod statements;
+mod transaction;
 
 pub(crate) use decode::{Noted, decode, note};
 pub(crate) use encode::{EncodeError, Encoder};
@@ -19,12 +20,15 @@ pub use statements::{EncodedStatements, PushBody, PushForm, StatementEncoder};
 use crate::error::LogError;
 use crate::record::{CommandRecord, Record};
 use serde::{Deserialize, Serialize};
+use transaction::WireTxn;
 
 /// Triple terms nested deeper than this are refused, so that no reader needs an unbounded stack.
 pub(crate) const MAX_NESTING: usize = 64;
 
 /// The first byte of an encoded `Push` record.
 const PUSH_TAG: u32 = 0;
+/// The first byte of an encoded `Messages` record.
+const MESSAGES_TAG: u32 = 13;
 /// The first byte of an encoded `Load` record, and of one that clears: opening looks for them
 /// without decoding the others.
 const LOAD_TAG: u8 = 3;
@@ -37,8 +41,8 @@ const DELIVERED_AT_TAG: u8 = 9;
 const COMMAND_TAG: u32 = 2;
 /// The greatest discriminants of records and of commands: what is greater was written by a newer
 /// version.
-const NEWEST_KIND: u32 = 12;
-const NEWEST_COMMAND: u32 = 8;
+const NEWEST_KIND: u32 = 13;
+const NEWEST_COMMAND: u32 = 14;
 
 impl<P: PushBody, C: AsRef<CommandRecord>> Record<P, C> {
     /// The record as it lies in a segment, without its frame: for tools and tests, the log itself
@@ -80,8 +84,8 @@ enum WireRecord<'a> {
     Update(WireUpdate<'a>),
     Plan(WirePlan),
     Delivered(WireDelivered),
-    /// Keeps 7 free for streaming transactions.
-    Txn,
+    #[serde(borrow)]
+    Txn(WireTxn<'a>),
     #[serde(borrow)]
     Derived(WireDerived<'a>),
     DeliveredAt(WireDeliveredAt),
@@ -93,6 +97,8 @@ enum WireRecord<'a> {
     ClearingLoad(WireClearingLoad<'a>),
     #[serde(borrow)]
     Subscription(WireSubscription<'a>),
+    #[serde(borrow)]
+    Messages(WireMessages<'a>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -104,6 +110,24 @@ struct WirePush<'a> {
     #[serde(borrow)]
     terms: Vec<WireTerm<'a>>,
     statements: Vec<WireStatement>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireMessages<'a> {
+    stream: &'a str,
+    source: &'a str,
+    received_ms: i64,
+    messages: Vec<WireMessageSpan>,
+    #[serde(borrow)]
+    terms: Vec<WireTerm<'a>>,
+    statements: Vec<WireStatement>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireMessageSpan {
+    /// The number less that of the message before (of the first: less 0), modulo 2^64.
+    seq_later_by: Option<u64>,
+    statements: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -161,6 +185,31 @@ enum WireCommand<'a> {
     },
     ResetStream {
         iri: &'a str,
+    },
+    /// With where streams stand whose first consumer it is: uid, next place, time.
+    CreateProcedure {
+        name: &'a str,
+        text: &'a str,
+        namespace: Option<&'a str>,
+        begins: Vec<(u32, u64, i64)>,
+    },
+    DropProcedure {
+        name: &'a str,
+        discard: bool,
+    },
+    CreateDataflow {
+        name: &'a str,
+        text: &'a str,
+        namespace: Option<&'a str>,
+    },
+    DropDataflow {
+        name: &'a str,
+    },
+    PauseDataflow {
+        name: &'a str,
+    },
+    ResumeDataflow {
+        name: &'a str,
     },
 }
 

@@ -25,7 +25,7 @@ pub use placement::{Placement, STRIPE, ShardId};
 pub use random::SeededRandom;
 pub use statement::{Direction, Mutation, Operation, QuadIds, TimedTriple, TripleIds};
 pub use term_id::{Tag, TermId};
-pub use time::{BatchNumber, QueryUid, Sn, StreamUid};
+pub use time::{BatchNumber, Place, ProcedureUid, QueryUid, Sn, StreamUid};
 pub use virtual_shard::{VIRTUAL_SHARDS, VirtualShard};
 
 use oxrdf::TermRef;

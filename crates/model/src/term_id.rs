@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Tag {
-    /// [`TermId::UNBOUND`] and [`TermId::DEFAULT_GRAPH`]: no terms at all.
+    /// [`TermId::UNBOUND`], [`TermId::DEFAULT_GRAPH`] and [`TermId::kept_graph`]: no terms at all.
     Special = 0,
     /// An IRI in the dictionary.
     NamedNode = 1,
@@ -75,6 +75,8 @@ const TAG_SHIFT: u32 = 60;
 const SHARD_SHIFT: u32 = 48;
 const SEQUENCE_MASK: u64 = (1 << SHARD_SHIFT) - 1;
 const PAYLOAD_MASK: u64 = (1 << TAG_SHIFT) - 1;
+/// Set in the special ids that stand for kept graphs.
+const KEPT_GRAPH: u64 = 1 << (SHARD_SHIFT - 1);
 /// Set in the sequences of terms that came with timing statements.
 const TRANSIENT: u64 = 1 << (SHARD_SHIFT - 1);
 
@@ -165,6 +167,19 @@ impl TermId {
         tag >= Tag::NamedNode as u8 && tag <= Tag::TripleTerm as u8
     }
 
+    /// The `number`-th graph that a lane keeps for a procedure: a batch or an owned window. It has
+    /// no name, so no value of a query is equal to it.
+    #[inline]
+    pub const fn kept_graph(number: u32) -> TermId {
+        TermId::from_payload(Tag::Special, KEPT_GRAPH | number as u64)
+    }
+
+    /// Whether this stands for a graph that a lane keeps for a procedure.
+    #[inline]
+    pub const fn is_kept_graph(self) -> bool {
+        self.0 >> 32 == KEPT_GRAPH >> 32
+    }
+
     /// Whether this is [`TermId::UNBOUND`].
     #[inline]
     pub const fn is_unbound(self) -> bool {
@@ -207,9 +222,18 @@ mod tests {
 
     #[test]
     fn marks_are_neither_inline_nor_in_the_dictionary() {
-        for id in [TermId::UNBOUND, TermId::DEFAULT_GRAPH, TermId::local(3)] {
+        let kept = TermId::kept_graph(u32::MAX);
+        for id in [
+            TermId::UNBOUND,
+            TermId::DEFAULT_GRAPH,
+            TermId::local(3),
+            kept,
+        ] {
             assert!(!id.is_inline() && !id.is_in_dictionary() && !id.is_literal());
         }
         assert_eq!(TermId::local(3).tag(), Tag::Local);
+        assert_eq!(kept.tag(), Tag::Special);
+        assert!(kept.is_kept_graph() && TermId::kept_graph(0).is_kept_graph());
+        assert!(!TermId::DEFAULT_GRAPH.is_kept_graph() && !TermId::local(3).is_kept_graph());
     }
 }

@@ -73,6 +73,17 @@ pub struct StreamUid(pub u32);
 #[serde(transparent)]
 pub struct QueryUid(pub u64);
 
+/// One life of a procedure, from CREATE to DROP; never reused. OR REPLACE keeps it. Its order is
+/// that of declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ProcedureUid(pub u32);
+
+/// The place of a message in its stream: 1, 2, … in the order of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Place(pub u64);
+
 #[cfg(test)]
 mod tests {
     use super::*;

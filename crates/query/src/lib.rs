@@ -12,7 +12,7 @@
 //! keep the spelling of the data.
 //!
 //! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared, continuous,
-//! update.
+//! update, procedure.
 //!
 //! A room is a folder; its `mod.rs` says what it is for. A room imports from rooms before it in
 //! that list, never from one after it. The planner (`plan`) comes after the steps that it makes
@@ -29,6 +29,7 @@ mod eval;
 mod exec;
 mod plan;
 mod prepared;
+mod procedure;
 mod update;
 mod value;
 mod view;
@@ -49,7 +50,14 @@ pub use prepared::Prepared;
 pub use prepared::cache::PlanCache;
 pub use prepared::execute::Invocation;
 pub use prepared::parameters::BoundQuery;
-pub use update::{Effects, MOST_LISTED, Using, evaluate_update};
+pub use procedure::compiled::CompiledProcedure;
+pub use procedure::effects::{Effects, decode, evaluate_update};
+pub use procedure::native::NativeRun;
+pub use procedure::state::{Procedure, TransactionState};
+pub use procedure::steps::{Executed, ProcedureInput, WindowSlide};
+pub use procedure::stop::{Abort, AbortCause};
+pub use procedure::txn::{Emission, ExecutionKey, NetEffects, Savepoint, Txn, UpdateKey};
+pub use update::{MOST_LISTED, Using};
 pub use view::graph_view::{Columns, Dataset, GraphView, NamedGraphs, Source};
 pub use view::held_view::HeldView;
 pub use view::snapshot_view::SnapshotView;

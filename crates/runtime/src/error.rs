@@ -56,6 +56,9 @@ pub enum RuntimeError {
     /// No checkpoint can be made now.
     #[error("no checkpoint was made: {0}")]
     NoCheckpoint(&'static str),
+    /// Another checkpoint is being written.
+    #[error("no checkpoint was made: another one is being written; ask again when it is done")]
+    CheckpointUnderWay,
     /// The engine was opened to read only.
     #[error(
         "the data folder was opened to read only; nothing was changed. Open it without `read_only` to change it"
@@ -82,6 +85,12 @@ pub enum RuntimeError {
         /// The time that was waited, in milliseconds.
         waited_ms: u128,
     },
+    /// A declaration or a call does not fit what is declared; nothing has changed.
+    #[error(transparent)]
+    Transactions(#[from] somersault_txn::Refusal),
+    /// A declaration or a call is not right; nothing has changed.
+    #[error("{0}")]
+    Invalid(String),
     /// An invariant does not hold.
     #[error("internal fault: {0}")]
     Internal(String),
@@ -122,6 +131,24 @@ impl From<ResolveError> for RuntimeError {
             _ => "log".to_owned(),
         };
         RuntimeError::Unreadable { file, message }
+    }
+}
+
+impl From<somersault_txn::Contradiction> for RuntimeError {
+    fn from(error: somersault_txn::Contradiction) -> Self {
+        RuntimeError::Unreadable {
+            file: "log".to_owned(),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<somersault_txn::RestoreError> for RuntimeError {
+    fn from(error: somersault_txn::RestoreError) -> Self {
+        RuntimeError::Unreadable {
+            file: "checkpoint".to_owned(),
+            message: error.to_string(),
+        }
     }
 }
 

@@ -105,9 +105,18 @@ impl PinClock {
     }
 }
 
-/// Acknowledges firings to the driver.
+/// Acknowledges firings to the driver, and reports the limits of durable subscriptions.
 #[derive(Clone)]
-pub struct FiringAcks(Arc<dyn Fn(Fired) + Send + Sync>);
+pub struct FiringAcks(Arc<dyn Fn(HostReport) + Send + Sync>);
+
+/// A report of the host to the driver.
+#[derive(Debug)]
+pub enum HostReport {
+    /// A firing has been answered.
+    Fired(Fired),
+    /// The answer to [`Host::look_at_deadlines`].
+    Limits(LimitReport),
+}
 
 /// A firing that has been answered.
 #[derive(Debug)]
@@ -126,8 +135,26 @@ pub struct OutboxReport {
     /// The SN of the oldest answer that one of them needs: a restart must execute its firing, and
     /// those after it, again.
     pub needed_from: Option<Sn>,
+    /// How its subscriptions stand to their limits.
+    pub limits: LimitReport,
+}
+
+/// How durable subscriptions stand to their limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitReport {
     /// Answers that are more than a subscription's terms allow.
     pub exceeded: Vec<Exceeded>,
+    /// When the next answer reaches its deadline; `None` if no answer that waits has one.
+    pub next_deadline: Option<Instant>,
+}
+
+impl LimitReport {
+    /// Adds the report of other subscriptions.
+    pub fn extend(&mut self, other: LimitReport) {
+        self.exceeded.extend(other.exceeded);
+        let deadlines = self.next_deadline.into_iter().chain(other.next_deadline);
+        self.next_deadline = deadlines.min();
+    }
 }
 
 /// Answers that a durable subscription is to lose: the log says so before they are gone.
@@ -157,9 +184,10 @@ pub enum DerivedOutput {
 }
 
 impl FiringAcks {
-    /// Returns acknowledgements that come to `answer`, on the threads that execute firings.
-    pub fn new(answer: impl Fn(Fired) + Send + Sync + 'static) -> FiringAcks {
-        FiringAcks(Arc::new(answer))
+    /// Returns acknowledgements and reports that come to `take`, on the threads that execute
+    /// firings.
+    pub fn new(take: impl Fn(HostReport) + Send + Sync + 'static) -> FiringAcks {
+        FiringAcks(Arc::new(take))
     }
 
     /// Reports that this firing, and those of its query that became due before it, have been
@@ -183,7 +211,12 @@ impl FiringAcks {
 
     /// The same in the general form.
     pub fn send(&self, fired: Fired) {
-        (self.0)(fired);
+        (self.0)(HostReport::Fired(fired));
+    }
+
+    /// Reports how durable subscriptions stand to their limits.
+    pub fn report_limits(&self, limits: LimitReport) {
+        (self.0)(HostReport::Limits(limits));
     }
 }
 
@@ -209,6 +242,10 @@ pub trait Host: Send + Sync + 'static {
 
     /// Reports a failure after which nothing becomes stable any more.
     fn failed(&self, error: &RuntimeError);
+
+    /// An answer that waits for a reader may have reached its deadline: reports which have, and the
+    /// next deadline, by one call of [`FiringAcks::report_limits`], later and on another thread.
+    fn look_at_deadlines(self: Arc<Self>) {}
 
     /// Begins a checkpoint of the answers at the driver's present position, with `sn` the newest SN
     /// that was cut. What an earlier call began is given up.

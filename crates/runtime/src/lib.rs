@@ -5,8 +5,8 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, credit, fabric, error, resolver, host, delivery, replay,
-//! checkpoints, sequencer, driver.
+//! Rooms, lowest first: clock, credit, fabric, error, handover, resolver, host, delivery, replay,
+//! checkpoints, lane, sequencer, driver.
 
 mod checkpoints;
 mod clock;
@@ -15,7 +15,9 @@ mod delivery;
 mod driver;
 mod error;
 mod fabric;
+mod handover;
 mod host;
+mod lane;
 mod replay;
 mod resolver;
 mod sequencer;
@@ -26,7 +28,8 @@ pub use checkpoints::{
 };
 pub use clock::{Clock, ManualClock, Now, SystemClock};
 pub use driver::{
-    Driver, DriverParts, DriverStatus, Pending, PendingInput, Process, SourceProgress,
+    Driver, DriverParts, DriverStatus, MessageOffer, MessageReceipt, Pending, PendingInput,
+    ProcedureCall, Process, SourceProgress,
 };
 pub use error::RuntimeError;
 pub use fabric::{
@@ -35,8 +38,12 @@ pub use fabric::{
     window_version,
 };
 pub use host::{
-    DerivedOutput, DueSnapshot, Exceeded, Fired, FiringAcks, FiringJob, Host, OutboxReport,
-    SavedRecords,
+    DerivedOutput, DueSnapshot, Exceeded, Fired, FiringAcks, FiringJob, Host, HostReport,
+    LimitReport, OutboxReport, SavedRecords,
+};
+pub use lane::{
+    CallAnswer, CallArguments, CallKey, CallOutcome, DataflowListing, ProcedureStatus,
+    StoppedDataflow, TransactionCounts, UpdateJob, UpdateOutcome, UpdateResult,
 };
 pub use resolver::{gather_blocks, intern_quad_with};
-pub use sequencer::{Change, DriverConfig, InputReceipt, Outcome, UpdateJob, UpdateResult};
+pub use sequencer::{Change, ChangeJob, DriverConfig, InputReceipt, Outcome};

@@ -3,17 +3,21 @@
 //! long log is read on a thread of its own, behind the threads that decode it; a simulated process
 //! has no threads, and reads when the sequencer asks.
 //!
-//! Terms get their ids when a record is applied, and not here: whether a term of a push is kept for
-//! good follows from the records before it.
+//! The thread also turns the terms of pushes into ids, as the threads that pushed them did: what is
+//! applied decides again which of them are kept for good. A push whose stream is not known yet, and
+//! every other record, gets its ids when it is applied; so does all of a log that is read when the
+//! sequencer asks.
 //!
 //! Before changing anything here: a portion is held in memory as terms until it is applied, so it
 //! is bounded in statements too, and so is the number of portions.
 
 use crate::error::RuntimeError;
 use crossbeam_channel::{Receiver, bounded};
-use somersault_log::{Position, Recovered};
+use somersault_lang::procedure::{CreateDataflow, CreateProcedure};
+use somersault_log::{Position, Recovered, StreamStatement, TxnEntry, TxnItem, TxnOutcome};
 use somersault_stream::{LoggedTexts, PushStatements, ReadTexts, Record};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 /// At most this many records are in a portion.
@@ -22,6 +26,9 @@ const RECORDS: usize = 256;
 const STATEMENTS: usize = 8192;
 /// The number of portions that are read ahead.
 const PORTIONS: usize = 4;
+
+/// Turns the terms of a push to the stream of this IRI into ids, if it knows the stream.
+pub(crate) type NumberPushes = Box<dyn FnMut(&str, Vec<StreamStatement>) -> PushStatements + Send>;
 
 /// A log that is read for its replay.
 pub(crate) enum LogReplay {
@@ -44,6 +51,7 @@ pub(crate) struct Portion {
 pub(crate) struct PortionReader {
     recovered: Recovered,
     texts: LoggedTexts,
+    number: Option<NumberPushes>,
 }
 
 /// Portions that a thread reads ahead.
@@ -54,20 +62,32 @@ pub(crate) struct PortionsAhead {
 }
 
 impl LogReplay {
-    /// The replay of these records; where there may be threads, one reads a long log ahead.
+    /// The replay of these records, read when they are asked for.
+    pub(crate) fn here(recovered: Recovered) -> LogReplay {
+        LogReplay::Here(Box::new(PortionReader {
+            recovered,
+            texts: LoggedTexts::new(),
+            number: None,
+        }))
+    }
+
+    /// The replay of these records; a thread reads a long log ahead.
     ///
     /// # Errors
     /// The system has no thread for it.
-    pub(crate) fn new(recovered: Recovered, has_threads: bool) -> Result<LogReplay, RuntimeError> {
-        let is_long = recovered.len() > RECORDS as u64;
+    pub(crate) fn ahead(
+        recovered: Recovered,
+        number: NumberPushes,
+    ) -> Result<LogReplay, RuntimeError> {
+        if recovered.len() <= RECORDS as u64 {
+            return Ok(LogReplay::here(recovered));
+        }
         let reader = PortionReader {
             recovered,
             texts: LoggedTexts::new(),
+            number: Some(number),
         };
-        match has_threads && is_long {
-            true => PortionsAhead::start(reader).map(LogReplay::Ahead),
-            false => Ok(LogReplay::Here(Box::new(reader))),
-        }
+        PortionsAhead::start(reader).map(LogReplay::Ahead)
     }
 
     /// The next records.
@@ -137,12 +157,26 @@ impl PortionReader {
                 break;
             };
             let (position, record) = next?;
-            let record =
-                record.with_forms(PushStatements::from, |command| self.texts.read(command))?;
+            let record = self.parsed(record)?;
             statements += statements_of(&record);
             portion.records.push_back((position, record));
         }
         Ok(portion)
+    }
+
+    /// A record with its texts parsed, and with ids where they can be given already.
+    fn parsed(&mut self, record: somersault_log::Record) -> Result<Record, RuntimeError> {
+        let mut number = self.number.as_mut();
+        let stream = match &record {
+            somersault_log::Record::Push(push) => Some(push.stream.clone()),
+            somersault_log::Record::Messages(record) => Some(record.stream.clone()),
+            _ => None,
+        };
+        let statements = |statements| match (&mut number, stream) {
+            (Some(number), Some(stream)) => number(&stream, statements),
+            _ => PushStatements::from(statements),
+        };
+        Ok(record.with_forms(statements, |command| self.texts.read(command))?)
     }
 }
 
@@ -151,12 +185,48 @@ pub(crate) fn logged_texts() -> impl ReadTexts {
     LoggedTexts::new()
 }
 
+/// The procedure that a text declares.
+///
+/// # Errors
+/// This version does not understand the text.
+pub(crate) fn logged_procedure(
+    text: &str,
+    namespace: Option<&str>,
+) -> Result<Arc<CreateProcedure>, RuntimeError> {
+    Ok(LoggedTexts::procedure(text, namespace)?)
+}
+
+/// The dataflow that a text declares.
+///
+/// # Errors
+/// This version does not understand the text.
+pub(crate) fn logged_dataflow(
+    text: &str,
+    namespace: Option<&str>,
+) -> Result<Arc<CreateDataflow>, RuntimeError> {
+    Ok(LoggedTexts::dataflow(text, namespace)?)
+}
+
 /// The statements that a record holds in memory.
 pub(crate) fn statements_of(record: &Record) -> usize {
     match record {
         Record::Push(push) => push.statements.len(),
+        Record::Messages(record) => record.statements.len(),
         Record::Update(update) => update.deletes.len() + update.inserts.len(),
         Record::Derived(derived) => derived.statements.len(),
+        Record::Txn(transactions) => transactions.items.iter().map(statements_of_item).sum(),
+        _ => 0,
+    }
+}
+
+fn statements_of_item(item: &TxnItem) -> usize {
+    match item {
+        TxnItem::Entry(TxnEntry {
+            outcome: TxnOutcome::Committed {
+                changes, emitted, ..
+            },
+            ..
+        }) => changes.len() + emitted.iter().map(|it| it.statements.len()).sum::<usize>(),
         _ => 0,
     }
 }

@@ -2,6 +2,7 @@
 //! client reaches a limit, the error names the limit and how to raise it.
 
 use somersault::Limits;
+use somersault_connect::SinkMonitor;
 use std::time::Duration;
 
 /// Limits and other settings of one server. `ServerConfig::default()` is ready for use.
@@ -53,6 +54,8 @@ pub struct ServerConfig {
     pub document_time: Duration,
     /// Time that running requests may go on after the server is asked to stop.
     pub shutdown_grace: Duration,
+    /// The sinks that run beside the server, for `/health` and `/metrics`.
+    pub sinks: SinkMonitor,
 }
 
 /// Cross-origin resource sharing: which web pages of other origins may use the server. Requests of
@@ -109,6 +112,7 @@ impl ServerConfig {
             heartbeat: Duration::from_secs(15),
             document_time: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(10),
+            sinks: SinkMonitor::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod contexts;
 pub(crate) mod engine_error;
 pub(crate) mod entities;
 pub(crate) mod error;
+pub(crate) mod feed;
 pub(crate) mod gate;
 pub(crate) mod head;
 pub(crate) mod hosts;

@@ -1,16 +1,20 @@
 //! The addresses of the server: their table, and one file per address for its handlers.
 
 pub(crate) mod batch;
+pub(crate) mod calls;
 pub(crate) mod checkpoint;
 pub(crate) mod copies;
+pub(crate) mod dataflows;
 pub(crate) mod declarations;
 pub(crate) mod events;
 pub(crate) mod exposition;
 pub(crate) mod graph_store;
 pub(crate) mod health;
 pub(crate) mod index;
+pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
+pub(crate) mod procedures;
 pub(crate) mod push;
 pub(crate) mod queries;
 pub(crate) mod results;
@@ -20,6 +24,8 @@ pub(crate) mod subscriptions;
 
 use crate::state::App;
 use axum::routing::{MethodRouter, delete, get, post, put};
+use dataflows::Dataflows;
+use procedures::Procedures;
 use queries::Queries;
 use streams::Streams;
 
@@ -94,7 +100,62 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
         ("/openapi.json", &["GET"], get(openapi::openapi)),
     ];
     all.extend(of_subscriptions());
+    all.extend(of_transactions());
     all
+}
+
+fn of_transactions() -> Vec<AddressRoute> {
+    vec![
+        ("/procedures", &["GET"], get(procedures::list)),
+        (
+            "/procedures/{name}",
+            &["GET", "PUT", "DELETE"],
+            get(declarations::show::<Procedures>)
+                .put(declarations::declare::<Procedures>)
+                .delete(procedures::drop),
+        ),
+        (
+            "/procedures/{name}/aborted",
+            &["GET"],
+            get(procedures::aborted),
+        ),
+        (
+            "/procedures/{name}/explain",
+            &["GET"],
+            get(procedures::explain),
+        ),
+        ("/procedures/{name}/call", &["POST"], post(calls::call)),
+        (
+            "/procedures/{name}/calls",
+            &["POST"],
+            post(calls::pipeline::calls),
+        ),
+        ("/calls", &["POST"], post(calls::pipeline::calls)),
+        ("/dataflows", &["GET"], get(dataflows::list)),
+        (
+            "/dataflows/{name}",
+            &["GET", "PUT", "DELETE"],
+            get(declarations::show::<Dataflows>)
+                .put(declarations::declare::<Dataflows>)
+                .delete(declarations::drop::<Dataflows>),
+        ),
+        ("/dataflows/{name}/pause", &["POST"], post(dataflows::pause)),
+        (
+            "/dataflows/{name}/resume",
+            &["POST"],
+            post(dataflows::resume),
+        ),
+        (
+            "/dataflows/{name}/explain",
+            &["GET"],
+            get(dataflows::explain),
+        ),
+        (
+            "/dataflows/{name}/aborted",
+            &["GET"],
+            get(dataflows::aborted),
+        ),
+    ]
 }
 
 fn of_subscriptions() -> Vec<AddressRoute> {
@@ -115,6 +176,11 @@ fn of_subscriptions() -> Vec<AddressRoute> {
             "/queries/{name}/subscriptions/{who}/results",
             &["GET"],
             get(subscriptions::results),
+        ),
+        (
+            "/queries/{name}/subscriptions/{who}/answers",
+            &["GET"],
+            get(subscriptions::answers),
         ),
         (
             "/queries/{name}/subscriptions/{who}/ack",

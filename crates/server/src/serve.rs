@@ -147,7 +147,12 @@ async fn serve_connection(
         }
         () = app.stopped() => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            tokio::select! {
+                result = serving.as_mut() => result,
+                () = connection.ends_with_server() => return,
+                // The client can ask for the rest with the last id that it has.
+                () = connection.is_unread_event_stream() => return,
+            }
         }
     };
     if let Err(error) = result {

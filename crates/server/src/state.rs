@@ -17,6 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Large answers that are sent at one time; each holds its columns in memory until it is sent.
 const LARGE_ANSWERS: usize = 64;
+/// Bodies of messages that are read at one time while they come; each has a thread.
+const FEEDS: usize = 48;
 
 /// The state of one server; clones are handles to it.
 #[derive(Clone)]
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) subscribers: Arc<Semaphore>,
     /// Permits for answers that are written while they are sent.
     pub(crate) large_answers: Arc<Semaphore>,
+    /// Permits for bodies that are read while they come.
+    pub(crate) feeds: Arc<Semaphore>,
     /// Becomes true when the server is asked to stop.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -73,6 +77,7 @@ impl App {
             firings: Firings::new(),
             subscribers: Arc::new(Semaphore::new(subscribers)),
             large_answers: Arc::new(Semaphore::new(LARGE_ANSWERS)),
+            feeds: Arc::new(Semaphore::new(FEEDS)),
             stopping,
             config,
         }))
@@ -111,6 +116,16 @@ impl App {
                     "This server is sending {LARGE_ANSWERS} large answers already. Try again in a few seconds, or ask a query for less with LIMIT."
                 ),
                 5,
+            )
+        })
+    }
+
+    /// Takes a place among the bodies that are read while they come.
+    pub(crate) fn feed_place(&self) -> ApiResult<OwnedSemaphorePermit> {
+        Arc::clone(&self.feeds).try_acquire_owned().map_err(|_| {
+            ApiError::busy(
+                format!("This server is reading {FEEDS} bodies of messages already. Try again in a second."),
+                1,
             )
         })
     }

@@ -164,6 +164,11 @@ impl Subject {
         !self.seed.is_multiple_of(4)
     }
 
+    /// Whether queries have durable subscriptions whose answers reach their deadline.
+    pub(crate) fn lets_answers_wait(&self) -> bool {
+        self.seed % 3 == 1
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         self.engine
             .as_ref()

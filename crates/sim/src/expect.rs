@@ -8,8 +8,8 @@ use crate::report::Summary;
 use crate::trace::Trace;
 use crate::twin::{Due, Plant, Twin};
 use somersault::{
-    Engine, FiringId, FiringResult, RecvTimeoutError, SubscribeOptions, Subscription,
-    SubscriptionEvent,
+    DurableOptions, DurableStart, Engine, FiringId, FiringResult, RecvTimeoutError,
+    SubscribeOptions, Subscription, SubscriptionEvent, WhenFull,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -30,7 +30,17 @@ pub(crate) struct Registered {
     last: Option<FiringId>,
     /// The newest revision of each close and ordinal.
     revisions: BTreeMap<(i64, u32), u32>,
+    /// The number of firings that it was given.
+    given: u64,
+    /// Whether it has the durable subscription [`LATE`].
+    pub(crate) is_late: bool,
 }
+
+/// The name of a durable subscription without a reader, so that each answer is let go at its
+/// deadline.
+pub(crate) const LATE: &str = "late";
+/// Its deadline, after which some dozens of turns have been taken.
+const DEADLINE: Duration = Duration::from_millis(5);
 
 /// The numbers of firings and rows read.
 #[derive(Default)]
@@ -67,6 +77,34 @@ impl Registered {
             keeps_few: false,
             last: None,
             revisions: BTreeMap::new(),
+            given: 0,
+            is_late: false,
+        }
+    }
+
+    /// The terms of [`LATE`], for all answers from the first on.
+    pub(crate) fn late_terms() -> DurableOptions {
+        DurableOptions {
+            start: DurableStart::Kept,
+            answers: u64::MAX,
+            bytes: u64::MAX,
+            deadline: Some(DEADLINE),
+            empties: true,
+            when_full: WhenFull::SkipOldest,
+        }
+    }
+
+    /// Whether each answer that was given to the subscriber was let go by [`LATE`], once, and was
+    /// counted. Some may still wait.
+    pub(crate) fn has_let_go(&self, engine: &Engine) -> Result<bool, String> {
+        let info = engine.durable_subscription(&self.name, LATE);
+        let info = info.map_err(|error| error.to_string())?;
+        match info.missed + info.waiting == self.given && info.ended.is_none() {
+            true => Ok(info.waiting == 0),
+            false => Err(format!(
+                "{}: of {} answers {} wait for an acknowledgement and {} were let go: {:?}\n{}",
+                self.name, self.given, info.waiting, info.missed, info.ended, self.text
+            )),
         }
     }
 
@@ -155,6 +193,7 @@ impl Registered {
         }
         self.last = Some(firing.id());
         let due = self.next_due(twin, firing)?;
+        self.given += 1;
         let answer = firing.answer.as_ref().map_err(Clone::clone)?;
         let found = bag_of_answer(answer)?;
         match twin.answer(self.number, &due, firing.complete_from.map(|from| from.0))? {

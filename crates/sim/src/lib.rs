@@ -8,8 +8,8 @@
 //! nothing here may depend on the machine: no clock, no thread, no order of a hash map. Two runs of
 //! one seed have one [`trace`](trace::Trace), to the byte.
 //!
-//! Rooms, lowest first: draw, model, algebra, trace, twin, render, report, engine, expect,
-//! generate, shrink, simulation, run, many.
+//! Rooms, lowest first: draw, model, algebra, trace, twin, transactions, render, report, engine,
+//! expect, generate, shrink, simulation, run, many.
 
 pub mod algebra;
 pub mod draw;
@@ -24,6 +24,7 @@ mod run;
 mod shrink;
 mod simulation;
 pub mod trace;
+pub mod transactions;
 pub mod twin;
 
 pub use report::{Failure, Summary};

@@ -4,14 +4,16 @@
 use crate::algebra::{Stored, Value};
 use crate::draw::Draw;
 use crate::engine::{Asked, Subject};
-use crate::expect::{Registered, name_of};
+use crate::expect::{LATE, Registered, name_of};
 use crate::model::{PushModel, QueryModel, Scenario, Statement, Step};
 use crate::render::{iri, statement, stream_iri, stream_text, triple_text};
 use crate::report::{Summary, update_text};
 use crate::trace::Trace;
 use crate::twin::{Plant, Twin, Verdict};
 use somersault::oxrdf::Term;
-use somersault::{Engine, EngineError, EventTime, Push, PushReceipt};
+use somersault::{
+    Engine, EngineError, EventTime, MessagePush, MessageSyntax, MessageWriter, Push, PushReceipt,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -19,6 +21,9 @@ use std::time::Duration;
 const CHECKED: u64 = 3;
 /// The percentage of subscribers that do not read after a step.
 const NOT_NOW: u64 = 30;
+
+/// The turns that may be taken until answers are let go: far more than the deadline takes.
+const DEADLINE_TURNS: u64 = 10_000;
 
 /// The time limit for everything that is due, once the scenario has healed.
 const SETTLE: Duration = Duration::from_secs(60);
@@ -111,14 +116,63 @@ impl Simulation {
 
     /// Takes a checkpoint. It is refused only while another one is being written.
     fn checkpoint(&mut self, waits: bool) -> Result<(), String> {
-        let asked = self.ask(|engine| match waits {
-            true => engine.checkpoint().map(|_| ()),
-            false => engine.begin_checkpoint().map(|_| ()),
+        let asked = self.ask(|engine| {
+            let begun = match waits {
+                true => engine.checkpoint().map(|_| ()),
+                false => engine.begin_checkpoint().map(|_| ()),
+            };
+            match begun {
+                Err(EngineError::UnderWay(_)) => Ok(false),
+                begun => begun.map(|()| waits),
+            }
         })?;
         match asked {
-            Asked::Done(()) => self.summary.checkpoints += u64::from(waits),
-            Asked::Refused(why) if why.contains("another one is being written") => {}
+            Asked::Done(is_taken) => self.summary.checkpoints += u64::from(is_taken),
             Asked::Refused(why) => return Err(format!("a checkpoint was refused: {why}")),
+        }
+        Ok(())
+    }
+
+    /// A third of the seeds have a durable subscription that is not read to each query whose
+    /// answers are all kept.
+    fn let_answers_wait(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
+        let is_kept = self.subject.keeps_all() && model.derives.is_none() && !model.skips;
+        if !is_kept || self.plant.is_some() || !self.subject.lets_answers_wait() {
+            return Ok(());
+        }
+        let name = name_of(number);
+        let terms = Registered::late_terms();
+        self.insist(|engine| engine.subscribe_durably(&name, LATE, &terms).map(|_| ()))?;
+        if let Some(registered) = self.queries.get_mut(&number) {
+            registered.is_late = true;
+        }
+        Ok(())
+    }
+
+    /// Deletes the durable subscription of a query, which is in the way of its end.
+    fn delete_late(&mut self, number: u8) -> Result<(), String> {
+        let Some(registered) = self.queries.get_mut(&number).filter(|it| it.is_late) else {
+            return Ok(());
+        };
+        registered.is_late = false;
+        let name = name_of(number);
+        self.command(true, |engine| engine.unsubscribe(&name, LATE))
+    }
+
+    /// Liveness without any further request: all answers that wait are let go at their deadline.
+    fn let_go(&mut self) -> Result<(), String> {
+        for query in self.queries.values().filter(|query| query.is_late) {
+            let mut turns = 0;
+            while !query.has_let_go(self.subject.engine())? {
+                self.subject.take_turns(1);
+                turns += 1;
+                if turns > DEADLINE_TURNS {
+                    return Err(format!(
+                        "{}: its answers wait beyond their deadline",
+                        query.name
+                    ));
+                }
+            }
         }
         Ok(())
     }
@@ -129,6 +183,7 @@ impl Simulation {
         if self.twin.is_windowed(number) {
             return self.command(false, |engine| engine.drop_query(&name));
         }
+        self.delete_late(number)?;
         // It leaves the map first: if the drop survives a crash, the restart has nothing to
         // subscribe to.
         let old = self.queries.remove(&number);
@@ -222,7 +277,7 @@ impl Simulation {
         let verdict = self.twin.verdict(stream, source, statements);
         let push = self.push_of(stream, source, statements);
         let before = self.before_a_crash();
-        let asked = self.ask(|engine| engine.push(&stream_iri(stream), push.clone()))?;
+        let asked = self.ask(|engine| take(engine, &stream_iri(stream), &push))?;
         let (receipt, expected) = match (asked, verdict) {
             (Asked::Refused(_), Verdict::Refused) => {
                 self.summary.late += 1;
@@ -305,7 +360,7 @@ impl Simulation {
             seq: Some(seq),
             ..self.push_of(stream, source, statements)
         };
-        let receipt = self.insist(|engine| engine.push(&stream_iri(stream), push.clone()))?;
+        let receipt = self.insist(|engine| take(engine, &stream_iri(stream), &push))?;
         match receipt.repeated {
             true => Ok(()),
             false => Err(format!("a push was taken twice: {receipt:?}")),
@@ -366,7 +421,7 @@ impl Simulation {
                 self.twin.register(number, model);
                 registered.subscribe(self.subject.engine())?;
                 self.queries.insert(number, registered);
-                Ok(())
+                self.let_answers_wait(number, model)
             }
             (Asked::Done(()), Some(before)) if before.text == text => Ok(()),
             (Asked::Done(()), Some(before)) => {
@@ -383,6 +438,9 @@ impl Simulation {
         let mut registered = Registered::new(number, model);
         let text = registered.text.clone();
         let is_other = |old: &Registered| old.text != text;
+        if self.queries.get(&number).is_some_and(is_other) {
+            self.delete_late(number)?;
+        }
         // If the replacement survives a crash, the restart has nothing to subscribe to.
         let mut old = match self.queries.remove(&number) {
             Some(old) if is_other(&old) => old,
@@ -568,6 +626,7 @@ impl Simulation {
             query.owes_nothing(&mut self.twin)?;
             self.count(query)?;
         }
+        self.let_go()?;
         self.look()?;
         self.insist(Engine::check)?;
         self.insist(Engine::shutdown)?;
@@ -590,4 +649,33 @@ fn lines_of(stored: &Stored) -> BTreeSet<String> {
     (stored.iter())
         .flat_map(|(graph, triples)| triples.iter().map(move |triple| line(graph, triple)))
         .collect()
+}
+
+/// Pushes statements. Every other push whose statements have one time is sent as a message.
+fn take(engine: &Engine, stream: &str, push: &Push) -> Result<PushReceipt, EngineError> {
+    let at = push.statements.first().and_then(|first| first.at);
+    let is_message = push.statements.iter().all(|it| it.at == at);
+    if !is_message || at.is_none() || push.seq.is_none_or(|seq| seq % 2 == 0) {
+        return engine.push(stream, push.clone());
+    }
+    let syntax = MessageSyntax::NQuads;
+    let mut writer = MessageWriter::new(Vec::new(), syntax);
+    let statements = push.statements.iter().map(|it| it.quad.as_ref());
+    let written = writer.write(statements).and_then(|()| writer.finish());
+    let text = written.map_err(|error| EngineError::Invalid(error.to_string()))?;
+    let message = MessagePush {
+        source: push.source.clone(),
+        seq: push.seq,
+        at,
+        syntax,
+    };
+    let receipt = engine.push_messages(stream, message, &text[..])?;
+    match receipt.reasons.into_iter().chain(receipt.ended).next() {
+        Some(refusal) => Err(refusal.error),
+        None => Ok(PushReceipt {
+            accepted: receipt.accepted,
+            dropped: receipt.dropped,
+            repeated: receipt.repeated.count() == 1,
+        }),
+    }
 }

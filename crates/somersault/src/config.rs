@@ -15,7 +15,7 @@ use std::time::Duration;
 const NEVER: Duration = Duration::from_secs(86_400);
 
 /// The number of statements that a shard is woken for before their batch closes.
-const PORTION: usize = 256;
+const PORTION: usize = 4096;
 
 /// The configuration of an [`Engine`](crate::Engine).
 ///

@@ -6,20 +6,25 @@ mod batch;
 mod checkpoints;
 mod counted_disk;
 mod data;
+mod dataflows;
 mod dump;
 mod durable;
 mod execute;
+mod explain_transactions;
 mod graphs;
 mod load;
+mod messages;
 mod observe;
 mod options;
 mod permits;
 mod prepared;
+mod procedures;
 mod query;
 mod registered;
 mod request;
 mod streams;
 mod striped_counters;
+mod update;
 
 pub use backup::Backup;
 pub use batch::{NewQuery, Registered, Replacement};
@@ -30,6 +35,7 @@ pub use durable::{DurableInfo, DurableOptions, DurableStart, WhenFull};
 pub use execute::DeferredQuery;
 pub use options::{CancelToken, QueryOptions, UpdateOptions};
 pub use prepared::PreparedQuery;
+pub use procedures::{CallRequest, PendingCall};
 pub use registered::QueryPage;
 pub use request::{FastPath, QueryRequest, UpdateRequest};
 
@@ -43,7 +49,7 @@ use somersault_continuous::{Registry, Settings, Stopwatch};
 use somersault_disk::{Disk, RealDisk};
 use somersault_lang::Parser;
 use somersault_log::{CommitMode, Log, LogOptions, OpenProgress, Recovered};
-use somersault_model::{Millis, ShardId, Sn};
+use somersault_model::{EventTime, Millis, QueryUid, ShardId, Sn};
 use somersault_pool::QueryPool;
 use somersault_query::{Environment, PlanCache};
 use somersault_results::Answer;
@@ -281,8 +287,7 @@ impl Engine {
         let injectors = Injectors::new(&store)
             .map(Arc::new)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
-        let pool = pool(&config)?;
-        attach(&config, &log, &pool)?;
+        let pool = attached_pool(&config, &log)?;
         let environment = Arc::new(environment(&config, &pool));
         let continuous = Arc::new(Registry::new(
             Arc::clone(&environment),
@@ -299,6 +304,7 @@ impl Engine {
             checkpoints,
             host: Arc::clone(&continuous) as Arc<dyn Host>,
             clock: clock(&config),
+            execution: environment.execution(EventTime::MIN, QueryUid(u64::MAX)),
             process: config
                 .process
                 .clone()
@@ -416,14 +422,15 @@ impl Engine {
 /// The time for which an input may cut the closes that it makes due before other inputs come first.
 const CLOSES_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Lets a simulated process give the log and the pool their turns.
-fn attach(config: &EngineConfig, log: &Arc<Log>, pool: &Arc<QueryPool>) -> Result<(), EngineError> {
+/// Starts the pool, and lets a simulated process give the log and the pool their turns.
+fn attached_pool(config: &EngineConfig, log: &Arc<Log>) -> Result<Arc<QueryPool>, EngineError> {
+    let pool = pool(config)?;
     match &config.process {
-        Some(process) if !process.attach(log, pool) => {
+        Some(process) if !process.attach(log, &pool) => {
             let message = "a simulated process is for one engine, and this one has had one";
             Err(EngineError::Internal(message.to_owned()))
         }
-        _ => Ok(()),
+        _ => Ok(pool),
     }
 }
 

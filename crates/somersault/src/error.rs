@@ -44,6 +44,9 @@ pub enum EngineError {
     /// It exists already with another content, or the state does not allow the request.
     #[error("{0}")]
     Conflict(String),
+    /// The same work is under way already.
+    #[error("{0}")]
+    UnderWay(String),
     /// The request is well formed but cannot be accepted: BATCH that does not divide STEP, event
     /// time that goes back …
     #[error("{0}")]
@@ -191,6 +194,22 @@ impl From<AnswerError> for EngineError {
     }
 }
 
+fn of_transactions(refusal: &somersault_txn::Refusal) -> EngineError {
+    use somersault_txn::Refusal;
+    let message = refusal.to_string();
+    match refusal {
+        Refusal::NotFound { .. } | Refusal::NoStream { .. } => EngineError::NotFound(message),
+        Refusal::NameTaken { .. }
+        | Refusal::StreamExists { .. }
+        | Refusal::StreamInUse { .. }
+        | Refusal::WindowOwned { .. }
+        | Refusal::InDataflow { .. }
+        | Refusal::MessagesWait { .. }
+        | Refusal::KeyForgotten { .. } => EngineError::Conflict(message),
+        _ => EngineError::Invalid(message),
+    }
+}
+
 impl From<CheckpointError> for EngineError {
     fn from(error: CheckpointError) -> Self {
         let message = error.to_string();
@@ -249,6 +268,7 @@ impl From<RuntimeError> for EngineError {
                 message,
             },
             RuntimeError::Checkpoint(error) => error.into(),
+            RuntimeError::CheckpointUnderWay => EngineError::UnderWay(error.to_string()),
             RuntimeError::NoCheckpoint(_) | RuntimeError::LateCheckpoint { .. } => {
                 EngineError::Conflict(error.to_string())
             }
@@ -259,6 +279,8 @@ impl From<RuntimeError> for EngineError {
                 which: LimitKind::QueryTime,
                 message: error.to_string(),
             },
+            RuntimeError::Transactions(refusal) => of_transactions(&refusal),
+            RuntimeError::Invalid(message) => EngineError::Invalid(message),
             other => EngineError::Internal(other.to_string()),
         }
     }

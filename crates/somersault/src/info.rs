@@ -186,6 +186,129 @@ pub struct QueryInfo {
     pub subscribers: usize,
 }
 
+/// A parameter of a procedure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// Its name, without `?`.
+    pub name: String,
+    /// The terms that it takes: `ANY`, `IRI`, `LITERAL` or a datatype.
+    pub kind: String,
+}
+
+/// A stream that a procedure consumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumedStreamInfo {
+    /// The stream.
+    pub stream: String,
+    /// What of it is one batch, as it was understood: `BATCH 2 MESSAGES`.
+    pub batch: String,
+    /// The number of batches that the procedure has consumed, aborted ones included; of a stream
+    /// that clients push into the number of the newest round.
+    pub batches: u64,
+    /// The number of complete batches that wait.
+    pub waiting_batches: u64,
+    /// The number of messages that wait, in complete batches or not.
+    pub waiting_messages: u64,
+}
+
+/// A window that a procedure owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedWindowInfo {
+    /// Its name.
+    pub name: String,
+    /// The stream whose messages it holds.
+    pub stream: String,
+    /// The text between its brackets, as it was understood.
+    pub extent: String,
+}
+
+/// A declared procedure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcedureInfo {
+    /// Its name.
+    pub name: String,
+    /// The CREATE PROCEDURE text.
+    pub text: String,
+    /// Its parameters. A streaming procedure has none.
+    pub parameters: Vec<ParameterInfo>,
+    /// The streams that it consumes. Without any it is called.
+    pub streams: Vec<ConsumedStreamInfo>,
+    /// The windows that it owns.
+    pub windows: Vec<OwnedWindowInfo>,
+    /// The streams that it emits into.
+    pub emits: Vec<String>,
+    /// The dataflow that names it.
+    pub dataflow: Option<String>,
+    /// The newest transaction that it aborted on a batch, if that is still kept.
+    pub last_abort: Option<AbortInfo>,
+}
+
+/// A declared dataflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DataflowInfo {
+    /// Its name.
+    pub name: String,
+    /// The CREATE DATAFLOW text.
+    pub text: String,
+    /// `running`, `paused`, or `stopped` by an abort.
+    pub state: &'static str,
+    /// `STRONG` or `WEAK`.
+    pub recovery: &'static str,
+    /// `SKIP` or `STOP`.
+    pub on_abort: &'static str,
+    /// The procedures that run as one transaction, in the order of a round. Called procedures are
+    /// not among them.
+    pub units: Vec<Vec<String>>,
+    /// The number of the newest round that has begun.
+    pub rounds: u64,
+    /// The number of complete batches that wait for its procedures.
+    pub waiting_batches: u64,
+    /// The number of its transactions that aborted on a batch.
+    pub aborts: u64,
+    /// The newest of them.
+    pub last_abort: Option<AbortInfo>,
+    /// The abort that has stopped it.
+    pub stopped_by: Option<AbortInfo>,
+}
+
+/// A transaction that aborted on a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AbortInfo {
+    /// The procedure whose abort it was.
+    pub procedure: String,
+    /// The number of the round: of the border batch, or of the call that led to it.
+    pub round: u64,
+    /// Whether messages of a call led to it.
+    pub is_of_call: bool,
+    /// The reason.
+    pub reason: String,
+    /// The event time of its batch.
+    pub time: EventTime,
+}
+
+/// The transactions that aborted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AbortedInfo {
+    /// The newest 1,000 at most, oldest first.
+    pub newest: Vec<AbortInfo>,
+    /// The number of those before them.
+    pub dropped: u64,
+}
+
+/// A dataflow that an abort has stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoppedInfo {
+    /// The dataflow.
+    pub dataflow: String,
+    /// The abort.
+    pub abort: AbortInfo,
+}
+
 /// The state of the engine.
 #[derive(Clone, Debug)]
 pub struct Health {
@@ -204,6 +327,9 @@ pub struct Health {
     /// The engine's checkpoints, and how long a restart would take; `None` without a data folder
     /// that is written to.
     pub checkpoints: Option<CheckpointStatus>,
+    /// The dataflows that an abort has stopped (ON ABORT STOP), by name. RESUME DATAFLOW lets them
+    /// go on.
+    pub stopped_dataflows: Vec<StoppedInfo>,
 }
 
 /// The state of the engine, as [`Health`] reports it.

@@ -31,17 +31,20 @@ pub use config::{Clock, EngineConfig, FabricKind};
 #[doc(hidden)]
 pub use engine::PendingCheckpoint;
 pub use engine::{
-    Backup, CancelToken, DeferredQuery, Dump, DurableInfo, DurableOptions, DurableStart, Engine,
-    FastPath, NewQuery, PreparedQuery, QueryOptions, QueryPage, QueryRequest, QueryResults,
-    Registered, Replacement, UpdateOptions, UpdateRequest, UpdateSummary, WhenFull,
+    Backup, CallRequest, CancelToken, DeferredQuery, Dump, DurableInfo, DurableOptions,
+    DurableStart, Engine, FastPath, NewQuery, PendingCall, PreparedQuery, QueryOptions, QueryPage,
+    QueryRequest, QueryResults, Registered, Replacement, UpdateOptions, UpdateRequest,
+    UpdateSummary, WhenFull,
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{
-    CheckpointInfo, GroupInfo, Health, HealthStatus, QueryInfo, SourceInfo, StreamInfo,
-    StreamProgress, WindowInfo,
+    AbortInfo, AbortedInfo, CheckpointInfo, ConsumedStreamInfo, DataflowInfo, GroupInfo, Health,
+    HealthStatus, OwnedWindowInfo, ParameterInfo, ProcedureInfo, QueryInfo, SourceInfo,
+    StoppedInfo, StreamInfo, StreamProgress, WindowInfo,
 };
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
+pub use push::messages::{MessageNumbers, MessagePush, MessageRefusal, MessagesReceipt};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 
 #[cfg(feature = "futures")]
@@ -51,7 +54,10 @@ pub use somersault_continuous::{
     ParseFiringIdError, QueryMetrics, RecvTimeoutError, SubscribeOptions, Subscription,
     SubscriptionEvent, WhenSlow,
 };
-pub use somersault_lines::TimedLines;
+pub use somersault_lang::Argument;
+pub use somersault_lines::{
+    Message, MessageLimits, MessageReader, MessageSyntax, MessageWriter, RefusedMessage, TimedLines,
+};
 pub use somersault_log::{OpenPhase, OpenProgress};
 pub use somersault_model::{EventTime, Limits, ParseEventTimeError, Sn};
 pub use somersault_query::{Remote, RemoteSolutions};
@@ -60,7 +66,8 @@ pub use somersault_results::{
     answer_format,
 };
 pub use somersault_runtime::{
-    CheckpointConfig, CheckpointStatus, NewestCheckpoint, RestartEstimate,
+    CallAnswer, CallKey, CallOutcome, CheckpointConfig, CheckpointStatus, NewestCheckpoint,
+    RestartEstimate, TransactionCounts,
 };
 
 /// A process without threads, for simulations.

@@ -2,7 +2,7 @@
 
 use somersault_continuous::{Latency, QueryMetrics};
 use somersault_model::EventTime;
-use somersault_runtime::CheckpointStatus;
+use somersault_runtime::{CheckpointStatus, TransactionCounts};
 
 /// All counters at one moment.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +50,8 @@ pub struct MetricsSnapshot {
     pub memory: MemoryUse,
     /// The checkpoints; `None` without a data folder that is written to.
     pub checkpoints: Option<CheckpointStatus>,
+    /// Counters of transactions.
+    pub transactions: TransactionCounts,
     /// One per stream.
     pub streams: Vec<StreamMetrics>,
     /// One per continuous query.

@@ -1,6 +1,7 @@
 //! The input of a stream.
 
 pub(crate) mod lines;
+pub(crate) mod messages;
 
 use oxrdf::Quad;
 use somersault_model::EventTime;

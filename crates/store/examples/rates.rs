@@ -157,7 +157,7 @@ fn closes(store: &Arc<Store>, writer: &mut ShardWriter, from: u64) {
         let sn = store.snapshots().stable().next();
         spent[1] += timed_by_processor(|| {
             let mut of_sn = split(&facts[prepared..]);
-            of_sn.insert_prepared(&edges);
+            of_sn.insert_prepared(edges);
             writer.apply_promptly(sn, &of_sn).expect("in order");
         });
         spent[2] += timed_by_processor(|| {

@@ -1,6 +1,7 @@
 //! Half edges: a statement as seen from one of its two vertices, and the key of those that share
 //! all but the neighbour.
 
+use crate::spread::Spread;
 use somersault_model::{Direction, TermId};
 
 /// The neighbours of one vertex along one predicate in one graph, named by its plain parts: the
@@ -34,4 +35,12 @@ pub(crate) struct HalfEdge {
     pub(crate) vertex: TermId,
     pub(crate) predicate: TermId,
     pub(crate) neighbour: TermId,
+}
+
+impl Spread for HalfEdge {
+    /// All are of one group: the order begins with the vertex.
+    #[inline]
+    fn lead(&self) -> (TermId, TermId) {
+        (TermId::UNBOUND, self.vertex)
+    }
 }

@@ -10,7 +10,7 @@ mod sets;
 mod vertices;
 
 pub(crate) use assembly::{Assembly, Label, LabelEdges};
-pub(crate) use build::{Build, parallel, room_for};
+pub(crate) use build::{Build, room_for};
 pub(crate) use edges::{Edges, EdgesBuilder, Instances};
 pub(crate) use frozen::Frozen;
 pub(crate) use vertices::{Numbering, Vertices};
@@ -110,6 +110,14 @@ impl Image {
             }
             ListKind::Graphs => &self.named,
             ListKind::Index | ListKind::Removed | ListKind::Count => &[],
+        }
+    }
+
+    /// Prefetches the memory that finding the predicates of a vertex reads first.
+    #[inline]
+    pub(crate) fn prefetch_predicates_of(&self, key: Key) {
+        if let Some(side) = self.side(key.graph, key.direction) {
+            side.sets.vertices().prefetch(key.vertex);
         }
     }
 

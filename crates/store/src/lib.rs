@@ -2,8 +2,8 @@
 //! slices and windows of streams, and the registry of snapshots. It knows no
 //! query and has no thread of its own: writers and readers come to it.
 //!
-//! Rooms, lowest first: memory, statistics, pace, stretches, half_edges, lists, snapshots, image,
-//! shard, windows, store.
+//! Rooms, lowest first: memory, statistics, pace, spread, stretches, half_edges, lists, snapshots,
+//! image, shard, windows, store.
 //!
 //! # Why reading without locks is safe
 //!
@@ -61,6 +61,7 @@ mod memory;
 mod pace;
 mod shard;
 mod snapshots;
+mod spread;
 mod statistics;
 mod store;
 mod stretches;
@@ -69,8 +70,8 @@ mod windows;
 pub use half_edges::ListKey;
 pub use pace::Pace;
 pub use shard::{
-    Applied, ApplyError, PreparedEdges, RenewalNeed, RenewalState, RestoreError, ShardBatch,
-    ShardRestore, ShardWriter, WriterTaken,
+    Applied, ApplyError, PreparedEdges, RenewalNeed, RenewalState, RestoreError, RestoredLists,
+    RestoredRange, ShardBatch, ShardRestore, ShardWriter, WriterTaken,
 };
 pub use snapshots::{PinEnd, PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};

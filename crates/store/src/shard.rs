@@ -25,7 +25,7 @@ pub use prepared::PreparedEdges;
 pub(crate) use renewal::Renewals;
 pub use renewal::{RenewalNeed, RenewalState};
 pub(crate) use replaced::{ReplacedBytes, ReplacedHold};
-pub use restore::{RestoreError, ShardRestore};
+pub use restore::{RestoreError, RestoredLists, RestoredRange, ShardRestore};
 pub use writer::ShardWriter;
 pub(crate) use writer::{ImagePolicy, ShardLayout};
 

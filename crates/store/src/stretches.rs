@@ -4,6 +4,8 @@
 //! Before changing anything here: each stretch is longer than the one after it. So there are only a
 //! logarithmic number of them, and a row is merged a logarithmic number of times.
 
+use crate::spread::{Spread, append_sorted};
+
 /// Rows in ascending stretches.
 #[derive(Debug, Clone)]
 pub(crate) struct Stretches<T> {
@@ -21,16 +23,14 @@ impl<T> Default for Stretches<T> {
     }
 }
 
-impl<T: Ord> Stretches<T> {
+impl<T: Spread> Stretches<T> {
     /// Adds rows, which come in any order.
-    pub(crate) fn add(&mut self, rows: impl IntoIterator<Item = T>) {
-        let start = self.rows.len();
-        self.rows.extend(rows);
-        if self.rows.len() == start {
+    pub(crate) fn add(&mut self, rows: &[T]) {
+        if rows.is_empty() {
             return;
         }
-        self.rows[start..].sort_unstable();
-        self.starts.push(start);
+        self.starts.push(self.rows.len());
+        append_sorted(rows, &mut self.rows);
         while let [.., left, right] = self.starts[..]
             && self.rows.len() - right >= right - left
         {
@@ -43,11 +43,6 @@ impl<T: Ord> Stretches<T> {
     /// The number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
-    }
-
-    /// The rows, in ascending stretches.
-    pub(crate) fn rows(&self) -> &[T] {
-        &self.rows
     }
 
     /// All rows, ascending.
@@ -63,6 +58,13 @@ impl<T: Ord> Stretches<T> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use somersault_model::TermId;
+
+    impl Spread for u8 {
+        fn lead(&self) -> (TermId, TermId) {
+            (TermId::UNBOUND, TermId::from_raw((*self).into()))
+        }
+    }
 
     proptest! {
         #[test]
@@ -71,7 +73,7 @@ mod tests {
         ) {
             let mut stretches = Stretches::default();
             for portion in &portions {
-                stretches.add(portion.iter().copied());
+                stretches.add(portion);
                 let ends = stretches.starts.iter().copied().skip(1).chain([stretches.len()]);
                 let lengths: Vec<usize> = (stretches.starts.iter().zip(ends))
                     .map(|(start, end)| end - start)

@@ -36,8 +36,8 @@ pub use protocol::declaration::{
 pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
 pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject, OpenBatch};
 pub use protocol::input::{
-    Admission, Applied, Input, Push, PushHead, PushStatement, ReadPush, Repeat, SubscriptionAsk,
-    SubscriptionRequest, Taken,
+    Admission, Applied, Input, MessageOutcome, MessagesInput, OfferedMessage, Push, PushHead,
+    PushStatement, ReadPush, Repeat, SubscriptionAsk, SubscriptionRequest, Taken,
 };
 pub use protocol::refusal::{Refusal, RefusalKind};
 pub use protocol::statements::{
@@ -52,11 +52,12 @@ pub use saved::queries::{
     SavedMember, SavedWave, SavedWindow,
 };
 pub use saved::streams::{
-    BatchKind, SavedBatch, SavedDerived, SavedSource, SavedStream, SavedTotals, ShownBatches,
-    StreamRecord,
+    BatchKind, SavedBatch, SavedDerived, SavedMessage, SavedMessages, SavedSource, SavedStream,
+    SavedTotals, ShownBatches, StreamRecord,
 };
 pub use saved::{CoreRecord, RestoreError, SavedCounters, SavedLimit, SavedSubscription};
 pub use streams::adaptor::{StreamTerms, Timing};
 pub use streams::ahead::StreamLimits;
 pub use streams::clock::StreamClock;
+pub use streams::messages::{Consumers, KeptMessage};
 pub use texts::LoggedTexts;

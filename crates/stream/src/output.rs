@@ -9,6 +9,7 @@ use crate::protocol::firing::{Firing, FiringKey};
 use crate::protocol::inject::Inject;
 use crate::protocol::status::SubscriptionStatus;
 use crate::streams::clock::StreamClock;
+use crate::streams::messages::KeptMessage;
 use somersault_lang::Overload;
 use somersault_lang::lift::Shape;
 use somersault_log::AnswerPosition;
@@ -50,6 +51,21 @@ pub enum Output {
     },
     /// Something happened to registered queries.
     Query(QueryEvent),
+    /// Messages came into a stream that procedures consume.
+    Messages {
+        /// The stream.
+        stream: StreamUid,
+        /// The messages, in the order of their places.
+        messages: Vec<KeptMessage>,
+    },
+    /// A stream that procedures consume is complete through another time. Its messages up to there
+    /// have been told before.
+    Reached {
+        /// The stream.
+        stream: StreamUid,
+        /// The time.
+        through: EventTime,
+    },
 }
 
 impl Output {

@@ -10,6 +10,7 @@ use crate::protocol::command::{ParsedCommand, ParsedQueries, ParsedQuery, ReadTe
 use crate::protocol::declaration::{QueryDeclaration, ResolveError};
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::{Shape, join_pieces};
+use somersault_lang::procedure::{CreateDataflow, CreateProcedure};
 use somersault_lang::{CreateStream, ParseError, Parser, Statement};
 use somersault_log::{Command, CommandRecord};
 use std::sync::Arc;
@@ -68,11 +69,55 @@ impl LoggedTexts {
                 let queries = self.queries(pieces, namespace.as_deref(), members)?;
                 Ok(ParsedCommand::register_many(record, queries))
             }
+            Command::CreateProcedure {
+                text, namespace, ..
+            } => {
+                let procedure = LoggedTexts::procedure(text, namespace.as_deref())?;
+                Ok(ParsedCommand::create_procedure(record, procedure))
+            }
+            Command::CreateDataflow {
+                text, namespace, ..
+            } => {
+                let dataflow = LoggedTexts::dataflow(text, namespace.as_deref())?;
+                Ok(ParsedCommand::create_dataflow(record, dataflow))
+            }
             Command::DropStream { .. }
             | Command::ResetStream { .. }
             | Command::DropQuery { .. }
             | Command::PauseQuery { .. }
-            | Command::ResumeQuery { .. } => Ok(ParsedCommand::without_text(record)),
+            | Command::ResumeQuery { .. }
+            | Command::DropProcedure { .. }
+            | Command::DropDataflow { .. }
+            | Command::PauseDataflow { .. }
+            | Command::ResumeDataflow { .. } => Ok(ParsedCommand::without_text(record)),
+        }
+    }
+
+    /// The procedure that a text declares.
+    ///
+    /// # Errors
+    /// If this version does not understand the text, or it declares something else.
+    pub fn procedure(
+        text: &str,
+        namespace: Option<&str>,
+    ) -> Result<Arc<CreateProcedure>, ResolveError> {
+        match transactional(text, namespace)? {
+            Statement::CreateProcedure(procedure) => Ok(Arc::new(*procedure)),
+            _ => Err(not_declared(text)),
+        }
+    }
+
+    /// The dataflow that a text declares.
+    ///
+    /// # Errors
+    /// If this version does not understand the text, or it declares something else.
+    pub fn dataflow(
+        text: &str,
+        namespace: Option<&str>,
+    ) -> Result<Arc<CreateDataflow>, ResolveError> {
+        match transactional(text, namespace)? {
+            Statement::CreateDataflow(dataflow) => Ok(Arc::new(dataflow)),
+            _ => Err(not_declared(text)),
         }
     }
 
@@ -154,6 +199,19 @@ fn query_declaration(
     match parser(namespace).parse_continuous(text) {
         Ok(query) => Ok(QueryDeclaration::from(&query)),
         Err(error) => Err(not_understood(text, error)),
+    }
+}
+
+/// The declaration of a procedure or a dataflow.
+fn transactional(text: &str, namespace: Option<&str>) -> Result<Statement, ResolveError> {
+    let parser = parser(namespace);
+    let statement = parser.parse_statement(text);
+    statement.map_err(|error| not_understood(text, error))
+}
+
+fn not_declared(text: &str) -> ResolveError {
+    ResolveError::NotADeclaration {
+        text: text.to_owned(),
     }
 }
 

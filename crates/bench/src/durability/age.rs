@@ -1,9 +1,12 @@
-//! Restart time and folder size against the age of the streams. What is absorbed stays stored, and
-//! it grows with the age; so both are also given for each million stored statements, and it is
-//! these that should stay flat.
+//! Restart time, folder size and memory against the age of the streams.
+//!
+//! Once with the streams as they are: what they absorb stays stored, so the folder and the restart
+//! grow with the age, and the figures for each million stored statements should stay flat. Once
+//! with the same streams declared so that nothing is absorbed: then what is stored stays the same,
+//! and everything should stay flat.
 
 use super::node::{
-    Node, checkpoints_in_words, folder, folder_bytes, kill_and_restart, play_with_checkpoint,
+    Node, checkpoints_in_words, folder, folder_bytes, kill_and_restart, play_with_checkpoints,
 };
 use super::orders::Order;
 use super::{DurabilityOptions, DurabilityPart, Failure};
@@ -18,62 +21,101 @@ pub(super) const PART: DurabilityPart = DurabilityPart {
     rows,
 };
 
-const TIME: &str = "as before, s a million stored";
-const BYTES: &str = "folder, MB a million stored";
+const TIME_EACH: &str = "as before, s a million stored";
+const BYTES_EACH: &str = "folder, MB a million stored";
+const TIME: &str = "nothing absorbed: as before, s";
+const BYTES: &str = "nothing absorbed: folder, MB";
+const MEMORY: &str = "nothing absorbed: resident, MB";
+
+/// The figures at one age.
+struct AtAge {
+    millions: f64,
+    megabytes: f64,
+    resident: f64,
+    first_s: f64,
+    as_before_s: f64,
+}
 
 /// Measures, and prints the figures as they come.
 fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
-    let stored = options.stored_elsewhere;
     let sheet = Sheet::new(
         "Durability: restarts as the streams grow old",
         format!(
-            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries; killed at each age and started again; {}.",
-            thousands(stored),
+            "{} triples stored at first, five streams at {} tuples/s of event time, nine queries; killed at each age and started again; {}. The second table is of the same streams, declared so that no statement is absorbed.",
+            thousands(options.stored_elsewhere),
             thousands(options.rate.into()),
             checkpoints_in_words(options)
         ),
     );
-    let folder = folder(options, "age")?;
-    let mut node = Node::start(options, stored, Some(&folder))?;
-    node.order(&Order::Begin)?;
     let columns = [
         "stored, million",
         "folder, MB",
         "first answer, s",
         "as before, s",
-        TIME,
-        BYTES,
+        TIME_EACH,
+        BYTES_EACH,
     ];
-    let mut grid = Grid::new("event time, s", columns);
+    let mut absorbed = Grid::new("event time, s", columns);
+    by_age(options, &options.ages, false, &mut |age, at| {
+        let each = [at.as_before_s, at.megabytes].map(|figure| figure / at.millions);
+        absorbed.line(
+            age.to_string(),
+            [
+                at.millions,
+                at.megabytes,
+                at.first_s,
+                at.as_before_s,
+                each[0],
+                each[1],
+            ]
+            .map(Some),
+        );
+    })?;
+    let columns = [MEMORY, BYTES, "first answer, s", TIME];
+    let mut passing = Grid::new("event time, s, nothing absorbed", columns);
+    by_age(options, &options.passing_ages, true, &mut |age, at| {
+        let figures = [at.resident, at.megabytes, at.first_s, at.as_before_s];
+        passing.line(format!("{age}, nothing absorbed"), figures.map(Some));
+    })?;
+    Ok(sheet.with([absorbed, passing]))
+}
+
+/// Plays up to each age; kills the process there, and starts it again.
+fn by_age(
+    options: &DurabilityOptions,
+    ages: &[i64],
+    passing: bool,
+    each: &mut dyn FnMut(i64, AtAge),
+) -> Result<(), Failure> {
+    let stored = options.stored_elsewhere;
+    let folder = folder(options, "age")?;
+    let mut node = Node::start(options, stored, Some(&folder))?;
+    node.order(&Order::Begin { passing })?;
     let mut at_ms = 0;
-    for age in &options.ages {
+    for &age in ages {
         let age_ms = age * 1000;
-        play_with_checkpoint(&mut node, options, (age_ms - at_ms).max(0))?;
-        let millions = node.tell()?.state.stored as f64 / 1e6;
+        play_with_checkpoints(&mut node, options, (age_ms - at_ms).max(0))?;
+        let told = node.tell()?;
         let megabytes = folder_bytes(&folder)? as f64 / 1e6;
         let (restarted, again) = kill_and_restart(node, options, stored, &folder)?;
         if !restarted.same {
             return Err(format!("the state after the restart at {age} s is another one").into());
         }
-        grid.line(
-            age.to_string(),
-            [
-                millions,
-                megabytes,
-                restarted.first_s,
-                restarted.as_before_s,
-                restarted.as_before_s / millions,
-                megabytes / millions,
-            ]
-            .map(Some),
-        );
+        let at = AtAge {
+            millions: told.state.stored as f64 / 1e6,
+            megabytes,
+            resident: told.resident_bytes as f64 / 1e6,
+            first_s: restarted.first_s,
+            as_before_s: restarted.as_before_s,
+        };
+        each(age, at);
         node = again;
         // The restart has played one batch more.
         at_ms = age_ms + crate::streams::stage::BATCH_MS;
     }
     node.kill()?;
     clear(&folder)?;
-    Ok(sheet.with([grid]))
+    Ok(())
 }
 
 /// The targets that these figures are held to.
@@ -88,7 +130,10 @@ fn rows(sheet: Option<&Sheet>) -> Vec<Row> {
         )
     };
     vec![
-        row("restart time of a million stored", TIME),
-        row("folder size of a million stored", BYTES),
+        row("restart time of a million stored", TIME_EACH),
+        row("folder size of a million stored", BYTES_EACH),
+        row("restart time, nothing absorbed,", TIME),
+        row("folder size, nothing absorbed,", BYTES),
+        row("resident memory, nothing absorbed,", MEMORY),
     ]
 }

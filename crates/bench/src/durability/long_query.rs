@@ -53,7 +53,7 @@ fn run(options: &DurabilityOptions) -> Result<Sheet, Failure> {
 
 fn of(options: &DurabilityOptions, beside: bool) -> Result<Playing, Failure> {
     let mut node = Node::start(options, options.stored_elsewhere, None)?;
-    node.order(&Order::Begin)?;
+    node.order(&Order::Begin { passing: false })?;
     node.play(WARM_UP_MS, true, false)?;
     // Both processes look for the query, so that they have allocated the same.
     let seconds = options.heavy_seconds;

@@ -69,9 +69,12 @@ pub(crate) struct DurabilityOptions {
     /// Also a restart from the log alone
     #[arg(long)]
     log_alone: bool,
-    /// The ages of the streams in the line by age, in seconds of event time
+    /// The ages of the streams in the part `age`, in seconds of event time
     #[arg(long, value_delimiter = ',', default_values_t = [20, 40, 80])]
     ages: Vec<i64>,
+    /// The same where no statement is absorbed
+    #[arg(long, value_delimiter = ',', default_values_t = [60, 180, 540])]
+    passing_ages: Vec<i64>,
     /// Timeless statements that are absorbed in the part `resident`
     #[arg(long, default_value_t = 10_000_000)]
     absorbed: u64,
@@ -116,6 +119,7 @@ impl DurabilityOptions {
             automatic: false,
             log_alone: false,
             ages: vec![1],
+            passing_ages: vec![1, 2],
             absorbed: 1_000,
             heavy_seconds: 1,
             pushes: 5,

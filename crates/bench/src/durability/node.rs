@@ -9,10 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// The event time that a process makes ready at once, in memory, before it plays it.
+const PIECE_MS: i64 = 20_000;
+
 /// A process that takes orders; it is killed when this is dropped.
 pub(super) struct Node {
     process: Child,
     replies: BufReader<ChildStdout>,
+    /// Later by the time that the process took to make the network, which is no part of a restart.
     started: Instant,
     /// The time from its start to its first reply.
     pub(super) first: Duration,
@@ -51,10 +55,11 @@ impl Node {
             first: Duration::ZERO,
             first_rows: None,
         };
-        if let Reply::Answered { rows } = node.reply()? {
+        if let Reply::Answered { rows, made_s } = node.reply()? {
             node.first_rows = Some(rows);
+            node.started += Duration::from_secs_f64(made_s);
         }
-        node.first = started.elapsed();
+        node.first = node.since_start();
         Ok(node)
     }
 
@@ -120,20 +125,26 @@ impl Drop for Node {
     }
 }
 
-/// Has event time played as fast as possible, with a checkpoint some time before its end, unless
-/// the engine takes them by itself.
-pub(super) fn play_with_checkpoint(
+/// Has event time played as fast as possible. Unless the engine takes checkpoints by itself, one is
+/// taken after each piece, the last one some time before the end.
+pub(super) fn play_with_checkpoints(
     node: &mut Node,
     options: &DurabilityOptions,
     ms: i64,
 ) -> Result<(), Failure> {
-    if options.automatic {
-        node.play(ms, false, false)?;
-        return Ok(());
-    }
     let behind_ms = (options.behind * 1000).clamp(0, ms);
-    node.play(ms - behind_ms, false, false)?;
-    node.order(&Order::Checkpoint)?;
+    let mut left_ms = ms - behind_ms;
+    loop {
+        let piece_ms = left_ms.min(PIECE_MS);
+        node.play(piece_ms, false, false)?;
+        if !options.automatic {
+            node.order(&Order::Checkpoint)?;
+        }
+        left_ms -= piece_ms;
+        if left_ms == 0 {
+            break;
+        }
+    }
     node.play(behind_ms, false, false)?;
     Ok(())
 }
@@ -143,7 +154,8 @@ pub(super) fn checkpoints_in_words(options: &DurabilityOptions) -> String {
     match options.automatic {
         true => "checkpoints as the engine takes them by itself".to_owned(),
         false => format!(
-            "a checkpoint {} s of event time before the kill",
+            "checkpoints after at most {} s of event time each, the last one {} s before the kill",
+            PIECE_MS / 1000,
             options.behind
         ),
     }

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Store the network, declare its streams, register its queries.
-    Begin,
+    Begin {
+        /// Whether no statement of the streams is absorbed.
+        passing: bool,
+    },
     /// Make the rest of the streams ready, after a restart.
     Resume,
     /// Play this event time.
@@ -29,9 +32,11 @@ pub(super) enum Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Reply {
     Done,
-    /// The engine is open, and its first one-shot query has this many rows.
+    /// The engine is open, and its first one-shot query has this many rows. Making the network
+    /// before took `made_s`.
     Answered {
         rows: u64,
+        made_s: f64,
     },
     Played(Playing),
     Told(Box<Told>),

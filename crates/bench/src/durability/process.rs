@@ -16,7 +16,7 @@ use somersault_generate::{STORED_GRAPH, SocialNetwork};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The interval between looks at the resident memory.
 const LOOK: Duration = Duration::from_millis(20);
@@ -42,9 +42,11 @@ pub(crate) struct ProcessOptions {
 
 /// Opens the engine and carries out orders until there are no more.
 pub(crate) fn run(options: &ProcessOptions) -> Result<(), String> {
+    let begun = Instant::now();
     let network = network(options.stored, options.rate);
+    let made = begun.elapsed();
     let mut at_work = AtWork::open(&network, options).map_err(|error| error.to_string())?;
-    say(&at_work.first().unwrap_or_else(failed))?;
+    say(&at_work.first(made).unwrap_or_else(failed))?;
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|error| format!("no order can be read: {error}"))?;
         let order =
@@ -100,8 +102,9 @@ impl<'n> AtWork<'n> {
         })
     }
 
-    /// The first one-shot query of an engine that was used before.
-    fn first(&self) -> Result<Reply, Failure> {
+    /// The first one-shot query of an engine that was used before; `made` is the time that the
+    /// network took before the engine was opened.
+    fn first(&self, made: Duration) -> Result<Reply, Failure> {
         if self.engine.streams().is_empty() {
             return Ok(Reply::Done);
         }
@@ -109,13 +112,18 @@ impl<'n> AtWork<'n> {
         let first = queries.first().ok_or("there are no one-shot queries")?;
         Ok(Reply::Answered {
             rows: rows(&self.engine, &first.text)?,
+            made_s: made.as_secs_f64(),
         })
     }
 
     fn carry_out(&mut self, order: &Order) -> Result<Reply, Failure> {
         match *order {
-            Order::Begin => {
-                self.stage = Some(Stage::fill(&self.engine, self.network, BATCH_MS)?);
+            Order::Begin { passing } => {
+                let stage = Stage::fill(&self.engine, self.network, BATCH_MS)?;
+                let stage = self.stage.insert(stage);
+                if passing {
+                    stage.let_statements_pass()?;
+                }
                 for query in self.network.continuous_queries() {
                     self.engine.register(Some(query.name), &query.text)?;
                 }
@@ -259,8 +267,8 @@ mod tests {
             beside: false,
         };
         let mut first = AtWork::open(&network, &options).unwrap();
-        assert_eq!(first.first().unwrap(), Reply::Done);
-        first.carry_out(&Order::Begin).unwrap();
+        assert_eq!(first.first(Duration::ZERO).unwrap(), Reply::Done);
+        first.carry_out(&Order::Begin { passing: false }).unwrap();
         first.carry_out(&second).unwrap();
         let before = told(&first);
         assert_eq!((before.closes.len(), before.streams.len()), (9, 5));
@@ -269,7 +277,8 @@ mod tests {
         drop(first);
         let mut again = AtWork::open(&network, &options).unwrap();
         let rows = before.rows[0];
-        assert_eq!(again.first().unwrap(), Reply::Answered { rows });
+        let answered = Reply::Answered { rows, made_s: 0.0 };
+        assert_eq!(again.first(Duration::ZERO).unwrap(), answered);
         assert_eq!(told(&again), before);
         assert!(again.carry_out(&second).is_err(), "nothing is ready yet");
         again.carry_out(&Order::Resume).unwrap();

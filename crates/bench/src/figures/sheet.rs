@@ -1,5 +1,5 @@
 //! A sheet: the figures of one part as lines of numbers. It is printed while it is measured, kept
-//! as JSON, shown in bench/RESULTS.md, and read by the check of targets.
+//! as JSON, shown in bench/RESULTS.md or docs/benchmarks.md, and read by the check of targets.
 //!
 //! The one thing to know before changing it: a figure is found by the names of its line and its
 //! column, also in files of earlier runs. A figure that was not measured is absent, never zero.
@@ -77,7 +77,7 @@ impl Sheet {
         Some(self.most(column)? / least)
     }
 
-    /// The sheet as a section of bench/RESULTS.md.
+    /// The sheet as a section of a document.
     pub(crate) fn section(&self) -> String {
         let (title, machine, words) = (&self.title, &self.machine, &self.words);
         let mut out = format!(

@@ -19,6 +19,10 @@ pub(crate) enum Style {
     Direct,
     /// A form, with the graph that the query reads by default.
     Form { default_graph: String },
+    /// The text is the body, and an update.
+    Update,
+    /// The text is the body, and lines of JSON.
+    Lines,
 }
 
 /// A client with one kept connection.
@@ -112,7 +116,7 @@ impl Client {
         if head.partial || took > limit {
             return Err(NoTime::OverTime);
         }
-        if head.status != 200 {
+        if !matches!(head.status, 200 | 204) {
             let over_time = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
             if ["timeout", "timed out", "query_time", "cancelled"]
                 .iter()
@@ -126,6 +130,11 @@ impl Client {
         Ok(took)
     }
 
+    /// The body of the last answer.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     fn connect(&self) -> io::Result<BufReader<TcpStream>> {
         let stream = TcpStream::connect(&self.address)?;
         stream.set_nodelay(true)?;
@@ -136,6 +145,8 @@ impl Client {
     pub(crate) fn request(&self, text: &str) -> Vec<u8> {
         let (kind, body) = match &self.style {
             Style::Direct => ("application/sparql-query", text.to_owned()),
+            Style::Update => ("application/sparql-update", text.to_owned()),
+            Style::Lines => ("application/x-ndjson", text.to_owned()),
             Style::Form { default_graph } => (
                 "application/x-www-form-urlencoded",
                 format!(

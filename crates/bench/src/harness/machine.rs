@@ -64,6 +64,7 @@ fn commit() -> String {
         ":/",
         ":(exclude,top)bench/results",
         ":(exclude,top)bench/RESULTS.md",
+        ":(exclude,top)docs/benchmarks.md",
     ];
     match git(&beside_figures) {
         Some((true, _)) => commit,

@@ -45,7 +45,7 @@ fn run(options: &PapersOptions) -> Result<Sheet, Failure> {
     let text = format!("CREATE STREAM <{STREAM}> TIMELESS BATCH {BATCH_MS}ms IDLE NEVER");
     engine.create_stream(None, &text)?;
     let sheet = Sheet::new(
-        "Papers: queries beside what comes in (Wukong, table 4)",
+        "Papers: queries beside incoming triples (Wukong, table 4)",
         format!(
             "LUBM-like, {} universities, {} triples stored at first; {} triples/s were sent, as text, for {} s beside each query.",
             options.some_universities,

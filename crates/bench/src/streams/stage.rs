@@ -182,6 +182,16 @@ impl<'n> Stage<'n> {
         Ok(())
     }
 
+    /// Declares the streams again so that none of their statements is absorbed; no query may be
+    /// registered.
+    pub(crate) fn let_statements_pass(&mut self) -> Result<(), Failure> {
+        for kind in StreamKind::ALL {
+            self.engine.drop_stream(kind.iri())?;
+            create(&self.engine, &kind.passing_declaration(self.batch_ms))?;
+        }
+        Ok(())
+    }
+
     /// From here on the streams' times advance with their statements alone, except at the end of a
     /// stretch: so only due closes and the engine's setting make statements visible.
     pub(crate) fn tell_time_by_statements(&mut self) {
@@ -244,9 +254,13 @@ impl<'n> Stage<'n> {
 /// Declares the network's streams.
 pub(crate) fn declare(engine: &Engine, batch_ms: i64) -> Result<(), Failure> {
     for kind in StreamKind::ALL {
-        let declaration = kind.declaration_by(batch_ms);
-        engine.create_stream(None, &format!("{declaration} BUDGET {BUDGET_BYTES}"))?;
+        create(engine, &kind.declaration_by(batch_ms))?;
     }
+    Ok(())
+}
+
+fn create(engine: &Engine, declaration: &str) -> Result<(), Failure> {
+    engine.create_stream(None, &format!("{declaration} BUDGET {BUDGET_BYTES}"))?;
     Ok(())
 }
 

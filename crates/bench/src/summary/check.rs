@@ -12,6 +12,7 @@ use crate::load::{self, LoadReport};
 use crate::papers;
 use crate::parties::ours;
 use crate::streams::{self, StreamFigures};
+use crate::transactions;
 
 /// The peer that ratios on LUBM refer to.
 const BASE: &str = "pyoxigraph";
@@ -45,6 +46,8 @@ pub(crate) struct Measured {
     pub(crate) papers: Vec<Option<Sheet>>,
     /// The same of durability.
     pub(crate) durability: Vec<Option<Sheet>>,
+    /// The same of transactions.
+    pub(crate) transactions: Vec<Option<Sheet>>,
 }
 
 impl Measured {
@@ -62,6 +65,7 @@ impl Measured {
             streams: StreamFigures::read(results)?,
             papers: papers::PARTS.read(results)?,
             durability: durability::PARTS.read(results)?,
+            transactions: transactions::PARTS.read(results)?,
         })
     }
 }
@@ -110,6 +114,7 @@ pub(crate) fn rows(measured: &Measured) -> Vec<Row> {
     rows.extend(streams::rows(&measured.streams));
     rows.extend(papers::PARTS.rows(&measured.papers));
     rows.extend(durability::PARTS.rows(&measured.durability));
+    rows.extend(transactions::PARTS.rows(&measured.transactions));
     rows
 }
 

@@ -1,8 +1,9 @@
-//! Writes the newest figures into bench/RESULTS.md, between two marks; the text around them is
-//! written by hand and stays.
+//! Writes the newest figures into bench/RESULTS.md, and those beside the papers' into
+//! docs/benchmarks.md, between two marks each; the text around them is written by hand and stays.
 
 use crate::crowd::{self, Throughput};
 use crate::figures::results::{Party, QueryReport, Report, Results, geometric_mean};
+use crate::figures::sheet::Sheet;
 use crate::figures::table::{self, cell_text, time};
 use crate::harness::contender::Figure;
 use crate::harness::target::Verdict;
@@ -31,17 +32,27 @@ const WUKONG: [(&str, f64); 7] = [
     ("L7", 23_305.0),
 ];
 
-/// Puts the newest figures into the document.
-pub(crate) fn run(results: &Results, document: &Path) -> Result<(), String> {
+/// Puts the newest figures into the documents.
+pub(crate) fn run(results: &Results, document: &Path, papers: &Path) -> Result<(), String> {
+    let measured = Measured::read(results)?;
+    put(&figures(results, &measured)?, document)?;
+    put(&sections(&measured.papers), papers)
+}
+
+/// Puts figures between the marks of a document.
+fn put(figures: &str, document: &Path) -> Result<(), String> {
     let text = fs::read_to_string(document)
         .map_err(|error| format!("{} cannot be read: {error}", document.display()))?;
-    let figures = figures(results)?;
-    let text = replaced(&text, &figures)
+    let text = replaced(&text, figures)
         .ok_or_else(|| format!("{} has no marks for figures", document.display()))?;
     fs::write(document, text)
         .map_err(|error| format!("{} cannot be written: {error}", document.display()))?;
     println!("figures written into {}", document.display());
     Ok(())
+}
+
+fn sections(sheets: &[Option<Sheet>]) -> String {
+    sheets.iter().flatten().map(Sheet::section).collect()
 }
 
 /// The text with the part between the marks replaced.
@@ -54,10 +65,9 @@ fn replaced(text: &str, figures: &str) -> Option<String> {
     ))
 }
 
-fn figures(results: &Results) -> Result<String, String> {
+fn figures(results: &Results, measured: &Measured) -> Result<String, String> {
     let mut out = String::new();
-    let measured = Measured::read(results)?;
-    targets(&mut out, &measured);
+    targets(&mut out, measured);
     for name in workload::NAMES {
         if let Some(report) = results.read::<Report>(name)? {
             one_shot(&mut out, &report);
@@ -70,10 +80,8 @@ fn figures(results: &Results) -> Result<String, String> {
         crowds(&mut out, &figures);
     }
     streams::write(&mut out, &measured.streams);
-    let sheets = measured.papers.iter().chain(&measured.durability);
-    for sheet in sheets.flatten() {
-        out.push_str(&sheet.section());
-    }
+    out.push_str(&sections(&measured.durability));
+    out.push_str(&sections(&measured.transactions));
     Ok(out)
 }
 
@@ -302,7 +310,8 @@ mod tests {
             ..Report::default()
         };
         results.write("lubm-40", &report).unwrap();
-        let text = figures(&results).unwrap();
+        let measured = Measured::read(&results).unwrap();
+        let text = figures(&results, &measured).unwrap();
         assert!(
             text.contains("- qlever: not measured, no package"),
             "{text}"

@@ -188,6 +188,15 @@ impl FileReader {
         std::str::from_utf8(bytes).map_err(|_| self.damaged("a text is not UTF-8"))
     }
 
+    /// Reads the next block and checks it, and passes over its content. `false` at the end, when
+    /// the file has been checked as a whole.
+    ///
+    /// # Errors
+    /// Damage, or IO.
+    pub fn pass_block(&mut self) -> Result<bool, CheckpointError> {
+        self.next_block()
+    }
+
     /// Reads what is left, and returns the length and the checksum of the whole file.
     ///
     /// # Errors
@@ -281,6 +290,25 @@ impl FileReader {
 /// The number at the start of these bytes, and its length; `None` if it has more than 64 bits.
 #[inline]
 fn number_of(bytes: &[u8; LONGEST_NUMBER]) -> Option<(u64, usize)> {
+    let (eight, _) = bytes.split_first_chunk()?;
+    let eight = u64::from_le_bytes(*eight);
+    // The last byte of a number has no upper bit.
+    let ends = !eight & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return long_number_of(bytes);
+    }
+    let last = ends.trailing_zeros();
+    // Seven bits of each byte, then fourteen of two, then twenty-eight of four.
+    let bits = eight & (u64::MAX >> (63 - last)) & 0x7f7f_7f7f_7f7f_7f7f;
+    let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
+    let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;
+    let bits = bits & 0x0000_0000_0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4;
+    Some((bits, (last / 8 + 1) as usize))
+}
+
+/// The same, byte by byte.
+#[cold]
+fn long_number_of(bytes: &[u8; LONGEST_NUMBER]) -> Option<(u64, usize)> {
     let mut number = 0;
     for (at, byte) in bytes.iter().enumerate() {
         number |= u64::from(byte & 0x7f) << (7 * at);
@@ -308,4 +336,24 @@ fn read_exact(
         })?;
     summary.add(bytes);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_as_byte_by_byte(mut bytes: [u8; LONGEST_NUMBER], length in 0usize..11) {
+            for (at, byte) in bytes.iter_mut().enumerate() {
+                match at + 1 == length {
+                    true => *byte &= 0x7f,
+                    false if at < length => *byte |= 0x80,
+                    false => {}
+                }
+            }
+            prop_assert_eq!(number_of(&bytes), long_number_of(&bytes));
+        }
+    }
 }

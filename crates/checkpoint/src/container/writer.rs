@@ -5,8 +5,13 @@ use super::{
     place,
 };
 use crate::error::CheckpointError;
-use somersault_disk::{Disk, DiskFile};
+use somersault_disk::{Disk, DiskFile, NameTaken, create_unfinished, finish};
 use somersault_model::TermId;
+use std::io;
+
+/// A file is synced after this number of bytes. A log on the same disk that syncs meanwhile waits
+/// for what is being flushed, so that should never be much.
+const SYNCED_BYTES: u64 = 4 << 20;
 
 /// A checkpoint file that is being written. It holds one block in memory.
 ///
@@ -20,6 +25,8 @@ pub struct FileWriter {
     block: Vec<u8>,
     blocks: u64,
     content: u64,
+    /// Bytes that were written since the last sync.
+    unsynced: u64,
     summary: FileSummary,
 }
 
@@ -29,17 +36,25 @@ impl FileWriter {
     /// # Errors
     /// Those of the disk; also if the name is taken.
     pub fn create(disk: &dyn Disk, header: &FileHeader) -> Result<FileWriter, CheckpointError> {
-        FileWriter::create_as(disk, &header.name.to_string(), header)
+        FileWriter::begin(disk, header, |disk, name| disk.create(name))
     }
 
-    /// As [`FileWriter::create`], under another name for now.
-    pub(crate) fn create_as(
+    /// As [`FileWriter::create`], under another name until [`FileWriter::finish_as_named`].
+    pub(crate) fn create_unfinished(
         disk: &dyn Disk,
-        name: &str,
         header: &FileHeader,
     ) -> Result<FileWriter, CheckpointError> {
-        let place = place(disk, name);
-        let created = disk.create(name);
+        FileWriter::begin(disk, header, create_unfinished)
+    }
+
+    fn begin(
+        disk: &dyn Disk,
+        header: &FileHeader,
+        create: impl FnOnce(&dyn Disk, &str) -> io::Result<Box<dyn DiskFile>>,
+    ) -> Result<FileWriter, CheckpointError> {
+        let name = header.name.to_string();
+        let place = place(disk, &name);
+        let created = create(disk, &name);
         let file = created.map_err(|error| CheckpointError::io("create", &place, &error))?;
         let (bytes, header_checksum) = header.bytes();
         let mut writer = FileWriter {
@@ -50,6 +65,7 @@ impl FileWriter {
             block: Vec::with_capacity(FRAME_BYTES + BLOCK_BYTES),
             blocks: 0,
             content: 0,
+            unsynced: 0,
             summary: FileSummary::default(),
         };
         writer.block.extend_from_slice(&bytes);
@@ -63,9 +79,21 @@ impl FileWriter {
         &self.header
     }
 
+    /// The length of the file so far, in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.summary.length + self.block.len() as u64
+    }
+
     /// The file as messages name it.
     pub(crate) fn place(&self) -> &str {
         &self.place
+    }
+
+    /// The length of the content so far.
+    #[must_use]
+    pub fn content_length(&self) -> u64 {
+        self.content + (self.block.len() - FRAME_BYTES) as u64
     }
 
     /// Adds content.
@@ -125,6 +153,22 @@ impl FileWriter {
     /// # Errors
     /// Those of the disk.
     pub fn finish(mut self) -> Result<FileSummary, CheckpointError> {
+        self.end()?;
+        self.sync()?;
+        Ok(self.summary)
+    }
+
+    /// As [`FileWriter::finish`], for a file that [`FileWriter::create_unfinished`] made: gives it
+    /// its name, durably.
+    pub(crate) fn finish_as_named(mut self, disk: &dyn Disk) -> Result<(), CheckpointError> {
+        self.end()?;
+        let name = self.header.name.to_string();
+        finish(disk, &name, self.file, NameTaken::Refuse)
+            .map_err(|error| CheckpointError::io("finish", &self.place, &error))
+    }
+
+    /// Writes what is left, and the trailer.
+    fn end(&mut self) -> Result<(), CheckpointError> {
         if self.block.len() > FRAME_BYTES {
             self.end_block()?;
         }
@@ -133,10 +177,13 @@ impl FileWriter {
         content[8..].copy_from_slice(&self.content.to_le_bytes());
         self.block.extend_from_slice(&content);
         self.frame(0);
-        self.append_block()?;
+        self.append_block()
+    }
+
+    fn sync(&mut self) -> Result<(), CheckpointError> {
+        self.unsynced = 0;
         let synced = self.file.sync();
-        synced.map_err(|error| CheckpointError::io("sync", &self.place, &error))?;
-        Ok(self.summary)
+        synced.map_err(|error| CheckpointError::io("sync", &self.place, &error))
     }
 
     fn end_block(&mut self) -> Result<(), CheckpointError> {
@@ -161,8 +208,12 @@ impl FileWriter {
         let appended = self.file.append(&self.block);
         appended.map_err(|error| CheckpointError::io("write", &self.place, &error))?;
         self.summary.add(&self.block);
+        self.unsynced += self.block.len() as u64;
         self.block.clear();
         self.block.resize(FRAME_BYTES, 0);
-        Ok(())
+        match self.unsynced >= SYNCED_BYTES {
+            true => self.sync(),
+            false => Ok(()),
+        }
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::samples::{ORIGIN, Writer, read};
 use somersault_checkpoint::{
-    CheckpointError, Manifest, VerifyDepth, next_number, remove_unneeded, whole_checkpoints,
+    CheckpointError, FileKind, Manifest, VerifyDepth, next_number, remove_unneeded,
+    whole_checkpoints,
 };
 use somersault_disk::{AlteredDisk, CrashKeep, Disk, SimDisk};
 
@@ -165,7 +166,7 @@ fn nothing_unknown_and_nothing_newer_is_removed() {
     let terms = second
         .files()
         .iter()
-        .filter(|file| file.name.checkpoint == 1);
+        .filter(|file| file.name.checkpoint == 1 && file.name.kind == FileKind::Terms);
     assert_eq!(
         terms.count(),
         2,

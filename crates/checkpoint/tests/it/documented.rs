@@ -7,7 +7,7 @@ use crate::samples::ORIGIN;
 use oxrdf::{Literal, NamedNode, Triple};
 use somersault_checkpoint::{
     CheckpointTimes, Coverage, FileHeader, FileKind, FileName, FileReader, FileWriter,
-    ListFileWriter, NewCheckpoint, RecordWriter, SavedSlice, SliceWriter, write_terms,
+    ListFileWriter, NewCheckpoint, PieceRuns, PieceWriter, SavedSlice, SliceWriter, write_terms,
     write_transient_terms,
 };
 use somersault_dictionary::{Dictionary, DictionaryMark, SavedForm};
@@ -52,9 +52,11 @@ fn file(disk: &SimDisk, kind: FileKind) -> FileWriter {
 /// A whole file, with one record.
 fn container() -> Vec<u8> {
     let disk = SimDisk::new();
-    let mut records = RecordWriter::new(file(&disk, FileKind::Core));
-    records.push(&"ok").unwrap();
-    records.finish().unwrap();
+    let mut new = NewCheckpoint::begin(&disk, 7, ORIGIN, (400, Sn(20)), 2);
+    let file = new.create(FileKind::Core).unwrap();
+    let mut pieces = PieceWriter::new(file, &PieceRuns::default()).unwrap();
+    pieces.push_value(&"ok").unwrap();
+    pieces.finish(&mut new, Coverage::whole(Sn(20))).unwrap();
     disk.bytes(&name(FileKind::Core).to_string()).unwrap()
 }
 
@@ -66,6 +68,27 @@ fn content(disk: &SimDisk, name: FileName) -> Vec<u8> {
         content.extend_from_slice(file.take(1).unwrap());
     }
     content
+}
+
+/// Two pieces of checkpoint 6, of which checkpoint 7 needs the second, and one of its own.
+fn pieces() -> Vec<u8> {
+    let disk = SimDisk::new();
+    let mut runs = PieceRuns::default();
+    for (checkpoint, pieces) in [(6, vec!["gone", "kept"]), (7, vec!["kept", "new"])] {
+        let at = (400, Sn(20));
+        let mut new = NewCheckpoint::begin(&disk, checkpoint, ORIGIN, at, 2);
+        let file = new.create(FileKind::Answers).unwrap();
+        let mut writer = PieceWriter::new(file, &runs).unwrap();
+        for text in pieces {
+            let key = text.len() as u128;
+            let key = key * 256 + u128::from(text.as_bytes()[0]);
+            writer
+                .push(Some(key), |file| file.write_text(text))
+                .unwrap();
+        }
+        runs = writer.finish(&mut new, Coverage::whole(Sn(20))).unwrap();
+    }
+    content(&disk, name(FileKind::Answers))
 }
 
 fn manifest() -> Vec<u8> {
@@ -93,7 +116,7 @@ fn terms() -> Vec<u8> {
     dictionary.intern(iri.as_ref().into());
     let mut file = file(&disk, FileKind::Terms);
     let export = dictionary.export(&DictionaryMark::default());
-    write_terms(&mut file, &export, 0..Dictionary::STRIPES).unwrap();
+    write_terms(&mut file, &export, 0..Dictionary::STRIPES, &|| {}).unwrap();
     file.finish().unwrap();
     content(&disk, name(FileKind::Terms))
 }
@@ -109,7 +132,7 @@ fn transient() -> (Vec<u8>, Vec<u8>) {
     drop(mentions);
     let mut file = file(&disk, FileKind::TransientTerms);
     let export = dictionary.export(&DictionaryMark::default());
-    write_transient_terms(&mut file, &export).unwrap();
+    write_transient_terms(&mut file, &export, &|| {}).unwrap();
     file.finish().unwrap();
     let content = content(&disk, name(FileKind::TransientTerms));
     let (epochs, rest) = content.split_at(4);
@@ -123,7 +146,10 @@ fn slice() -> Vec<u8> {
         at: EventTime(at),
         triple: TripleIds::new(id(1), id(2), id(object)),
     };
-    let mut slices = SliceWriter::new(file(&disk, FileKind::Slices));
+    let mut new = NewCheckpoint::begin(&disk, 7, ORIGIN, (400, Sn(20)), 2);
+    let file = new.create(FileKind::Slices).unwrap();
+    let pieces = PieceWriter::new(file, &PieceRuns::default()).unwrap();
+    let mut slices = SliceWriter::new(pieces);
     let slice = SavedSlice {
         stream: StreamUid(3),
         batch: BatchNumber(10),
@@ -137,7 +163,8 @@ fn slice() -> Vec<u8> {
         ],
     };
     slices.push(&slice).unwrap();
-    slices.into_file().finish().unwrap();
+    let pieces = slices.into_pieces();
+    pieces.finish(&mut new, Coverage::whole(Sn(20))).unwrap();
     content(&disk, name(FileKind::Slices))
 }
 
@@ -168,6 +195,7 @@ fn the_page_shows_the_bytes_of_every_kind_of_file() {
     let (epochs, transient) = transient();
     let made = [
         ("container", container()),
+        ("pieces", pieces()),
         ("manifest", manifest()),
         ("terms", terms()),
         ("epochs", epochs),

@@ -8,7 +8,9 @@ use somersault_checkpoint::{
 };
 use somersault_disk::SimDisk;
 use somersault_model::{Direction, Placement, Sn, TermId};
-use somersault_store::{ListKey, ListRun, MergedRuns, ShardRestore, Store};
+use somersault_store::{
+    ListKey, ListRun, MergedRuns, RestoredLists, RestoredRange, ShardRestore, Store,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn name(part: u32) -> FileName {
@@ -132,12 +134,15 @@ fn files_restore_a_store_of_any_number_of_shards() {
         let store = Store::new(shards);
         let mut read = BTreeMap::new();
         for shard in Placement::new(shards).all() {
-            let mut restore = ShardRestore::new(store.take_writer(shard).unwrap(), Sn(5)).unwrap();
+            let restore = ShardRestore::new(store.take_writer(shard).unwrap(), Sn(5)).unwrap();
+            let mut range = RestoredRange::default();
             let runs = vec![vec![reader(&disk, 0), reader(&disk, 1)]];
+            let mut base = RestoredLists::base(shard, store.placement(), 0);
             for (key, members) in lists(MergedRuns::new(runs)).unwrap() {
-                restore.list(key, &members).unwrap();
+                base.list(key, &members).unwrap();
             }
-            drop(restore.finish(1));
+            range.base.push(base);
+            drop(restore.finish(vec![range], 1).unwrap());
         }
         store.snapshots().publish_stable(Sn(5));
         for shard in Placement::new(shards).all() {

@@ -8,6 +8,7 @@ mod dictionary;
 mod documented;
 mod format;
 mod lists;
+mod pieces;
 mod samples;
 mod slices;
 mod verify;

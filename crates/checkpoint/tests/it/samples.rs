@@ -3,8 +3,8 @@
 use oxrdf::{Literal, NamedNode};
 use somersault_checkpoint::{
     CheckpointError, CheckpointTimes, Coverage, FileKind, ListFileReader, ListFileWriter,
-    LogOrigin, Manifest, NewCheckpoint, RecordReader, RecordWriter, SavedSlice, SliceReader,
-    SliceWriter, TermRuns, restore_dictionary,
+    LogOrigin, Manifest, NewCheckpoint, PieceReader, PieceRuns, PieceWriter, SavedSlice,
+    SliceReader, SliceWriter, TermRuns, restore_dictionary,
 };
 use somersault_dictionary::{Dictionary, rdf_type};
 use somersault_disk::Disk;
@@ -43,6 +43,8 @@ pub fn lists<R: ListRun>(mut run: R) -> Result<Vec<List>, R::Error> {
 pub struct Writer {
     pub dictionary: Dictionary,
     runs: TermRuns,
+    /// Those of slices, of the core, of answers and of transactions.
+    pieces: [PieceRuns; 4],
     lease: Lease,
     ids: Vec<TermId>,
 }
@@ -63,6 +65,7 @@ impl Writer {
         Writer {
             dictionary,
             runs: TermRuns::default(),
+            pieces: Default::default(),
             lease,
             ids: Vec::new(),
         }
@@ -144,9 +147,11 @@ impl Writer {
         let new = NewCheckpoint::begin(disk, number, ORIGIN, (number * 100, sn), 2);
         let mut new = new.at_times(times(number));
         let runs = self.runs.write(&mut new, &self.dictionary, 4, sn)?;
-        let mut slices = SliceWriter::new(new.create(FileKind::Slices)?);
+        let [of_slices, of_core, of_answers, of_transactions] = &self.pieces;
+        let pieces = PieceWriter::new(new.create(FileKind::Slices)?, of_slices)?;
+        let mut slices = SliceWriter::new(pieces);
         slices.push(&self.slice(number))?;
-        new.add(slices.into_file(), Coverage::whole(sn))?;
+        let of_slices = slices.into_pieces().finish(&mut new, Coverage::whole(sn))?;
         for kind in [FileKind::Image, FileKind::Delta] {
             let mut lists = ListFileWriter::new(new.create(kind)?);
             for (key, members) in self.lists() {
@@ -154,13 +159,21 @@ impl Writer {
             }
             new.add(lists.into_file(), Coverage::whole(sn))?;
         }
-        for kind in [FileKind::Core, FileKind::Answers] {
-            let mut records = RecordWriter::new(new.create(kind)?);
+        let mut records = |kind, before: &PieceRuns| {
+            let mut pieces = PieceWriter::new(new.create(kind)?, before)?;
             for at in 0..number {
-                records.push(&format!("record {at}"))?;
+                let record = postcard::to_stdvec(&format!("record {at}")).unwrap();
+                pieces.push(Some(at.into()), |file| {
+                    file.write_number(record.len() as u64)?;
+                    file.write(&record)
+                })?;
             }
-            new.add(records.into_file(), Coverage::whole(sn))?;
-        }
+            pieces.finish(&mut new, Coverage::whole(sn))
+        };
+        let of_core = records(FileKind::Core, of_core)?;
+        let of_answers = records(FileKind::Answers, of_answers)?;
+        let of_transactions = records(FileKind::Transactions, of_transactions)?;
+        self.pieces = [of_slices, of_core, of_answers, of_transactions];
         self.runs = runs;
         Ok(new)
     }
@@ -181,12 +194,15 @@ fn terms(dictionary: &Dictionary, ids: &[TermId]) -> Vec<(TermId, String)> {
 pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointError> {
     let (dictionary, _leases) = restore_dictionary(disk, manifest, 1)?;
     dictionary.check().expect("DI-2");
+    let own = |kind| {
+        let mut files = manifest.files_of(kind);
+        let file = files.find(|file| file.name.checkpoint == manifest.number());
+        PieceReader::open(disk, manifest, file.unwrap())
+    };
     let mut slices = Vec::new();
-    for file in manifest.files_of(FileKind::Slices) {
-        let mut reader = SliceReader::new(manifest.open(disk, file)?);
-        while let Some(slice) = reader.take()? {
-            slices.push(slice);
-        }
+    let mut reader = SliceReader::new(own(FileKind::Slices)?);
+    while let Some(slice) = reader.take()? {
+        slices.push(slice);
     }
     let mut of_files: Vec<Vec<List>> = Vec::new();
     for kind in [FileKind::Image, FileKind::Delta] {
@@ -195,12 +211,13 @@ pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointE
         }
     }
     let mut records: Vec<Vec<String>> = Vec::new();
-    for kind in [FileKind::Core, FileKind::Answers] {
-        for file in manifest.files_of(kind) {
-            let reader = RecordReader::new(manifest.open(disk, file)?);
-            let of_file: Result<Vec<String>, _> = reader.into_records().collect();
-            records.push(of_file?);
+    for kind in [FileKind::Core, FileKind::Answers, FileKind::Transactions] {
+        // Fixtures from before there were transactions have no such file.
+        if kind == FileKind::Transactions && manifest.files_of(kind).count() == 0 {
+            continue;
         }
+        let of_kind: Result<Vec<String>, _> = own(kind)?.into_records().collect();
+        records.push(of_kind?);
     }
     records.dedup();
     of_files.dedup();

@@ -3,10 +3,13 @@
 use crate::samples::ORIGIN;
 use proptest::prelude::*;
 use somersault_checkpoint::{
-    FileHeader, FileKind, FileName, FileReader, FileWriter, SavedSlice, SliceReader, SliceWriter,
+    Coverage, FileHeader, FileKind, FileName, FileReader, FileWriter, NewCheckpoint, PieceReader,
+    PieceRuns, PieceWriter, SavedSlice, SliceReader, SliceWriter,
 };
 use somersault_disk::SimDisk;
-use somersault_model::{BatchNumber, EventTime, Millis, StreamUid, TermId, TimedTriple, TripleIds};
+use somersault_model::{
+    BatchNumber, EventTime, Millis, Sn, StreamUid, TermId, TimedTriple, TripleIds,
+};
 
 const NAME: FileName = FileName {
     checkpoint: 1,
@@ -20,12 +23,25 @@ fn file(disk: &SimDisk) -> FileWriter {
 
 fn read(disk: &SimDisk) -> Result<Vec<SavedSlice>, String> {
     let said = |error: somersault_checkpoint::CheckpointError| error.to_string();
-    let mut reader = SliceReader::new(FileReader::open(disk, NAME).map_err(said)?);
+    let file = FileReader::open(disk, NAME).map_err(said)?;
+    let mut reader = SliceReader::new(PieceReader::alone(file).map_err(said)?);
     let mut slices = Vec::new();
     while let Some(slice) = reader.take().map_err(said)? {
         slices.push(slice);
     }
     Ok(slices)
+}
+
+/// Writes slices as the file, and returns its length.
+fn write(disk: &SimDisk, slices: &[SavedSlice]) -> u64 {
+    let mut new = NewCheckpoint::begin(disk, 1, ORIGIN, (1, Sn(1)), 1);
+    let file = new.create(FileKind::Slices).unwrap();
+    let pieces = PieceWriter::new(file, &PieceRuns::default()).unwrap();
+    let mut writer = SliceWriter::new(pieces);
+    slices.iter().for_each(|slice| writer.push(slice).unwrap());
+    let pieces = writer.into_pieces();
+    pieces.finish(&mut new, Coverage::whole(Sn(1))).unwrap();
+    new.commit().unwrap().bytes()
 }
 
 fn id() -> impl Strategy<Value = TermId> {
@@ -62,11 +78,7 @@ proptest! {
     #[test]
     fn slices_come_back(slices in prop::collection::vec(slice(), 0..6)) {
         let disk = SimDisk::new();
-        let mut writer = SliceWriter::new(file(&disk));
-        for slice in &slices {
-            writer.push(slice).unwrap();
-        }
-        writer.into_file().finish().unwrap();
+        write(&disk, &slices);
         prop_assert_eq!(read(&disk).unwrap(), slices);
     }
 
@@ -96,8 +108,6 @@ fn a_slice_is_small() {
         statements: statements.collect(),
     };
     let disk = SimDisk::new();
-    let mut writer = SliceWriter::new(file(&disk));
-    writer.push(&slice).unwrap();
-    let length = writer.into_file().finish().unwrap().length;
+    let length = write(&disk, &[slice]);
     assert!(length < 1_000 * 13, "{length} bytes for 1,000 statements");
 }

@@ -4,15 +4,17 @@
 use crate::samples::{ORIGIN, lists};
 use oxrdf::{Literal, NamedNode, Term};
 use somersault_checkpoint::{
-    Coverage, FileKind, ListFileReader, ListFileWriter, Manifest, NewCheckpoint, SavedSlice,
-    SliceReader, SliceWriter, TermRuns, restore_dictionary,
+    Coverage, FileKind, ListFileReader, ListFileWriter, Manifest, NewCheckpoint, PieceReader,
+    PieceRuns, PieceWriter, SavedSlice, SliceReader, SliceWriter, TermRuns, restore_dictionary,
 };
 use somersault_disk::SimDisk;
 use somersault_model::{
     BatchNumber, EventTime, Millis, Mutation, SeededRandom, Sn, StreamUid, TermId, TimedTriple,
     TripleIds,
 };
-use somersault_store::{MergedRuns, ShardBatch, ShardRestore, ShardWriter, Slice, Store};
+use somersault_store::{
+    MergedRuns, RestoredLists, RestoredRange, ShardBatch, ShardRestore, ShardWriter, Slice, Store,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -109,7 +111,12 @@ impl Process {
         self.store.dictionary().tidy(30);
     }
 
-    fn checkpoint(&self, disk: &SimDisk, number: u64, runs: &TermRuns) -> (Manifest, TermRuns) {
+    fn checkpoint(
+        &self,
+        disk: &SimDisk,
+        number: u64,
+        (runs, slices): &(TermRuns, PieceRuns),
+    ) -> (Manifest, (TermRuns, PieceRuns)) {
         let at = (number, self.sn);
         let mut new = NewCheckpoint::begin(disk, number, ORIGIN, at, self.store.shard_count());
         let placement = self.store.placement();
@@ -125,10 +132,11 @@ impl Process {
             };
             new.add(file.into_file(), coverage).unwrap();
         }
-        let mut file = SliceWriter::new(new.create(FileKind::Slices).unwrap());
+        let file = new.create(FileKind::Slices).unwrap();
+        let mut file = SliceWriter::new(PieceWriter::new(file, slices).unwrap());
         let end = BatchNumber(i64::MAX);
         for slice in self.store.slices().slices_at(STREAM, end, self.sn) {
-            let saved = SavedSlice {
+            let saved = || SavedSlice {
                 stream: STREAM,
                 batch: slice.batch(),
                 interval: INTERVAL,
@@ -136,14 +144,15 @@ impl Process {
                 epoch: slice.lease().map(|lease| lease.epoch().number()),
                 statements: slice.in_order_of_arrival(),
             };
-            file.push(&saved).unwrap();
+            file.push_numbered(slice.number(), saved).unwrap();
         }
-        new.add(file.into_file(), Coverage::whole(self.sn)).unwrap();
+        let pieces = file.into_pieces();
+        let slices = pieces.finish(&mut new, Coverage::whole(self.sn)).unwrap();
         // After everything that refers to terms.
         let runs = runs
             .write(&mut new, self.store.dictionary(), 100, self.sn)
             .unwrap();
-        (new.commit().unwrap(), runs)
+        (new.commit().unwrap(), (runs, slices))
     }
 
     fn restored(disk: &SimDisk, manifest: &Manifest, shards: u16) -> Process {
@@ -152,32 +161,36 @@ impl Process {
         let store = Store::with_dictionary(shards, dictionary);
         for shard in store.placement().all() {
             let writer = store.take_writer(shard).unwrap();
-            let mut restore = ShardRestore::new(writer, manifest.sn()).unwrap();
+            let restore = ShardRestore::new(writer, manifest.sn()).unwrap();
+            let mut range = RestoredRange::default();
+            let mut base = RestoredLists::base(shard, store.placement(), 0);
             let images = manifest.files_of(FileKind::Image);
             let image = |file| vec![ListFileReader::new(manifest.open(disk, file).unwrap())];
             for (key, members) in lists(MergedRuns::new(images.map(image).collect())).unwrap() {
-                restore.list(key, &members).unwrap();
+                base.list(key, &members).unwrap();
             }
-            drop(restore.finish(1));
+            range.base.push(base);
+            drop(restore.finish(vec![range], 1).unwrap());
         }
         store.snapshots().publish_stable(manifest.sn());
-        for file in manifest.files_of(FileKind::Slices) {
-            let mut slices = SliceReader::new(manifest.open(disk, file).unwrap());
-            while let Some(saved) = slices.take().unwrap() {
-                let SavedSlice {
-                    batch,
-                    interval,
-                    revision,
-                    ..
-                } = saved;
-                let lease = saved
-                    .epoch
-                    .and_then(|epoch| leases.of_epoch(saved.stream, epoch));
-                assert_eq!(lease.is_some(), saved.epoch.is_some());
-                let slice = Slice::build(batch, interval, revision, &saved.statements);
-                let slice = slice.with_lease(lease.cloned());
-                store.slices().insert(saved.stream, slice);
-            }
+        let mut files = manifest.files_of(FileKind::Slices);
+        let own = files.find(|file| file.name.checkpoint == manifest.number());
+        let pieces = PieceReader::open(disk, manifest, own.unwrap()).unwrap();
+        let mut slices = SliceReader::new(pieces);
+        while let Some(saved) = slices.take().unwrap() {
+            let SavedSlice {
+                batch,
+                interval,
+                revision,
+                ..
+            } = saved;
+            let lease = saved
+                .epoch
+                .and_then(|epoch| leases.of_epoch(saved.stream, epoch));
+            assert_eq!(lease.is_some(), saved.epoch.is_some());
+            let slice = Slice::build(batch, interval, revision, &saved.statements);
+            let slice = slice.with_lease(lease.cloned());
+            store.slices().insert(saved.stream, slice);
         }
         Process::of(store, manifest.sn())
     }
@@ -232,7 +245,7 @@ impl Process {
 fn a_store_goes_on_from_a_checkpoint_like_its_twin() {
     for (seed, shards, later) in [(1, 1, 4), (2, 2, 2), (3, 4, 1)] {
         let (disk, mut random) = (SimDisk::new(), SeededRandom::new(seed));
-        let (mut twin, mut runs) = (Process::new(shards), TermRuns::default());
+        let (mut twin, mut runs) = (Process::new(shards), Default::default());
         let mut last = None;
         for batch in 0..40 {
             twin.step(batch, &mut random);
@@ -247,7 +260,8 @@ fn a_store_goes_on_from_a_checkpoint_like_its_twin() {
         let mut restored = Process::restored(&disk, &manifest, later);
         restored.store.check().unwrap();
         assert_eq!(restored.content(), content, "seed {seed}");
-        let mut runs = TermRuns::restored(&manifest, restored.store.dictionary());
+        let terms = TermRuns::restored(&manifest, restored.store.dictionary());
+        let mut runs = (terms, PieceRuns::default());
         for batch in saved + 1..40 {
             restored.step(batch, &mut random);
         }

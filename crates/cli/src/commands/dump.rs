@@ -6,7 +6,8 @@ use crate::files;
 use crate::target::Place;
 use indicatif::ProgressBar;
 use somersault::EngineConfig;
-use std::fs::{self, File};
+use somersault_disk::{Disk, DiskFile, NameTaken, RealDisk, create_unfinished, finish, unfinished};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -34,17 +35,18 @@ pub(crate) fn run(args: &DumpArgs) -> Result<(), CliError> {
         return Ok(out.flush()?);
     }
     make_empty(&args.out)?;
+    let disk = RealDisk::existing(&args.out)?;
     let place = Place::open_with(&args.target, config)?;
     if args.only != Some(DumpPart::Declarations) {
         let bar = files::spinner("{spinner} {bytes} of statements  {elapsed}");
-        let path = args.out.join(STATEMENTS);
-        write_whole(&path, |out| write_statements(&place, out, &bar))?;
+        write_file(&disk, STATEMENTS, |out| write_statements(&place, out, &bar))?;
         bar.finish_and_clear();
+        let path = args.out.join(STATEMENTS);
         println!("{}: load it with somersault load", path.display());
     }
     if args.only != Some(DumpPart::Statements) {
+        write_file(&disk, DECLARATIONS, |out| write_declarations(&place, out))?;
         let path = args.out.join(DECLARATIONS);
-        write_whole(&path, |out| write_declarations(&place, out))?;
         println!("{}: declare it with somersault register", path.display());
     }
     Ok(())
@@ -72,41 +74,43 @@ pub(crate) fn make_empty(folder: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Writes a file under another name, and gives it its own once it is whole and durable.
-fn write_whole(
-    path: &Path,
+/// Writes a file that has its name once it is whole and durable.
+fn write_file(
+    disk: &RealDisk,
+    name: &str,
     write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".tmp");
-    let failed =
-        |error: io::Error| CliError::failed(format_args!("cannot write {}", path.display()), error);
-    let written = File::create(&unfinished).map_err(failed).and_then(|file| {
-        let mut out = BufWriter::with_capacity(CHUNK, file);
-        write(&mut out)?;
-        let file = out
-            .into_inner()
-            .map_err(|error| failed(error.into_error()))?;
-        file.sync_all().map_err(failed)?;
-        fs::rename(&unfinished, path).map_err(failed)?;
-        sync_folder_of(path).map_err(failed)
+    let failed = |error: io::Error| {
+        CliError::failed(
+            format_args!("cannot write {}/{name}", disk.describe()),
+            error,
+        )
+    };
+    let file = create_unfinished(disk, name).map_err(failed)?;
+    let mut out = BufWriter::with_capacity(CHUNK, NewFile(file));
+    let written = write(&mut out).and_then(|()| {
+        let file = out.into_inner().map_err(|error| error.into_error());
+        let finished = file.and_then(|file| finish(disk, name, file.0, NameTaken::Refuse));
+        finished.map_err(failed)
     });
     if written.is_err() {
         // The error to report is that of the writing.
-        let _ = fs::remove_file(&unfinished);
+        let _ = disk.remove(&unfinished(name));
     }
     written
 }
 
-/// Makes the name of a file durable.
-fn sync_folder_of(path: &Path) -> io::Result<()> {
-    if !cfg!(unix) {
-        return Ok(());
+/// A file that is being written.
+struct NewFile(Box<dyn DiskFile>);
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.append(bytes).map(|()| bytes.len())
     }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn write_statements(place: &Place, out: &mut dyn Write, bar: &ProgressBar) -> Result<(), CliError> {

@@ -1,6 +1,7 @@
 //! One file per subcommand; each has a `run` that does it.
 
 pub(crate) mod backup;
+pub(crate) mod call;
 pub(crate) mod checkpoint;
 pub(crate) mod dump;
 pub(crate) mod export;
@@ -14,4 +15,6 @@ pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod subscribe;
+pub(crate) mod subscriptions;
+pub(crate) mod transactions;
 pub(crate) mod verify;

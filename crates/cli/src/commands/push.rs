@@ -1,5 +1,7 @@
 //! `push`: a file of statements into a stream, in pushes of bounded size.
 
+mod messages;
+
 use crate::args::PushArgs;
 use crate::client::{Client, segment};
 use crate::error::CliError;
@@ -17,6 +19,10 @@ use ureq::http::Response;
 pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
     let client = Client::new(&args.server.url)?;
     let address = format!("/streams/{}", segment(&args.stream));
+    if args.messages {
+        messages::run(args, &client, &address)?;
+        return advance(args, &client, &address);
+    }
     let bar = files::byte_bar();
     let input = files::open(&args.file, &bar)?;
     let mut sender = Sender {
@@ -41,6 +47,13 @@ pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
         sender.send_lines(BufReader::new(input.reader))?;
     }
     bar.finish_and_clear();
+    advance(args, &client, &address)?;
+    println!("{}: {}", args.file.display(), sender.counts);
+    Ok(())
+}
+
+/// Advances the stream afterwards, if that was asked for.
+fn advance(args: &PushArgs, client: &Client, address: &str) -> Result<(), CliError> {
     if let Some(to) = args.advance {
         let body = format!("{{\"to_ms\":{to}}}");
         client.post(
@@ -49,7 +62,6 @@ pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
             body.as_bytes(),
         )?;
     }
-    println!("{}: {}", args.file.display(), sender.counts);
     Ok(())
 }
 

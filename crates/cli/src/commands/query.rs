@@ -1,6 +1,7 @@
 //! `query`, `update` and `explain`: a text against a server, a data folder or files.
 
 use crate::args::{ExplainArgs, Format, QueryArgs, UpdateArgs};
+use crate::commands::call;
 use crate::error::CliError;
 use crate::files::text_of;
 use crate::table::{self, Table};
@@ -8,8 +9,11 @@ use crate::target::{Place, shut_down};
 use oxrdf::Variable;
 use oxrdfio::RdfFormat;
 use somersault::{Answer, AnswerKind, QueryResultsFormat};
+use somersault_lang::Parser;
 use sparesults::{QueryResultsParser, ReaderQueryResultsParserOutput};
 use std::io::{self, BufReader, Write};
+use ureq::Body;
+use ureq::http::Response;
 
 /// Answers a query and prints it.
 ///
@@ -29,32 +33,48 @@ pub(crate) fn query(args: &QueryArgs) -> Result<(), CliError> {
                 ("Content-Type", "application/sparql-query"),
             ];
             let response = client.post("/query", &headers, text.as_bytes())?;
-            let media = response
-                .headers()
-                .get("content-type")
-                .and_then(|value| value.to_str().ok())
-                .unwrap_or_default()
-                .to_owned();
-            let mut body = BufReader::new(response.into_body().into_reader());
-            if args.format == Format::Table && media.starts_with("application/sparql-results+json")
-            {
-                print_results_json(body, &mut out)?;
-            } else {
-                io::copy(&mut body, &mut out)?;
-            }
+            print_response(response, args.format, &mut out)?;
         }
     }
     out.flush()?;
     Ok(())
 }
 
-/// Applies an update and says what it changed.
+/// Prints a server's answer in the format that was asked for.
 ///
 /// # Errors
-/// When the update is refused; nothing of it is applied then.
+/// When the answer breaks off.
+pub(crate) fn print_response(
+    response: Response<Body>,
+    format: Format,
+    out: &mut impl Write,
+) -> Result<(), CliError> {
+    let media = response.headers().get("content-type");
+    let media = media.and_then(|value| value.to_str().ok());
+    let media = media.unwrap_or_default().to_owned();
+    let mut body = BufReader::new(response.into_body().into_reader());
+    match format {
+        Format::Table if media.starts_with("application/sparql-results+json") => {
+            print_results_json(body, out)?;
+        }
+        // A call without RETURN.
+        Format::Table if media.starts_with("application/json") => writeln!(out, "done")?,
+        _ => _ = io::copy(&mut body, out)?,
+    }
+    Ok(())
+}
+
+/// Applies an update and says what it changed, or carries out a CALL and prints its answer.
+///
+/// # Errors
+/// When the update is refused, or the call aborts or is refused; nothing of it is applied then.
 pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
-    match Place::open(&args.target, &[])? {
+    let place = Place::open(&args.target, &[])?;
+    if Parser::is_call(&text) {
+        return call::text(place, &text);
+    }
+    match place {
         Place::Engine(engine) => {
             let summary = engine.update(&text).run()?;
             println!("{} inserted, {} deleted", summary.inserted, summary.deleted);
@@ -113,7 +133,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
 }
 
 /// The media type of a format; a table is made from JSON, and graphs come as N-Triples.
-fn accept(format: Format) -> &'static str {
+pub(crate) fn accept(format: Format) -> &'static str {
     match format {
         Format::Table => "application/sparql-results+json, application/n-triples;q=0.9",
         Format::Json => "application/sparql-results+json",

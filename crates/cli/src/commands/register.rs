@@ -2,7 +2,7 @@
 
 use crate::args::{Declared, RegisterArgs};
 use crate::client::{Client, segment};
-use crate::commands::manage;
+use crate::commands::{manage, transactions};
 use crate::error::CliError;
 use crate::files;
 use crate::script::{self, refused};
@@ -37,18 +37,46 @@ pub(crate) fn run(args: &RegisterArgs) -> Result<(), CliError> {
             "--name names one query, but the files hold {queries}; register one of them at a time"
         )));
     }
+    let settings = Settings {
+        name: args.name.as_deref(),
+        replace: args.replace,
+        url: &args.server.url,
+    };
     for (path, statements) in &files {
         for statement in statements {
-            send(&client, args, path, statement)?;
+            send(&client, &settings, path, statement)?;
         }
     }
     Ok(())
 }
 
+/// Sends the statements of a file, in order.
+///
+/// # Errors
+/// Names the place of the statement that was refused; what was sent before it stays.
+pub(crate) fn send_file(
+    client: &Client,
+    path: &Path,
+    namespace: Option<&str>,
+) -> Result<(), CliError> {
+    let settings = Settings::default();
+    let statements = script::read(path, namespace)?;
+    let mut all = statements.iter();
+    all.try_for_each(|statement| send(client, &settings, path, statement))
+}
+
+/// What holds for the queries of a file.
+#[derive(Default)]
+struct Settings<'a> {
+    name: Option<&'a str>,
+    replace: bool,
+    url: &'a str,
+}
+
 /// Sends one statement.
 fn send(
     client: &Client,
-    args: &RegisterArgs,
+    args: &Settings<'_>,
     path: &Path,
     statement: &ScriptStatement,
 ) -> Result<(), CliError> {
@@ -61,7 +89,7 @@ fn send(
             println!("stream {iri} declared");
         }
         Statement::Register(query) => {
-            let Some(name) = args.name.as_ref().or(query.name.as_ref()) else {
+            let Some(name) = args.name.or(query.name.as_deref()) else {
                 return Err(CliError::Usage(format!(
                     "{}: this query has no name; begin it with REGISTER QUERY name AS, or give one with --name",
                     script::place(path, statement)
@@ -77,7 +105,7 @@ fn send(
             println!(
                 "query {name} {what}; its answers: somersault subscribe {} --server {}",
                 quoted(name),
-                args.server.url
+                args.url
             );
         }
         Statement::DropStream(iri) => {
@@ -92,15 +120,38 @@ fn send(
         Statement::ResumeQuery(name) => {
             manage::command(client, name, "resume").map_err(failed)?;
         }
-        other => {
-            return Err(CliError::Failed(format!(
-                "{}: register does not send {}",
-                script::place(path, statement),
-                script::kind(other)
-            )));
+        _ => {
+            let sent = send_of_transactions(client, statement).map_err(failed)?;
+            if !sent {
+                let kind = script::kind(&statement.statement);
+                let place = script::place(path, statement);
+                let said = format!("{place}: register does not send {kind}");
+                return Err(CliError::Failed(said));
+            }
         }
     }
     Ok(())
+}
+
+/// Sends a statement about procedures or dataflows. Whether it is one.
+fn send_of_transactions(client: &Client, statement: &ScriptStatement) -> Result<bool, CliError> {
+    let text = &statement.text;
+    match &statement.statement {
+        Statement::CreateProcedure(procedure) => {
+            transactions::create(client, false, &procedure.name, text)?;
+        }
+        Statement::CreateDataflow(dataflow) => {
+            transactions::create(client, true, &dataflow.name, text)?;
+        }
+        Statement::DropProcedure(drop) => {
+            transactions::drop_procedure(client, &drop.name, drop.discard)?;
+        }
+        Statement::DropDataflow(name) => transactions::drop_dataflow(client, name)?,
+        Statement::PauseDataflow(name) => transactions::hold(client, name, "pause")?,
+        Statement::ResumeDataflow(name) => transactions::hold(client, name, "resume")?,
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// A name as a shell takes it.

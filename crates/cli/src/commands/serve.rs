@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     // The address first: a taken port should not cost the replay of a long log.
     let listener = listen(&args.listen)?;
     let config = engine_config(args);
-    let server = server_config(args, &config);
+    let mut server = server_config(args, &config);
     let address = listener.local_addr()?;
     // A worker for each core: light queries are answered by them.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -53,6 +53,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
         let stop = stop_signal();
         eprintln!("Somersault answers at http://{address} (Ctrl-C stops it)");
         sinks = Sinks::start(&engine, &args.sink)?;
+        server.sinks = sinks.monitor();
         somersault_server::serve(engine.clone(), listener, server, stop).await
     });
     // Before the engine stops: what they have delivered is acknowledged.
@@ -185,7 +186,7 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
 /// Completes at Ctrl-C, and at SIGTERM and SIGHUP where there are such signals. They are listened
 /// for from the call on.
 #[cfg(unix)]
-fn stop_signal() -> impl Future<Output = ()> {
+pub(crate) fn stop_signal() -> impl Future<Output = ()> + use<> {
     use tokio::signal::unix::SignalKind;
     let interrupt = signal(SignalKind::interrupt(), "SIGINT");
     let terminate = signal(SignalKind::terminate(), "SIGTERM");
@@ -206,7 +207,7 @@ fn stop_signal() -> impl Future<Output = ()> {
 }
 
 #[cfg(not(unix))]
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }
 

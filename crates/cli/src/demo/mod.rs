@@ -3,6 +3,7 @@
 
 mod newest;
 mod view;
+pub(crate) mod vote;
 
 use crate::args::DemoArgs;
 use crate::commands::serve::listen;
@@ -237,9 +238,9 @@ impl<'e> Show<'e> {
     }
 }
 
-/// Commands that start what they need, with this very binary.
-fn next_commands() -> [String; 3] {
-    let program = std::env::current_exe()
+/// This very binary, as a shell here finds it.
+fn program() -> String {
+    std::env::current_exe()
         .ok()
         .and_then(|path| {
             let here = std::env::current_dir().ok()?;
@@ -250,7 +251,12 @@ fn next_commands() -> [String; 3] {
         .map_or_else(
             || "somersault".to_owned(),
             |path| path.display().to_string(),
-        );
+        )
+}
+
+/// Commands that start what they need, with this very binary.
+fn next_commands() -> [String; 3] {
+    let program = program();
     let network = std::env::temp_dir()
         .join("somersault-network")
         .display()

@@ -33,7 +33,16 @@ pub(crate) struct Moment {
     pub(crate) queries: Vec<QueryRow>,
 }
 
-/// Draws moments.
+/// What a view shows at one moment.
+pub(crate) trait Picture {
+    /// The live view: as many lines each time, each at most `width` characters.
+    fn lines(&self, width: usize) -> Vec<String>;
+
+    /// The same in one line, for readers that are no terminal.
+    fn line(&self) -> String;
+}
+
+/// Draws pictures.
 pub(crate) enum View {
     /// Redraws in place; remembers how many lines the last drawing took.
     Terminal { lines: u16 },
@@ -61,17 +70,17 @@ impl View {
         }
     }
 
-    /// Shows a moment.
+    /// Shows a picture.
     ///
     /// # Errors
     /// What standard output reports.
-    pub(crate) fn draw(&mut self, moment: &Moment) -> io::Result<()> {
+    pub(crate) fn draw(&mut self, picture: &impl Picture) -> io::Result<()> {
         let mut out = io::stdout().lock();
         match self {
             Self::Terminal { lines } => {
                 let width =
                     crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns));
-                let drawing = drawing(moment, width);
+                let drawing = picture.lines(width);
                 if *lines > 0 {
                     queue!(out, cursor::MoveToPreviousLine(*lines))?;
                 }
@@ -87,42 +96,51 @@ impl View {
             }
             Self::Plain { next } => {
                 *next += Duration::from_secs(1);
-                let firings: u64 = moment.queries.iter().map(|query| query.firings).sum();
-                let slowest = moment
-                    .queries
-                    .iter()
-                    .map(|query| query.execution[1])
-                    .max()
-                    .unwrap_or_default();
-                writeln!(
-                    out,
-                    "{:>3.0} s  {:>7.0} tuples/s  {:>9} stored triples  {:>6} firings  slowest query p99 {}  {}",
-                    moment.played.as_secs_f64(),
-                    moment.tuples_per_second,
-                    moment.stored,
-                    firings,
-                    readable_time(slowest),
-                    moment.one_shot
-                )?;
+                writeln!(out, "{}", picture.line())?;
             }
         }
         out.flush()
     }
 }
 
-/// The lines of the live view, each at most `width` characters.
-fn drawing(moment: &Moment, width: usize) -> Vec<String> {
-    let share = moment.played.as_secs_f64() / moment.duration.as_secs_f64().max(0.001);
+impl Picture for Moment {
+    fn lines(&self, width: usize) -> Vec<String> {
+        drawing(self, width)
+    }
+
+    fn line(&self) -> String {
+        let firings: u64 = self.queries.iter().map(|query| query.firings).sum();
+        let slowest = self.queries.iter().map(|query| query.execution[1]).max();
+        format!(
+            "{:>3.0} s  {:>7.0} tuples/s  {:>9} stored triples  {:>6} firings  slowest query p99 {}  {}",
+            self.played.as_secs_f64(),
+            self.tuples_per_second,
+            self.stored,
+            firings,
+            readable_time(slowest.unwrap_or_default()),
+            self.one_shot
+        )
+    }
+}
+
+/// A bar that shows how much of the duration has been played, and the time.
+pub(crate) fn bar(played: Duration, duration: Duration, width: usize) -> String {
+    let share = played.as_secs_f64() / duration.as_secs_f64().max(0.001);
     let room = width.saturating_sub(32).clamp(10, 60);
     let full = ((share * room as f64) as usize).min(room);
+    format!(
+        "Somersault  [{}{}] {:.1} of {} s",
+        "█".repeat(full),
+        "░".repeat(room - full),
+        played.as_secs_f64(),
+        duration.as_secs()
+    )
+}
+
+/// The lines of the live view, each at most `width` characters.
+fn drawing(moment: &Moment, width: usize) -> Vec<String> {
     let mut lines = vec![
-        format!(
-            "Somersault  [{}{}] {:.1} of {} s",
-            "█".repeat(full),
-            "░".repeat(room - full),
-            moment.played.as_secs_f64(),
-            moment.duration.as_secs()
-        ),
+        bar(moment.played, moment.duration, width),
         format!(
             "{:.0} tuples/s in   {} tuples so far   {} stored triples{}",
             moment.tuples_per_second,

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-const SUBCOMMANDS: [&str; 22] = [
+const SUBCOMMANDS: [&str; 24] = [
     "serve",
     "load",
     "query",
@@ -17,6 +17,7 @@ const SUBCOMMANDS: [&str; 22] = [
     "status",
     "checkpoint",
     "subscribe",
+    "subscriptions",
     "drop",
     "pause",
     "resume",
@@ -29,6 +30,7 @@ const SUBCOMMANDS: [&str; 22] = [
     "replay",
     "generate",
     "demo",
+    "demo-vote",
 ];
 
 pub(crate) fn somersault() -> Command {
@@ -891,6 +893,66 @@ fn loads_and_pushes_say_how_much() {
         said.contains("0 statements pushed") && said.contains("1 push taken before"),
         "{said}"
     );
+}
+
+#[test]
+fn a_file_of_messages_is_pushed_once_and_its_refused_messages_are_named() {
+    let server = Server::start(&[]);
+    let at = ["--server", &server.url];
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let stream = write(
+        "s.sql",
+        "CREATE STREAM <urn:votes> TIMELESS BUDGET 4 KB BATCH 1s IDLE NEVER TIMESTAMP <urn:at>",
+    );
+    succeeds(&[&["register", &stream][..], &at].concat());
+    let message = |n: u32| format!("<urn:v{n}> <urn:at> {} .", 1_000 + n);
+    let mut messages: Vec<String> = (0..30).map(message).collect();
+    messages[4] = "<urn:bad> <urn:p> .".to_owned();
+    messages[7] = "<urn:timeless> <urn:p> 1 .".to_owned();
+    let file = write("votes.ttl", &messages.join("\nMESSAGE\n"));
+    let push = [
+        &["push", "urn:votes", &file, "--messages", "--batch", "3"][..],
+        &["--source", "booth", "--seq", "100"],
+        &at,
+    ]
+    .concat();
+    let said = fails(&push, 1);
+    assert!(said.contains("message 104, line 9, column"), "{said}");
+    assert!(
+        said.contains("message 107, line 15, column 1: the message has no value"),
+        "{said}"
+    );
+    assert!(said.contains("2 messages were refused"), "{said}");
+    messages[4] = message(29);
+    messages[7] = message(29);
+    write("votes.ttl", &messages.join("\nMESSAGE\n"));
+    let said = succeeds(&push);
+    assert!(
+        said.contains("2 messages with 2 statements pushed"),
+        "{said}"
+    );
+    assert!(said.contains("28 taken before"), "{said}");
+    let said = fails(
+        &[&["push", "urn:votes", &stream, "--messages"][..], &at].concat(),
+        2,
+    );
+    assert!(said.contains("names no syntax of messages"), "{said}");
+    // The stream has room for half of these at a time: the rest is sent again from there on.
+    let message = |n: u32| format!("<urn:w{n}> <urn:at> {} .", 3_000 + 100 * n);
+    let more: Vec<String> = (0..100).map(message).collect();
+    let lines = write("more.ttl", &more.join("\nMESSAGE\n"));
+    let push = [
+        &["push", "urn:votes", &lines, "--messages"][..],
+        &["--source", "booth", "--seq", "200"],
+        &at,
+    ];
+    let pushed = succeeds(&push.concat());
+    assert!(pushed.contains("100 messages"), "{pushed}");
 }
 
 #[test]

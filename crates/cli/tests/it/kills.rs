@@ -122,12 +122,23 @@ fn push_all(shared: &Shared, client: u64, pushes: u64) {
             shared.pause();
         }
         let time = START_MS + number * MINUTE_MS + client + 1;
-        let head = format!(
-            "POST {STREAM} HTTP/1.1\r\nContent-Type: text/tab-separated-values\r\nPush-Source: client-{client}\r\nPush-Sequence: {number}"
-        );
-        let line = |n: u64| format!("{time}\t<http://e/{client}> <http://e/p{n}> \"{number}\" .\n");
+        let source = format!("Push-Source: client-{client}\r\nPush-Sequence: {number}");
+        // Every other client sends messages.
+        let is_message = client % 2 == 1;
+        let (body, before) = match is_message {
+            true => (
+                format!("application/n-triples;version=1.2-messages\r\nEvent-Time-Ms: {time}"),
+                String::new(),
+            ),
+            false => ("text/tab-separated-values".to_owned(), format!("{time}\t")),
+        };
+        let head = format!("POST {STREAM} HTTP/1.1\r\nContent-Type: {body}\r\n{source}");
+        let line = |n: u64| format!("{before}<http://e/{client}> <http://e/p{n}> \"{number}\" .\n");
         let answer = shared.done(&head, &(line(1) + &line(2)));
-        let is_repeated = answer["repeated"] == true;
+        let is_repeated = match is_message {
+            true => answer["repeated"] == 1,
+            false => answer["repeated"] == true,
+        };
         assert!(is_repeated || answer["accepted"] == 2, "{answer}");
         shared
             .repeated

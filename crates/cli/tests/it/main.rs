@@ -5,5 +5,8 @@ mod command;
 mod copies;
 mod durability;
 mod kills;
+mod lesson;
 mod serve;
 mod sinks;
+mod subscriptions;
+mod transactions;

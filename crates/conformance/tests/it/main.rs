@@ -6,6 +6,7 @@ mod cases;
 mod derived;
 mod planted;
 mod public;
+mod transactions;
 
 use somersault_conformance::rsp::{self, RunOptions, SuiteReport, suite::Suite};
 use std::path::{Path, PathBuf};

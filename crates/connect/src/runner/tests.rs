@@ -2,7 +2,10 @@
 
 use super::*;
 use somersault::{EngineConfig, EventTime};
+use std::io::Read;
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::mpsc::TryRecvError;
 
 const SEEN: &str = "SELECT ?x FROM STREAM <urn:s> [RANGE 1s STEP 1s] WHERE { ?x ?p ?o }";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,6 +54,25 @@ fn delivers(engine: &Engine, file: &Path, second: i64) {
     });
 }
 
+/// The first answers of a query that is registered later are answers from `now` on.
+#[test]
+fn a_sink_that_waits_for_its_query_gets_its_first_answer() {
+    let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
+    engine.drop_query("seen").expect("it is dropped");
+    let file = folder.path().join("answers");
+    let sinks = start(&engine, "", &file);
+    // The sink has looked for its query, and looks again later.
+    thread::sleep(LOOK / 2);
+    engine.register(Some("seen"), SEEN).expect("a query");
+    delivers(&engine, &file, 1);
+    delivers(&engine, &file, 2);
+    drop(sinks);
+    // Its terms are those of the same sink after a restart.
+    let sinks = start(&engine, "", &file);
+    delivers(&engine, &file, 3);
+    drop(sinks);
+}
+
 #[test]
 fn a_sink_goes_on_when_its_query_was_dropped_and_registered_again() {
     let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
@@ -97,6 +119,50 @@ fn a_sink_waits_for_the_end_of_a_subscription_with_other_terms() {
     engine.unsubscribe("seen", "f").expect("it is deleted");
     subscribed(&engine);
     delivers(&engine, &file, 1);
+    drop(sinks);
+}
+
+/// A receiver that takes a request and does not answer it, until its client is gone.
+fn hanging(listener: &TcpListener, got: &Sender<()>) {
+    let (mut socket, _) = listener.accept().expect("a connection");
+    let mut buffer = [0; 4096];
+    let _ = socket.read(&mut buffer).expect("a request");
+    got.send(()).expect("the test waits");
+    while socket.read(&mut buffer).is_ok_and(|read| read > 0) {}
+    // The client has gone: by its own time limit, or with its process.
+    let _ = got.send(());
+}
+
+/// A sink whose receiver hangs stops at once, and its answer is delivered later.
+#[test]
+fn a_stop_does_not_wait_for_a_receiver_that_hangs() {
+    let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (got, has_got) = mpsc::channel();
+    thread::spawn(move || hanging(&listener, &got));
+    let text = format!("name=f,query=seen,empties=true,webhook=http://{address}/");
+    let sinks = Sinks::start(&engine, &[text.parse().expect("a sink")]).expect("threads");
+    subscribed(&engine);
+    engine
+        .advance([("urn:s", EventTime(1000))])
+        .expect("it moves");
+    has_got.recv_timeout(PATIENCE).expect("a request");
+    drop(sinks);
+    assert_eq!(
+        has_got.try_recv(),
+        Err(TryRecvError::Empty),
+        "it has not waited for the limit"
+    );
+    let info = engine
+        .durable_subscription("seen", "f")
+        .expect("it is there");
+    assert_eq!((info.waiting, info.acknowledged), (1, None));
+    let file = folder.path().join("answers");
+    let sinks = start(&engine, "", &file);
+    delivers(&engine, &file, 2);
+    let text = std::fs::read_to_string(&file).expect("a file");
+    assert_eq!(text.lines().count(), 2, "{text}");
     drop(sinks);
 }
 

@@ -11,9 +11,11 @@ use crate::subscriptions::{FiringId, FiringResult};
 use somersault_dictionary::Dictionary;
 use somersault_log::{AnswerPosition, SubscriptionLimit};
 use somersault_model::QueryUid;
+use somersault_runtime::LimitReport;
 use somersault_stream::{MemberId, QueryChange};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,9 @@ impl Cohort {
     pub(crate) fn durable_changed(&self, change: QueryChange) {
         match change {
             QueryChange::Subscribed { slot, subscription } => {
+                if subscription.terms.deadline_ms.is_some() {
+                    self.has_deadlines.store(true, Ordering::Relaxed);
+                }
                 self.note_durable(slot, DurableChange::Subscribed(subscription));
             }
             QueryChange::Acknowledged {
@@ -65,7 +70,17 @@ impl Cohort {
 
     /// The durable subscriptions to the member in a slot.
     pub(crate) fn durable(&self, slot: u32) -> Vec<DurableState> {
-        self.settled_hub().durable(slot)
+        self.settled_hub().durable(slot, self.resources.now())
+    }
+
+    /// Whether it ever had a durable subscription with a deadline.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.has_deadlines.load(Ordering::Relaxed)
+    }
+
+    /// How the durable subscriptions stand to their limits. The driver's thread must not call it.
+    pub(crate) fn limits(&self) -> LimitReport {
+        self.settled_hub().limits(self.resources.now())
     }
 
     /// The position of a kept answer of the member in a slot.
@@ -112,6 +127,8 @@ pub struct DurableReader {
     /// The newest answer that it has taken.
     after: AnswerPosition,
     portion: VecDeque<Arc<FiringResult>>,
+    /// The number of answers that it may still take.
+    left: u64,
     /// The number of missed answers that it was told.
     told: u64,
     is_over: bool,
@@ -137,6 +154,7 @@ impl DurableReader {
             name: name.to_owned(),
             after: AnswerPosition::START,
             portion: VecDeque::new(),
+            left: u64::MAX,
             told: 0,
             is_over: false,
             bell,
@@ -148,17 +166,23 @@ impl DurableReader {
         self.uid.0
     }
 
+    /// Lets it take this number of answers, and none after them.
+    pub fn limit(&mut self, answers: u64) {
+        self.left = answers;
+    }
+
     /// Returns the next event if there is one. After [`DurableEvent::Ended`] there is none.
     pub fn try_recv(&mut self) -> Option<DurableEvent> {
         if let Some(firing) = self.portion.pop_front() {
             return Some(DurableEvent::Firing(firing));
         }
-        if self.is_over {
+        let most = usize::try_from(self.left).map_or(PORTION, |left| left.min(PORTION));
+        if self.is_over || most == 0 {
             return None;
         }
         self.bell.silence();
         let reader = (self.member.slot, self.uid, self.name.as_str());
-        let Some(handed) = self.cohort.hand(reader, self.after, PORTION) else {
+        let Some(handed) = self.cohort.hand(reader, self.after, most) else {
             let message = "the subscription was deleted, or the engine stops".to_owned();
             return Some(self.end(message));
         };
@@ -174,6 +198,7 @@ impl DurableReader {
         }
         for (position, firing) in handed.answers(&self.decoder) {
             self.after = position;
+            self.left -= 1;
             self.portion.push_back(firing);
         }
         self.portion.pop_front().map(DurableEvent::Firing)

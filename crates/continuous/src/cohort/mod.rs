@@ -63,6 +63,8 @@ pub(crate) struct Cohort {
     /// The order in which results are published.
     order: Resequencer<Turn>,
     hub: Mutex<CohortHub>,
+    /// Whether it ever had a durable subscription with a deadline.
+    has_deadlines: AtomicBool,
     /// Set for a cohort that a checkpoint had.
     restored: Option<Restored>,
 }
@@ -157,6 +159,7 @@ impl Cohort {
             cells: RwLock::new(Arc::new(Cells::new(width))),
             order: Resequencer::new(),
             hub: Mutex::new(hub),
+            has_deadlines: AtomicBool::new(false),
             restored,
         }
     }
@@ -347,7 +350,9 @@ impl Cohort {
                 }
             }
             MembershipChange::Frozen(point) => hub.freeze(point),
-            MembershipChange::Durable(slot, change) => hub.put_durable(slot, change),
+            MembershipChange::Durable(slot, change) => {
+                hub.put_durable(slot, change, self.resources.now());
+            }
         }
     }
 
@@ -521,7 +526,7 @@ impl Cohort {
             let Some(answered) = answered else { continue };
             let stages = &self.compiled().stages;
             let derived = stages.derive(key, result.as_deref(), decoder);
-            let outbox = self.hub.lock().outbox_report();
+            let outbox = self.hub.lock().outbox_report(self.resources.now());
             answered.send(Fired {
                 key,
                 derived,
@@ -552,7 +557,8 @@ impl Cohort {
         let result = Arc::new(result);
         // A durable subscription that was created meanwhile may need it.
         self.settle();
-        let deliveries = self.hub.lock().take(&result, is_reported);
+        let now = self.resources.now();
+        let deliveries = self.hub.lock().take(&result, is_reported, now);
         for delivery in deliveries {
             delivery.deliver(&result, decoder);
         }

@@ -25,7 +25,7 @@ use somersault_model::{EventTime, QueryUid, Sn};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The counts and times of a registered query.
 #[derive(Clone, Debug)]
@@ -205,10 +205,16 @@ impl CohortHub {
         self.before.insert(self.ledger.first(slot), id);
     }
 
-    /// Counts a result, and keeps it if it is reported; returns the subscribers that receive it.
-    pub(crate) fn take(&mut self, result: &Arc<CohortResult>, is_reported: bool) -> Vec<Delivery> {
+    /// Counts a result that is ready `now`, and keeps it if it is reported; returns the subscribers
+    /// that receive it.
+    pub(crate) fn take(
+        &mut self,
+        result: &Arc<CohortResult>,
+        is_reported: bool,
+        now: Instant,
+    ) -> Vec<Delivery> {
         if let Some(frozen) = self.frozen_at(result.firing.sn) {
-            let none = frozen.take(result, is_reported);
+            let none = frozen.take(result, is_reported, now);
             debug_assert!(none.is_empty(), "a frozen hub has no subscribers");
         }
         self.fix_paused_histories(result.firing.sn);
@@ -225,7 +231,7 @@ impl CohortHub {
         let bytes = result.outcome.memory_bytes();
         self.kept_bytes += bytes;
         self.kept.push_back(Arc::clone(result));
-        self.put_into_outbox(result, bytes);
+        self.put_into_outbox(result, bytes, now);
         self.evict();
         let mut deliveries = Vec::new();
         let ledger = &self.ledger;

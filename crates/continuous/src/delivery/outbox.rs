@@ -45,8 +45,20 @@ struct Durable {
     bytes: u64,
     /// The newest answer that a reader was given.
     handed: Option<AnswerPosition>,
+    figures: Figures,
     /// The bells of its readers.
     bells: Vec<Weak<Bell>>,
+}
+
+/// The counts of a durable subscription since the start of the engine.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    /// Answers that were acknowledged.
+    acknowledged: u64,
+    /// The time of the newest acknowledgement.
+    acknowledged_at: Option<Instant>,
+    /// Answers that a reader was given again.
+    repeats: u64,
 }
 
 /// An answer that a durable subscription needs.
@@ -75,6 +87,12 @@ pub struct DurableState {
     pub newest: Option<AnswerPosition>,
     /// How long the oldest has been ready.
     pub oldest_age: Option<Duration>,
+    /// The number of answers that were acknowledged since the start of the engine.
+    pub acknowledged: u64,
+    /// The time since the newest of these acknowledgements.
+    pub acknowledged_age: Option<Duration>,
+    /// How often an answer was given to a reader again since the start of the engine.
+    pub repeats: u64,
     /// Those that are more than its terms allow, until they are let go.
     pub exceeded: Option<Exceeded>,
 }
@@ -93,6 +111,7 @@ impl Outbox {
             needed: it.needed.clone(),
             bytes: it.bytes,
             handed: it.handed,
+            figures: it.figures,
             bells: Vec::new(),
         });
         Outbox {
@@ -120,6 +139,7 @@ impl Outbox {
             needed: VecDeque::new(),
             bytes: 0,
             handed: None,
+            figures: Figures::default(),
             bells: Vec::new(),
         };
         kept.for_each(|answer| durable.add(answer));
@@ -144,10 +164,19 @@ impl Outbox {
     }
 
     /// The reader of a subscription has all answers up to one.
-    pub(crate) fn acknowledge(&mut self, slot: u32, name: &str, through: AnswerPosition) {
+    pub(crate) fn acknowledge(
+        &mut self,
+        (slot, name): (u32, &str),
+        through: AnswerPosition,
+        now: Instant,
+    ) {
         if let Some(durable) = self.find(slot, name) {
+            let before = durable.needed.len();
             durable.status.missed = 0;
             durable.advance(through);
+            let figures = &mut durable.figures;
+            figures.acknowledged += (before - durable.needed.len()) as u64;
+            figures.acknowledged_at = Some(now);
         }
     }
 
@@ -193,6 +222,15 @@ impl Outbox {
         self.subscriptions.iter().filter_map(exceeded).collect()
     }
 
+    /// When the next answer that waits reaches its deadline.
+    pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let deadlines = self
+            .subscriptions
+            .iter()
+            .filter_map(|it| it.next_deadline(now));
+        deadlines.min()
+    }
+
     /// Gives a reader the positions of up to `most` answers after this one, and the subscription's
     /// status; `None` if the subscription does not exist any more.
     pub(crate) fn hand(
@@ -205,6 +243,8 @@ impl Outbox {
         let from = (durable.needed).partition_point(|answer| answer.position <= after);
         let handed = durable.needed.range(from..).take(most);
         let handed: Vec<AnswerPosition> = handed.map(|answer| answer.position).collect();
+        let again = handed.partition_point(|position| Some(*position) <= durable.handed);
+        durable.figures.repeats += again as u64;
         durable.handed = durable.handed.max(handed.last().copied());
         Some((durable.status.clone(), handed))
     }
@@ -292,12 +332,8 @@ impl Durable {
         let terms = &self.status.terms;
         let count = self.needed.len();
         let too_many = (count as u64).saturating_sub(terms.answers.max(1));
-        let deadline = terms.deadline_ms.map(Duration::from_millis);
-        let is_late = |answer: &NeededAnswer| {
-            let age = now.saturating_duration_since(answer.since);
-            deadline.is_some_and(|deadline| age > deadline)
-        };
-        let late = self.needed.iter().take_while(|it| is_late(it)).count() as u64;
+        let is_late = |answer: &&NeededAnswer| self.is_late(answer, now);
+        let late = self.needed.iter().take_while(is_late).count() as u64;
         let (mut bytes, mut too_large) = (self.bytes, 0);
         for answer in self.needed.iter().take(count.saturating_sub(1)) {
             if bytes <= terms.bytes {
@@ -325,6 +361,25 @@ impl Durable {
         })
     }
 
+    fn deadline(&self) -> Option<Duration> {
+        self.status.terms.deadline_ms.map(Duration::from_millis)
+    }
+
+    /// Whether an answer should have been acknowledged by now.
+    fn is_late(&self, answer: &NeededAnswer, now: Instant) -> bool {
+        let age = now.saturating_duration_since(answer.since);
+        self.deadline().is_some_and(|deadline| age >= deadline)
+    }
+
+    /// When the next answer that is not late becomes so.
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let next = self
+            .needed
+            .iter()
+            .find(|answer| !self.is_late(answer, now))?;
+        next.since.checked_add(self.deadline()?)
+    }
+
     fn state(&self, now: Instant) -> DurableState {
         let handed = (self.needed).partition_point(|it| Some(it.position) <= self.handed);
         let oldest = self.needed.front();
@@ -336,6 +391,10 @@ impl Durable {
             oldest: oldest.map(|answer| answer.position),
             newest: self.needed.back().map(|answer| answer.position),
             oldest_age: oldest.map(|answer| now.saturating_duration_since(answer.since)),
+            acknowledged: self.figures.acknowledged,
+            acknowledged_age: (self.figures.acknowledged_at)
+                .map(|at| now.saturating_duration_since(at)),
+            repeats: self.figures.repeats,
             exceeded: self.exceeded(now),
         }
     }

@@ -24,7 +24,7 @@ use somersault_log::AnswerPosition;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_pool::{Class, QueryPool};
 use somersault_query::{Environment, Execution, Prepared, QueryError, SnapshotView};
-use somersault_runtime::{FiringAcks, FiringJob, Host, RuntimeError, SavedRecords};
+use somersault_runtime::{FiringAcks, FiringJob, Host, LimitReport, RuntimeError, SavedRecords};
 use somersault_store::Store;
 use somersault_stream::{MemberId, QueryChange, QueryEvent, QueryStatus};
 use std::collections::HashMap;
@@ -108,6 +108,22 @@ impl Registry {
     /// Returns the position of a kept answer.
     pub fn position_of(&self, member: MemberId, id: &FiringId) -> Option<AnswerPosition> {
         self.cohort(member.cohort)?.position_of(member.slot, id)
+    }
+
+    /// How the durable subscriptions with deadlines stand to their limits.
+    fn limits(&self) -> LimitReport {
+        let cohorts = self.cohorts.read();
+        let mut with_deadlines: Vec<(QueryUid, Arc<Cohort>)> = (cohorts.iter())
+            .filter(|(_, cohort)| cohort.has_deadlines())
+            .map(|(uid, cohort)| (*uid, Arc::clone(cohort)))
+            .collect();
+        drop(cohorts);
+        // Looking at a cohort reads the clock, which is a function of all earlier readings where
+        // the process is simulated.
+        with_deadlines.sort_unstable_by_key(|(uid, _)| *uid);
+        let mut all = LimitReport::default();
+        (with_deadlines.iter()).for_each(|(_, cohort)| all.extend(cohort.limits()));
+        all
     }
 
     /// Returns the counts and times of a query, and the size of its cohort.
@@ -254,6 +270,15 @@ impl Host for Registry {
         tracing::error!("nothing new becomes visible any more: {error}");
         // A subscriber that heard nothing could not tell a failure from a quiet stream.
         self.end();
+    }
+
+    fn look_at_deadlines(self: Arc<Self>) {
+        let registry = Arc::clone(&self);
+        self.pool.submit(Class::Continuous, move || {
+            if let Some(answered) = registry.answered.get() {
+                answered.report_limits(registry.limits());
+            }
+        });
     }
 
     fn freeze_at(&self, sn: Sn) {

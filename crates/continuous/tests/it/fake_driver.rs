@@ -9,7 +9,7 @@ use somersault_model::{
 };
 use somersault_pool::QueryPool;
 use somersault_query::Environment;
-use somersault_runtime::{Fired, FiringAcks, FiringJob, Host, RuntimeError};
+use somersault_runtime::{Fired, FiringAcks, FiringJob, Host, HostReport, RuntimeError};
 use somersault_store::{ShardBatch, ShardWriter, Snapshot, Store};
 use somersault_stream::{
     BatchShape, CohortView, Firing, FiringKey, JoiningMember, MemberId, QueryChange,
@@ -66,8 +66,10 @@ fn start(
     );
     let registry = Arc::new(registry);
     let (sender, answered) = channel();
-    registry.attach(FiringAcks::new(move |fired| {
-        let _ = sender.send(fired);
+    registry.attach(FiringAcks::new(move |report| {
+        if let HostReport::Fired(fired) = report {
+            let _ = sender.send(fired);
+        }
     }));
     (registry, answered)
 }

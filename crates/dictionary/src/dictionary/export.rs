@@ -281,7 +281,7 @@ impl<'d> DictionaryExport<'d> {
             with_parts(term, &mut |term| {
                 each(SavedTransient {
                     mention: u64::MAX,
-                    ..saved(term)
+                    ..saved(term, self.epochs.next)
                 })
             })
         })
@@ -296,7 +296,7 @@ impl<'d> DictionaryExport<'d> {
         &self,
         mut each: impl FnMut(SavedTransient<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut each = |term: &TransientTerm| each(saved(term));
+        let mut each = |term: &TransientTerm| each(saved(term, self.epochs.next));
         (self.transient.iter()).try_for_each(|term| with_parts(term, &mut each))
     }
 
@@ -313,11 +313,13 @@ impl<'d> DictionaryExport<'d> {
     }
 }
 
-fn saved(term: &TransientTerm) -> SavedTransient<'_> {
+/// A term as it is now, with what mentioned it in epochs before `next`: it may have been mentioned
+/// again since the export was begun.
+fn saved(term: &TransientTerm, next: u64) -> SavedTransient<'_> {
     SavedTransient {
         id: term.id,
         hash: term.hash(),
-        mention: term.last_mention.bits(),
+        mention: term.last_mention.bits_before(next),
         term: SavedTerm::of(&term.stored()),
     }
 }

@@ -405,6 +405,32 @@ fn an_export_beside_other_threads_is_complete() {
 }
 
 #[test]
+fn a_term_that_is_mentioned_again_while_it_is_exported_fits_to_its_epochs() {
+    let dictionary = Dictionary::new();
+    let mention = || {
+        let lease = dictionary.lease(StreamUid(1));
+        let mut mentions = dictionary.mentions(&lease);
+        dictionary.mention(term(2).as_ref(), &mut mentions);
+        drop(mentions);
+        lease
+    };
+    let _held = mention();
+    let export = dictionary.export(&DictionaryMark::default());
+    dictionary.end_epoch(StreamUid(1));
+    let _later = mention();
+    let next = export.epochs().next;
+    let seen = export.try_each_transient(|saved| {
+        let epoch = saved.mention & ((1 << 44) - 1);
+        if epoch < next {
+            Ok(())
+        } else {
+            Err((epoch, next))
+        }
+    });
+    assert_eq!(seen, Ok(()));
+}
+
+#[test]
 fn content_that_does_not_fit_together_is_refused() {
     let mut held = Held::new();
     held.take(&Step::Intern((0..TERMS).collect()));

@@ -5,10 +5,12 @@
 //! projection can name; the variables of a sub-select that it does not project get numbers of their
 //! own, so that one [`VarId`] always means one variable of one scope.
 
+pub mod arguments;
 mod constants;
 pub mod continuous;
 pub mod expression;
 mod parts;
+pub mod procedure;
 pub(crate) mod query;
 pub(crate) mod statement;
 pub(crate) mod stream;

@@ -72,3 +72,17 @@ macro_rules! parts {
 
 parts!(parts, children, iter);
 parts!(parts_mut, children_mut, iter_mut, mut);
+
+impl Pattern {
+    /// The patterns directly inside, and those of EXISTS in its expressions.
+    pub(crate) fn inner_patterns(&self) -> Vec<&Pattern> {
+        let (mut patterns, mut expressions) = self.parts();
+        while let Some(expression) = expressions.pop() {
+            match expression {
+                Expression::Exists(pattern) => patterns.push(pattern),
+                other => expressions.extend(other.children()),
+            }
+        }
+        patterns
+    }
+}

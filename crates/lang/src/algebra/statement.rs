@@ -1,6 +1,7 @@
 //! Statements that declare and manage streams and continuous queries.
 
 use crate::algebra::continuous::ContinuousQuery;
+use crate::algebra::procedure::{Call, CreateDataflow, CreateProcedure, DropProcedure};
 use crate::algebra::stream::CreateStream;
 use oxrdf::NamedNode;
 
@@ -20,4 +21,18 @@ pub enum Statement {
     ResumeQuery(String),
     /// `REGISTER … AS …`
     Register(Box<ContinuousQuery>),
+    /// `CREATE PROCEDURE name …`
+    CreateProcedure(Box<CreateProcedure>),
+    /// `DROP PROCEDURE name`
+    DropProcedure(DropProcedure),
+    /// `CREATE DATAFLOW name …`
+    CreateDataflow(CreateDataflow),
+    /// `DROP DATAFLOW name`
+    DropDataflow(String),
+    /// `PAUSE DATAFLOW name`
+    PauseDataflow(String),
+    /// `RESUME DATAFLOW name`
+    ResumeDataflow(String),
+    /// `CALL name ( … )`
+    Call(Call),
 }

@@ -48,11 +48,22 @@ pub enum LatePolicy {
     },
 }
 
+/// What fills a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamSource {
+    /// Pushes, or the answers of a query.
+    Outside,
+    /// `INTERIOR`: the EMIT steps of procedures.
+    Interior,
+}
+
 /// A declared source stream, with every default filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateStream {
     /// The stream.
     pub iri: NamedNode,
+    /// What fills it.
+    pub source: StreamSource,
     /// Which of its statements are timing.
     pub classification: Classification,
     /// The graph that absorbs; `None` = the default graph, or the pushed quad's own graph.
@@ -61,6 +72,8 @@ pub struct CreateStream {
     pub batch: Millis,
     /// The origin of its time.
     pub time: TimeDomain,
+    /// `TIMESTAMP`: the path to the event time in the data of a message; not empty.
+    pub timestamp: Option<Vec<NamedNode>>,
     /// The span by which event times may go back.
     pub lateness: Millis,
     /// The treatment of later statements.

@@ -1,7 +1,7 @@
 //! Puts constants in the places of variables, as if the text had them there. The parameters of
 //! prepared queries are made so. The one thing to know before changing it: a variable that the
-//! pattern itself gives a value (BIND, AS, VALUES, GROUP BY, aggregates) cannot stand for a
-//! constant.
+//! pattern itself gives a value (BIND, AS, VALUES, aggregates) cannot stand for a constant. A key
+//! of GROUP BY can where the caller has variables to spare: the constant is the value of a new one.
 
 use crate::algebra::expression::Expression;
 use crate::algebra::{NameOrVariable, Pattern, TermPattern, TriplePattern, VarId};
@@ -31,8 +31,30 @@ impl Pattern {
     /// # Errors
     /// The pattern gives one of them its value.
     pub fn substitute(&self, constants: &[(VarId, NamedNode)]) -> Result<Substituted, Assigned> {
+        self.substituted(constants, None)
+    }
+
+    /// The same, also for keys of GROUP BY: rows are grouped by the constant. `fresh` is the number
+    /// of the next variable that may be added.
+    ///
+    /// # Errors
+    /// The pattern gives one of them its value, by BIND, AS, VALUES or an aggregate.
+    pub fn substitute_keys(
+        &self,
+        constants: &[(VarId, NamedNode)],
+        fresh: &mut u32,
+    ) -> Result<Substituted, Assigned> {
+        self.substituted(constants, Some(fresh))
+    }
+
+    fn substituted(
+        &self,
+        constants: &[(VarId, NamedNode)],
+        fresh: Option<&mut u32>,
+    ) -> Result<Substituted, Assigned> {
         let mut substitution = Substitution {
             constants,
+            fresh,
             names: Vec::new(),
             in_service: false,
             sent: None,
@@ -49,6 +71,8 @@ impl Pattern {
 
 struct Substitution<'c> {
     constants: &'c [(VarId, NamedNode)],
+    /// The number of the next variable that may be added.
+    fresh: Option<&'c mut u32>,
     names: Vec<VarId>,
     in_service: bool,
     sent: Option<VarId>,
@@ -71,6 +95,26 @@ impl<'c> Substitution<'c> {
         }
     }
 
+    /// A key of GROUP BY over `inner`.
+    fn key(&mut self, key: &mut VarId, inner: &mut Pattern) -> Result<(), Assigned> {
+        let Some(constant) = self.of(*key) else {
+            return Ok(());
+        };
+        let Some(fresh) = self.fresh.as_deref_mut() else {
+            return Err(Assigned(*key));
+        };
+        let variable = VarId(*fresh);
+        *fresh += 1;
+        *key = variable;
+        let grouped = std::mem::replace(inner, Pattern::Bgp(Vec::new()));
+        *inner = Pattern::Extend {
+            inner: Box::new(grouped),
+            variable,
+            expression: Expression::Constant(constant.clone().into()),
+        };
+        Ok(())
+    }
+
     fn pattern(&mut self, pattern: &mut Pattern) -> Result<(), Assigned> {
         let outside = self.in_service;
         match pattern {
@@ -91,10 +135,13 @@ impl<'c> Substitution<'c> {
                 variables.iter().try_for_each(|v| self.unassigned(*v))?;
             }
             Pattern::Group {
-                keys, aggregates, ..
+                inner,
+                keys,
+                aggregates,
             } => {
-                let made = aggregates.iter().map(|(variable, _)| variable);
-                (keys.iter().chain(made)).try_for_each(|variable| self.unassigned(*variable))?;
+                let mut made = aggregates.iter().map(|(variable, _)| *variable);
+                made.try_for_each(|variable| self.unassigned(variable))?;
+                keys.iter_mut().try_for_each(|key| self.key(key, inner))?;
             }
             Pattern::Project { variables, .. } => {
                 variables.retain(|variable| self.of(*variable).is_none());

@@ -76,16 +76,13 @@ pub struct DeleteInsert {
 impl DeleteInsert {
     /// Where the operation only deletes all statements that one pattern of three variables finds:
     /// the graph to delete from, and the named graph that the pattern reads (`None` for the default
-    /// graph of the dataset).
-    pub fn whole_graph(&self) -> Option<(&TemplateGraph, Option<&NamedNode>)> {
+    /// graph of the dataset). Both may be the same fourth variable: each graph that it finds.
+    pub fn whole_graph(&self) -> Option<(&TemplateGraph, Option<&NameOrVariable>)> {
         let [QuadTemplate { triple, graph }] = &*self.delete else {
             return None;
         };
         let (named, inner) = match unwrapped(&self.query.pattern) {
-            Pattern::Graph {
-                name: NameOrVariable::NamedNode(name),
-                inner,
-            } => (Some(name), unwrapped(inner)),
+            Pattern::Graph { name, inner } => (Some(name), unwrapped(inner)),
             pattern => (None, pattern),
         };
         let (
@@ -105,7 +102,15 @@ impl DeleteInsert {
         let is_same = found.subject == TermPattern::Variable(*s)
             && found.predicate == NameOrVariable::Variable(*p)
             && found.object == TermPattern::Variable(*o);
-        let is_all = is_same && s != p && p != o && s != o && self.insert.is_empty();
+        let is_other = |graph: &NameOrVariable| {
+            let of_triple = [s, p, o].into_iter();
+            let mut of_triple = of_triple.map(|variable| NameOrVariable::Variable(*variable));
+            of_triple.all(|variable| variable != *graph)
+        };
+        let is_all = is_same
+            && (s != p && p != o && s != o)
+            && named.is_none_or(is_other)
+            && self.insert.is_empty();
         is_all.then_some((graph, named))
     }
 }

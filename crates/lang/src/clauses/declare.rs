@@ -2,7 +2,9 @@
 
 use crate::algebra::continuous::DerivedStream;
 use crate::algebra::statement::Statement;
-use crate::algebra::stream::{AheadLimit, Classification, CreateStream, LatePolicy, TimeDomain};
+use crate::algebra::stream::{
+    AheadLimit, Classification, CreateStream, LatePolicy, StreamSource, TimeDomain,
+};
 use crate::text::cursor::Cursor;
 use crate::text::error::ParseError;
 use crate::text::name_clause::{name_text, name_token, source_token};
@@ -15,15 +17,18 @@ const DEFAULT_BATCH: Millis = Millis(100);
 const DEFAULT_IDLE: Millis = Millis(5_000);
 const DEFAULT_KEEP: Millis = Millis(60_000);
 const DEFAULT_BUDGET_BYTES: u64 = 256 << 20;
-const CLAUSES: &str = "TIMELESS, TIMING, INTO GRAPH, BATCH, EVENT TIME, ARRIVAL TIME, LATENESS, AHEAD, IDLE, KEEP, BUDGET";
+const CLAUSES: &str = "TIMELESS, TIMING, INTO GRAPH, BATCH, EVENT TIME, ARRIVAL TIME, TIMESTAMP, LATENESS, AHEAD, IDLE, KEEP, BUDGET, INTERIOR";
 
-/// Reads a statement other than REGISTER; the cursor stands on its first word.
+/// Reads a statement about streams or queries, but not REGISTER; the cursor stands on its first
+/// word.
 pub(crate) fn read_statement(
     cursor: &mut Cursor<'_>,
     names: &Names,
 ) -> Result<Statement, ParseError> {
     let statement = if cursor.take_keyword("CREATE") {
-        cursor.expect_keyword("STREAM")?;
+        if !cursor.take_keyword("STREAM") {
+            return Err(cursor.unexpected("STREAM, PROCEDURE or DATAFLOW after CREATE"));
+        }
         Statement::CreateStream(read_create(cursor, names)?)
     } else if cursor.take_keyword("DROP") {
         if cursor.take_keyword("STREAM") {
@@ -32,7 +37,7 @@ pub(crate) fn read_statement(
         } else if cursor.take_keyword("QUERY") {
             Statement::DropQuery(read_query_name(cursor, names)?)
         } else {
-            return Err(cursor.unexpected("STREAM or QUERY after DROP"));
+            return Err(cursor.unexpected("STREAM, QUERY, PROCEDURE or DATAFLOW after DROP"));
         }
     } else if cursor.take_keyword("PAUSE") {
         cursor.expect_keyword("QUERY")?;
@@ -41,13 +46,20 @@ pub(crate) fn read_statement(
         cursor.expect_keyword("QUERY")?;
         Statement::ResumeQuery(read_query_name(cursor, names)?)
     } else {
-        return Err(cursor.unexpected("CREATE STREAM, DROP, PAUSE, RESUME or REGISTER"));
+        return Err(cursor.unexpected(
+            "CREATE STREAM, PROCEDURE or DATAFLOW, DROP, PAUSE, RESUME, REGISTER or CALL",
+        ));
     };
+    end_of_statement(cursor)?;
+    Ok(statement)
+}
+
+/// The end of a statement, with or without `;`.
+pub(crate) fn end_of_statement(cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
     cursor.take_punctuation(";");
-    if cursor.is_end() {
-        Ok(statement)
-    } else {
-        Err(cursor.unexpected("the end of the statement"))
+    match cursor.is_end() {
+        true => Ok(()),
+        false => Err(cursor.unexpected("the end of the statement")),
     }
 }
 
@@ -59,7 +71,10 @@ fn read_query_name(cursor: &mut Cursor<'_>, names: &Names) -> Result<String, Par
 /// The clauses of a CREATE STREAM that were given.
 #[derive(Debug, Default)]
 pub(crate) struct Clauses {
-    seen: Vec<&'static str>,
+    /// The clauses so far, with their places.
+    seen: Vec<(&'static str, usize)>,
+    is_interior: bool,
+    timestamp: Option<Vec<oxrdf::NamedNode>>,
     classification: Option<Classification>,
     into: Option<oxrdf::NamedNode>,
     batch: Option<Millis>,
@@ -86,13 +101,19 @@ fn read_create(cursor: &mut Cursor<'_>, names: &Names) -> Result<CreateStream, P
     while !cursor.is_end() && !cursor.is_punctuation(";") {
         clauses.read(cursor, names)?;
     }
+    clauses.check(cursor.source)?;
     let keep = clauses.keep.unwrap_or(DEFAULT_KEEP);
     Ok(CreateStream {
         iri,
+        source: match clauses.is_interior {
+            true => StreamSource::Interior,
+            false => StreamSource::Outside,
+        },
         classification: clauses.classification.unwrap_or(Classification::TimingAll),
         into: clauses.into,
         batch: clauses.batch.unwrap_or(DEFAULT_BATCH),
         time: clauses.time.unwrap_or(TimeDomain::Event),
+        timestamp: clauses.timestamp,
         lateness: clauses.lateness.unwrap_or_default(),
         late_policy: match clauses.late_policy {
             None | Some(LateClause::Reject) => LatePolicy::Reject,
@@ -128,14 +149,7 @@ impl Clauses {
             self.batch = Some(positive_duration(cursor, "BATCH")?);
         } else if cursor.is_any_keyword(&["EVENT", "ARRIVAL"]) {
             self.once(cursor, offset, "EVENT TIME or ARRIVAL TIME")?;
-            let domain = if cursor.is_keyword("EVENT") {
-                TimeDomain::Event
-            } else {
-                TimeDomain::Arrival
-            };
-            cursor.bump();
-            cursor.expect_keyword("TIME")?;
-            self.time = Some(domain);
+            self.time = Some(read_time_domain(cursor)?);
         } else if cursor.take_keyword("LATENESS") {
             self.once(cursor, offset, "LATENESS")?;
             self.lateness = Some(any_duration(cursor, "LATENESS")?);
@@ -162,6 +176,12 @@ impl Clauses {
         } else if cursor.take_keyword("BUDGET") {
             self.once(cursor, offset, "BUDGET")?;
             self.budget_bytes = Some(read_bytes(cursor)?);
+        } else if cursor.take_keyword("TIMESTAMP") {
+            self.once(cursor, offset, "TIMESTAMP")?;
+            self.timestamp = Some(read_path(cursor, names)?);
+        } else if cursor.take_keyword("INTERIOR") {
+            self.once(cursor, offset, "INTERIOR")?;
+            self.is_interior = true;
         } else if cursor.is_keyword("LATE") {
             return Err(ParseError::syntax(
                 cursor.source,
@@ -181,8 +201,15 @@ impl Clauses {
         cursor: &mut Cursor<'_>,
         names: &Names,
     ) -> Result<bool, ParseError> {
-        const GIVEN: [&str; 7] = [
-            "BATCH", "EVENT", "ARRIVAL", "LATENESS", "LATE", "AHEAD", "IDLE",
+        const GIVEN: [&str; 8] = [
+            "BATCH",
+            "EVENT",
+            "ARRIVAL",
+            "TIMESTAMP",
+            "LATENESS",
+            "LATE",
+            "AHEAD",
+            "IDLE",
         ];
         if cursor.is_any_keyword(&GIVEN) {
             return Err(ParseError::semantics(
@@ -211,6 +238,37 @@ impl Clauses {
         }
     }
 
+    /// Checks the clauses against each other.
+    fn check(&self, source: &str) -> Result<(), ParseError> {
+        const OF_PUSHES: [&str; 5] = [
+            "EVENT TIME or ARRIVAL TIME",
+            "LATENESS",
+            "AHEAD",
+            "IDLE",
+            "TIMESTAMP",
+        ];
+        if self.is_interior
+            && let Some((clause, offset)) = self
+                .seen
+                .iter()
+                .find(|(clause, _)| OF_PUSHES.contains(clause))
+        {
+            let message = format!(
+                "an interior stream has the times of the batches that lead to its messages, and so no {clause}; take it or INTERIOR away"
+            );
+            return Err(ParseError::semantics(source, *offset, message));
+        }
+        let timestamp = self.seen.iter().find(|(clause, _)| *clause == "TIMESTAMP");
+        match (self.time, timestamp) {
+            (Some(TimeDomain::Arrival), Some((_, offset))) => Err(ParseError::semantics(
+                source,
+                *offset,
+                "TIMESTAMP takes times from the data and ARRIVAL TIME takes them from the clock; take one of the two away",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses a second clause of one sort.
     fn once(
         &mut self,
@@ -218,15 +276,38 @@ impl Clauses {
         offset: usize,
         clause: &'static str,
     ) -> Result<(), ParseError> {
-        if self.seen.contains(&clause) {
+        if self.seen.iter().any(|(seen, _)| *seen == clause) {
             return Err(ParseError::semantics(
                 cursor.source,
                 offset,
                 format!("{clause} is given a second time here; give it once"),
             ));
         }
-        self.seen.push(clause);
+        self.seen.push((clause, offset));
         Ok(())
+    }
+}
+
+/// `EVENT TIME` or `ARRIVAL TIME`; the cursor stands on its first word.
+fn read_time_domain(cursor: &mut Cursor<'_>) -> Result<TimeDomain, ParseError> {
+    let domain = match cursor.is_keyword("EVENT") {
+        true => TimeDomain::Event,
+        false => TimeDomain::Arrival,
+    };
+    cursor.bump();
+    cursor.expect_keyword("TIME")?;
+    Ok(domain)
+}
+
+/// `<p>[/<q>…]`
+fn read_path(cursor: &mut Cursor<'_>, names: &Names) -> Result<Vec<oxrdf::NamedNode>, ParseError> {
+    let mut path = Vec::new();
+    loop {
+        let token = source_token(cursor, "the IRI of a predicate")?;
+        path.push(names.resolve(cursor.source, token)?);
+        if !cursor.take_punctuation("/") {
+            return Ok(path);
+        }
     }
 }
 

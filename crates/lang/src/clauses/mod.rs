@@ -1,8 +1,10 @@
 //! What stands around SPARQL: registration headers, windows and their options, and the
-//! declarations of streams.
+//! declarations of streams, procedures and dataflows.
 
 pub(crate) mod blocks;
+pub(crate) mod dataflow;
 pub(crate) mod declare;
 pub(crate) mod extent;
 pub(crate) mod options;
+pub(crate) mod procedure;
 pub(crate) mod surface;

@@ -1,5 +1,6 @@
 //! The entry points: text to queries, updates and statements.
 
+mod procedure;
 pub(crate) mod script;
 
 use crate::algebra::VarId;
@@ -199,7 +200,8 @@ impl Parser {
         })
     }
 
-    /// Parses a statement: CREATE STREAM, DROP, PAUSE, RESUME, REGISTER.
+    /// Parses a statement: CREATE STREAM, PROCEDURE or DATAFLOW, DROP, PAUSE, RESUME, REGISTER,
+    /// CALL.
     ///
     /// # Errors
     /// If the text is none of these.
@@ -211,7 +213,36 @@ impl Parser {
         if cursor.is_keyword("REGISTER") {
             return Ok(Statement::Register(Box::new(self.parse_continuous(text)?)));
         }
+        if let Some(statement) = procedure::read_statement(self, &mut cursor, &names)? {
+            return Ok(statement);
+        }
         declare::read_statement(&mut cursor, &names)
+    }
+
+    /// Whether a text is a CALL, by its first word behind the prologue. Reads no further.
+    ///
+    /// ```
+    /// use somersault_lang::Parser;
+    /// assert!(Parser::is_call("PREFIX e: <urn:e> # of a bank\ncall transfer(e:a, 1)"));
+    /// assert!(!Parser::is_call("INSERT DATA { <urn:call> <urn:p> 1 }"));
+    /// ```
+    #[must_use]
+    pub fn is_call(text: &str) -> bool {
+        let mut rest = text;
+        loop {
+            rest = rest.trim_start();
+            if let Some(comment) = rest.strip_prefix('#') {
+                rest = comment.split_once('\n').map_or("", |(_, after)| after);
+                continue;
+            }
+            let end = rest.find(|c: char| !c.is_ascii_alphabetic());
+            let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+            let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
+            if !is("PREFIX") && !is("BASE") {
+                return is("CALL");
+            }
+            rest = after.split_once('>').map_or("", |(_, after)| after);
+        }
     }
 
     /// The names in force before the text says anything.

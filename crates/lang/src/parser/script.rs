@@ -255,6 +255,7 @@ mod tests {
                 Statement::PauseQuery(name) => format!("pause {name}"),
                 Statement::ResumeQuery(name) => format!("resume {name}"),
                 Statement::Register(query) => format!("register {:?}", query.name),
+                other => panic!("{other:?}"),
             })
             .collect();
         assert_eq!(

@@ -28,6 +28,11 @@ impl Names {
         self.default_namespace.is_some()
     }
 
+    /// The namespace that bare names are resolved by.
+    pub(crate) fn default_namespace(&self) -> Option<&str> {
+        self.default_namespace.as_deref()
+    }
+
     /// The base IRI of relative IRIs.
     pub(crate) fn base(&self) -> Option<&str> {
         self.base.as_ref().map(|base| base.as_str())

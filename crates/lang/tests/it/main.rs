@@ -6,6 +6,7 @@ mod corpus;
 mod errors;
 mod goldens;
 mod oracle;
+mod procedures;
 mod tokens;
 mod updates;
 

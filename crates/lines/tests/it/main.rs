@@ -1,6 +1,7 @@
-//! The readers of lines from outside, against `oxttl` alone.
+//! The readers of lines from outside, against `oxttl` alone, and the readers and writers of messages.
 
 #![allow(clippy::unwrap_used)]
 
 mod lines;
+mod messages;
 mod timed;

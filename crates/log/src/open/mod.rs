@@ -36,7 +36,7 @@ use crate::segment::{
     Frame, Header, Kind, Witness, begin_frame, create_segment, finish_record, frame_at,
     header_bytes, read_header, segment_name, segment_number, witness_frame,
 };
-use somersault_disk::{Disk, DiskFile};
+use somersault_disk::{Disk, DiskFile, NameTaken, UNFINISHED, write_whole};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use survey::{Newest, Segment, Survey, examine_segments, identity_of_segments, is_finished_load};
@@ -44,9 +44,6 @@ use survey::{Newest, Segment, Survey, examine_segments, identity_of_segments, is
 /// The ending that opening gives to a segment whose creation was not finished, and to the bytes
 /// that it cuts off.
 const TORN: &str = ".torn";
-
-/// The ending of a segment that an opening is writing.
-const UNFINISHED: &str = ".tmp";
 
 /// A copy's openings are numbered at least this far behind those of the original.
 const COPY_JUMP: u64 = 1 << 32;
@@ -102,6 +99,17 @@ pub(crate) struct Opened {
     pub(crate) recovered: Recovered,
 }
 
+/// Refuses to write to a backup, or to a copy that was not finished.
+pub(crate) fn refuse_copy(disk: &dyn Disk) -> Result<(), LogError> {
+    let folder = disk.describe();
+    let names = disk.list();
+    let names = names.map_err(|error| LogError::io("list", &folder, &error))?;
+    match names.iter().any(|name| name == COPY_FILE) {
+        true => Err(LogError::Copy { folder }),
+        false => Ok(()),
+    }
+}
+
 /// Verifies the folder for its records after `after`, then puts it in order. The caller holds its
 /// lock. `decoders` threads decode a long log.
 pub(crate) fn open(
@@ -115,13 +123,12 @@ pub(crate) fn open(
         let folder = disk.describe();
         move |error| LogError::io(action, &folder, &error)
     };
+    if !options.is_copy {
+        refuse_copy(&**disk)?;
+    }
     let names = disk.list().map_err(io("list"))?;
     let is_marked = names.iter().any(|name| name == COPY_FILE);
-    if is_marked && !options.is_copy {
-        let folder = disk.describe();
-        return Err(LogError::Copy { folder });
-    }
-    let mut survey = Survey::of(&**disk, &names, after, progress)?;
+    let mut survey = Survey::of(&**disk, &names, (after, after), progress)?;
     let identity = match survey.identity() {
         Some(identity) => identity,
         None => LogIdentity::new(disk.draw_identity().map_err(io("draw an identity for"))?),
@@ -201,7 +208,7 @@ pub(crate) fn read(
     let names = disk
         .list()
         .map_err(|error| LogError::io("list", &disk.describe(), &error))?;
-    let survey = Survey::of(&**disk, &names, after, progress)?;
+    let survey = Survey::of(&**disk, &names, (after, after), progress)?;
     if survey.segments.is_empty() && names.iter().any(|name| name == COPY_FILE) {
         // A copy that broke off at its beginning is no empty log.
         let folder = disk.describe();
@@ -231,7 +238,8 @@ pub(crate) fn read_whole(
 ) -> Result<WholeLog, LogError> {
     let decoders = LogOptions::default().decoders;
     let before = Survey::before_oldest(&**disk, names)?;
-    let survey = Survey::of(&**disk, names, before, progress)?;
+    // Each load segment is read later, so none is refused here.
+    let survey = Survey::of(&**disk, names, (before, Position(u64::MAX)), progress)?;
     let numbers = survey.segments.iter().map(|segment| segment.header.number);
     Ok(WholeLog {
         identity: survey.identity(),
@@ -423,16 +431,8 @@ fn taken_over(newest: &Newest, header: &Header, origin: Origin) -> (Vec<u8>, u64
 /// Writes a segment under another name, and gives it its own once it is durable.
 fn write_segment(disk: &dyn Disk, number: u64, bytes: &[u8]) -> Result<(), LogError> {
     let name = segment_name(number);
-    let unfinished = format!("{name}{UNFINISHED}");
-    let write = || -> std::io::Result<()> {
-        let mut file = disk.create(&unfinished)?;
-        file.append(bytes)?;
-        file.sync()?;
-        drop(file);
-        disk.replace(&unfinished, &name)?;
-        disk.sync_folder()
-    };
-    write().map_err(|error| LogError::io("write", &place(disk, &name), &error))
+    write_whole(disk, &name, bytes, NameTaken::Replace)
+        .map_err(|error| LogError::io("write", &place(disk, &name), &error))
 }
 
 /// Cuts off what does not count any more at the end of a segment, and the space set aside there. It

@@ -68,11 +68,12 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Verifies the folder, for its records after `after`.
+    /// Verifies the folder, for its records after `after`. Load segments are needed by records
+    /// after `loads_after`.
     pub(super) fn of(
         disk: &dyn Disk,
         names: &[String],
-        after: Position,
+        (after, loads_after): (Position, Position),
         progress: &OpenProgress,
     ) -> Result<Survey, LogError> {
         let proof = Proof::read(disk, names)?;
@@ -101,7 +102,7 @@ impl Survey {
         };
         survey.read_segments(disk, names, &headers, progress)?;
         survey.check_proof(disk)?;
-        survey.check_load_segments(disk, names, after)?;
+        survey.check_load_segments(disk, names, loads_after)?;
         survey.check_end(disk, after)?;
         Ok(survey)
     }

@@ -7,20 +7,21 @@
 use super::{
     CLEARING_LOAD_TAG, COMMAND_TAG, DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING,
     NEWEST_COMMAND, NEWEST_KIND, WireAdvance, WireAnswerPosition, WireClearingLoad, WireCommand,
-    WireCommandRecord, WireDerived, WireLoad, WirePush, WireQuad, WireRecord, WireSubscription,
-    WireSubscriptionChange, WireSubscriptionLimit, WireTerm, WireUpdate,
+    WireCommandRecord, WireDerived, WireLoad, WireMessageSpan, WireMessages, WirePush, WireQuad,
+    WireRecord, WireStatement, WireSubscription, WireSubscriptionChange, WireSubscriptionLimit,
+    WireTerm, WireUpdate, transaction,
 };
 use crate::error::LogError;
 use crate::record::{
-    AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
-    LoadRecord, LoadSegment, PlanRecord, Position, PushRecord, Record, Replaced, Resolved,
-    StreamStatement, SubscriptionChange, SubscriptionLimit, SubscriptionRecord, SubscriptionTerms,
-    UpdateRecord,
+    AdvanceRecord, AnswerPosition, Command, CommandRecord, ConsumerBegin, DeliveredRecord,
+    DerivedRecord, LoadRecord, LoadSegment, LoggedMessage, MessagesRecord, PlanRecord, Position,
+    PushRecord, Record, Replaced, Resolved, StreamStatement, SubscriptionChange, SubscriptionLimit,
+    SubscriptionRecord, SubscriptionTerms, UpdateRecord,
 };
 use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
 };
-use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use somersault_model::{EventTime, Place, QueryUid, Sn, StreamUid};
 
 /// The reason why a record does not decode, as the end of a sentence.
 #[derive(Debug)]
@@ -90,10 +91,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
         }
         WireRecord::Derived(derived) => Record::Derived(self::derived(derived)?),
         WireRecord::Subscription(wire) => Record::Subscription(subscription(wire)),
-        WireRecord::Txn => {
-            let what = "it is a transaction, of which this version knows nothing";
-            return Err(DecodeError::Newer(what.to_owned()));
-        }
+        WireRecord::Txn(wire) => Record::Txn(transaction::decoded(wire)?),
+        WireRecord::Messages(wire) => Record::Messages(messages(wire)?),
     })
 }
 
@@ -224,23 +223,75 @@ fn derived(wire: WireDerived<'_>) -> Result<DerivedRecord, &'static str> {
 }
 
 fn push(wire: WirePush<'_>) -> Result<PushRecord, &'static str> {
-    let terms = TermList::new(&wire.terms)?;
-    let mut statements = Vec::with_capacity(wire.statements.len());
+    Ok(PushRecord {
+        stream: wire.stream.to_owned(),
+        source: wire.source.to_owned(),
+        seq: wire.seq,
+        received_ms: wire.received_ms,
+        statements: timed(&wire.terms, &wire.statements)?,
+    })
+}
+
+fn messages(wire: WireMessages<'_>) -> Result<MessagesRecord, &'static str> {
+    let statements = timed(&wire.terms, &wire.statements)?;
+    Ok(MessagesRecord {
+        stream: wire.stream.to_owned(),
+        source: wire.source.to_owned(),
+        received_ms: wire.received_ms,
+        messages: message_list(&wire.messages, &statements)?,
+        statements,
+    })
+}
+
+/// The messages that these statements belong to, in order.
+fn message_list(
+    wire: &[WireMessageSpan],
+    statements: &[StreamStatement],
+) -> Result<Vec<LoggedMessage>, &'static str> {
+    let (mut rest, mut before) = (statements, 0_u64);
+    let mut messages = Vec::with_capacity(wire.len());
+    for message in wire {
+        let count = message.statements as usize;
+        let (own, behind) = (rest.split_at_checked(count))
+            .ok_or("its messages have more statements than there are")?;
+        let is_whole = own
+            .iter()
+            .all(|it| Some(it.at) == own.first().map(|first| first.at));
+        if own.is_empty() || !is_whole {
+            return Err("a message has statements of one event time, and at least one of them");
+        }
+        rest = behind;
+        let seq = message
+            .seq_later_by
+            .map(|later_by| before.wrapping_add(later_by));
+        before = seq.unwrap_or(before);
+        messages.push(LoggedMessage {
+            seq,
+            statements: message.statements,
+        });
+    }
+    match rest.is_empty() {
+        true => Ok(messages),
+        false => Err("its messages have fewer statements than there are"),
+    }
+}
+
+/// Statements with their event times.
+fn timed(
+    terms: &[WireTerm<'_>],
+    wire: &[WireStatement],
+) -> Result<Vec<StreamStatement>, &'static str> {
+    let terms = TermList::new(terms)?;
+    let mut statements = Vec::with_capacity(wire.len());
     let mut at = 0_i64;
-    for statement in &wire.statements {
+    for statement in wire {
         at = at.wrapping_add(statement.later_by);
         statements.push(StreamStatement {
             at: EventTime(at),
             quad: terms.quad(statement.quad)?,
         });
     }
-    Ok(PushRecord {
-        stream: wire.stream.to_owned(),
-        source: wire.source.to_owned(),
-        seq: wire.seq,
-        received_ms: wire.received_ms,
-        statements,
-    })
+    Ok(statements)
 }
 
 fn advance(wire: WireAdvance<'_>) -> AdvanceRecord {
@@ -289,10 +340,11 @@ fn update(wire: WireUpdate<'_>, clears: &[u32]) -> Result<UpdateRecord, &'static
     })
 }
 
-fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
+/// A command about streams or queries, and the query that it replaces.
+fn query_command(wire: WireCommand<'_>) -> (Command, Option<Replaced>) {
     let owned = |name: &str| name.to_owned();
     let mut replaces = None;
-    let command = match wire.command {
+    let command = match wire {
         WireCommand::CreateStream {
             iri,
             text,
@@ -344,6 +396,63 @@ fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
                 .map(|(name, words)| (owned(name), words.into_iter().map(owned).collect()))
                 .collect(),
         },
+        WireCommand::CreateProcedure { .. }
+        | WireCommand::DropProcedure { .. }
+        | WireCommand::CreateDataflow { .. }
+        | WireCommand::DropDataflow { .. }
+        | WireCommand::PauseDataflow { .. }
+        | WireCommand::ResumeDataflow { .. } => unreachable!("these are declarations"),
+    };
+    (command, replaces)
+}
+
+/// A command about procedures or dataflows, and where streams stand that it consumes; `None` if it
+/// is another one.
+fn declaration(wire: &WireCommand<'_>) -> Option<(Command, Vec<ConsumerBegin>)> {
+    let owned = |name: &str| name.to_owned();
+    let mut begins = Vec::new();
+    let command = match wire {
+        WireCommand::CreateProcedure {
+            name,
+            text,
+            namespace,
+            begins: wire,
+        } => {
+            begins = wire.iter().copied().map(begin).collect();
+            Command::CreateProcedure {
+                name: owned(name),
+                text: owned(text),
+                namespace: namespace.map(owned),
+            }
+        }
+        WireCommand::DropProcedure { name, discard } => Command::DropProcedure {
+            name: owned(name),
+            discard: *discard,
+        },
+        WireCommand::CreateDataflow {
+            name,
+            text,
+            namespace,
+        } => Command::CreateDataflow {
+            name: owned(name),
+            text: owned(text),
+            namespace: namespace.map(owned),
+        },
+        WireCommand::DropDataflow { name } => Command::DropDataflow { name: owned(name) },
+        WireCommand::PauseDataflow { name } => Command::PauseDataflow { name: owned(name) },
+        WireCommand::ResumeDataflow { name } => Command::ResumeDataflow { name: owned(name) },
+        _ => return None,
+    };
+    Some((command, begins))
+}
+
+fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
+    let (command, replaces, begins) = match declaration(&wire.command) {
+        Some((command, begins)) => (command, None, begins),
+        None => {
+            let (command, replaces) = query_command(wire.command);
+            (command, replaces, Vec::new())
+        }
     };
     let resolved = wire.resolved;
     CommandRecord {
@@ -356,7 +465,16 @@ fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
             stream_times: stream_times(resolved.stream_times),
             first_close: resolved.first_close.map(EventTime),
             replaced: replaces,
+            begins,
         },
+    }
+}
+
+fn begin((stream, next, through): (u32, u64, i64)) -> ConsumerBegin {
+    ConsumerBegin {
+        stream: StreamUid(stream),
+        next: Place(next),
+        through: EventTime(through),
     }
 }
 
@@ -370,10 +488,10 @@ const NO_TERM: &str = "it refers to a term that it does not hold";
 const WRONG_TERM: &str = "it has a term in a place where such a term cannot stand";
 
 /// The terms of one record, ready to be cloned into its statements.
-struct TermList(Vec<Term>);
+pub(super) struct TermList(Vec<Term>);
 
 impl TermList {
-    fn new(wire: &[WireTerm<'_>]) -> Result<TermList, &'static str> {
+    pub(super) fn new(wire: &[WireTerm<'_>]) -> Result<TermList, &'static str> {
         let mut terms = TermList(Vec::with_capacity(wire.len()));
         let mut nesting: Vec<u8> = Vec::new();
         for (at, term) in wire.iter().enumerate() {
@@ -427,7 +545,7 @@ impl TermList {
         Ok(terms)
     }
 
-    fn get(&self, at: u32) -> Result<&Term, &'static str> {
+    pub(super) fn get(&self, at: u32) -> Result<&Term, &'static str> {
         self.0.get(at as usize).ok_or(NO_TERM)
     }
 
@@ -453,7 +571,7 @@ impl TermList {
         })
     }
 
-    fn quad(&self, wire: WireQuad) -> Result<Quad, &'static str> {
+    pub(super) fn quad(&self, wire: WireQuad) -> Result<Quad, &'static str> {
         let graph_name = self.graph(wire.graph)?;
         Ok(Quad {
             subject: self.subject(wire.subject)?,

@@ -4,16 +4,17 @@
 
 use super::statements::{EncodedStatements, PushBody, PushForm};
 use super::{
-    MAX_NESTING, PUSH_TAG, WireAdvance, WireAnswerPosition, WireClearingLoad, WireClearingUpdate,
-    WireCommand, WireCommandRecord, WireDelivered, WireDeliveredAt, WireDerived, WireLoad,
-    WirePlan, WirePush, WireQuad, WireRecord, WireResolved, WireStatement, WireSubscription,
-    WireSubscriptionChange, WireSubscriptionLimit, WireTerm, WireUpdate,
+    MAX_NESTING, MESSAGES_TAG, PUSH_TAG, WireAdvance, WireAnswerPosition, WireClearingLoad,
+    WireClearingUpdate, WireCommand, WireCommandRecord, WireDelivered, WireDeliveredAt,
+    WireDerived, WireLoad, WireMessageSpan, WireMessages, WirePlan, WirePush, WireQuad, WireRecord,
+    WireResolved, WireStatement, WireSubscription, WireSubscriptionChange, WireSubscriptionLimit,
+    WireTerm, WireUpdate, transaction,
 };
 use crate::error::LogError;
 use crate::record::{
-    AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, PushRecord,
-    Record, StreamStatement, SubscriptionChange, SubscriptionLimit, SubscriptionRecord,
-    SubscriptionTerms, UpdateRecord,
+    AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord,
+    LoggedMessage, MessagesRecord, PushRecord, Record, StreamStatement, SubscriptionChange,
+    SubscriptionLimit, SubscriptionRecord, SubscriptionTerms, UpdateRecord,
 };
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -64,6 +65,10 @@ impl Encoder {
                 PushForm::Terms(list) => WireRecord::Push(self.push(push, list)?),
                 PushForm::Encoded(encoded) => return encoded_push(push, encoded, out),
             },
+            Record::Messages(record) => match record.statements.form() {
+                PushForm::Terms(list) => WireRecord::Messages(self.messages(record, list)?),
+                PushForm::Encoded(encoded) => return encoded_messages(record, encoded, out),
+            },
             Record::Advance(advance) => WireRecord::Advance(WireAdvance {
                 received_ms: advance.received_ms,
                 to: advance
@@ -88,6 +93,7 @@ impl Encoder {
             Record::Delivered(delivered) => delivered_record(delivered),
             Record::Derived(derived) => WireRecord::Derived(self.derived(derived)?),
             Record::Subscription(record) => WireRecord::Subscription(subscription(record)),
+            Record::Txn(txn) => WireRecord::Txn(transaction::encoded(txn, &mut self.index)?),
         };
         postcard::serialize_with_flavor(&wire, Appender(out)).map_err(|_| EncodeError::Size)
     }
@@ -97,6 +103,38 @@ impl Encoder {
         push: &'a PushRecord<P>,
         list: &'a [StreamStatement],
     ) -> Result<WirePush<'a>, EncodeError> {
+        let (terms, statements) = self.timed(list)?;
+        Ok(WirePush {
+            stream: &push.stream,
+            source: &push.source,
+            seq: push.seq,
+            received_ms: push.received_ms,
+            terms,
+            statements,
+        })
+    }
+
+    fn messages<'a, P>(
+        &mut self,
+        record: &'a MessagesRecord<P>,
+        list: &'a [StreamStatement],
+    ) -> Result<WireMessages<'a>, EncodeError> {
+        let (terms, statements) = self.timed(list)?;
+        Ok(WireMessages {
+            stream: &record.stream,
+            source: &record.source,
+            received_ms: record.received_ms,
+            messages: messages(&record.messages),
+            terms,
+            statements,
+        })
+    }
+
+    /// The terms of statements with event times, and the statements.
+    fn timed<'a>(
+        &mut self,
+        list: &'a [StreamStatement],
+    ) -> Result<(Vec<WireTerm<'a>>, Vec<WireStatement>), EncodeError> {
         let mut terms = TermTable::new(&mut self.index, list.len());
         let mut statements = Vec::with_capacity(list.len());
         let mut before = 0_i64;
@@ -108,14 +146,7 @@ impl Encoder {
             });
             before = statement.at.0;
         }
-        Ok(WirePush {
-            stream: &push.stream,
-            source: &push.source,
-            seq: push.seq,
-            received_ms: push.received_ms,
-            terms: terms.list,
-            statements,
-        })
+        Ok((terms.list, statements))
     }
 
     fn derived<'a>(&mut self, derived: &'a DerivedRecord) -> Result<WireDerived<'a>, EncodeError> {
@@ -273,12 +304,42 @@ fn encoded_push<P>(
     encoded.append_to(out)
 }
 
+fn encoded_messages<P>(
+    record: &MessagesRecord<P>,
+    encoded: &EncodedStatements,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let head = (
+        MESSAGES_TAG,
+        record.stream.as_str(),
+        record.source.as_str(),
+        record.received_ms,
+        messages(&record.messages),
+    );
+    postcard::serialize_with_flavor(&head, Appender(out)).map_err(|_| EncodeError::Size)?;
+    encoded.append_to(out)
+}
+
+fn messages(list: &[LoggedMessage]) -> Vec<WireMessageSpan> {
+    let mut before = 0_u64;
+    let messages = list.iter().map(|message| WireMessageSpan {
+        seq_later_by: message.seq.map(|seq| {
+            let later_by = seq.wrapping_sub(before);
+            before = seq;
+            later_by
+        }),
+        statements: message.statements,
+    });
+    messages.collect()
+}
+
 fn borrowed(list: &[String]) -> Vec<&str> {
     list.iter().map(String::as_str).collect()
 }
 
-fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
-    let command = match &record.command {
+/// A command about streams or queries.
+fn query_command(record: &CommandRecord) -> WireCommand<'_> {
+    match &record.command {
         Command::CreateStream {
             iri,
             text,
@@ -324,7 +385,52 @@ fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
                 .map(|(name, words)| (name.as_str(), borrowed(words)))
                 .collect(),
         },
-    };
+        Command::CreateProcedure { .. }
+        | Command::DropProcedure { .. }
+        | Command::CreateDataflow { .. }
+        | Command::DropDataflow { .. }
+        | Command::PauseDataflow { .. }
+        | Command::ResumeDataflow { .. } => unreachable!("these are declarations"),
+    }
+}
+
+/// A command about procedures or dataflows; `None` if it is another one.
+fn declaration(record: &CommandRecord) -> Option<WireCommand<'_>> {
+    Some(match &record.command {
+        Command::CreateProcedure {
+            name,
+            text,
+            namespace,
+        } => WireCommand::CreateProcedure {
+            name,
+            text,
+            namespace: namespace.as_deref(),
+            begins: (record.resolved.begins.iter())
+                .map(|it| (it.stream.0, it.next.0, it.through.0))
+                .collect(),
+        },
+        Command::DropProcedure { name, discard } => WireCommand::DropProcedure {
+            name,
+            discard: *discard,
+        },
+        Command::CreateDataflow {
+            name,
+            text,
+            namespace,
+        } => WireCommand::CreateDataflow {
+            name,
+            text,
+            namespace: namespace.as_deref(),
+        },
+        Command::DropDataflow { name } => WireCommand::DropDataflow { name },
+        Command::PauseDataflow { name } => WireCommand::PauseDataflow { name },
+        Command::ResumeDataflow { name } => WireCommand::ResumeDataflow { name },
+        _ => return None,
+    })
+}
+
+fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
+    let command = declaration(record).unwrap_or_else(|| query_command(record));
     let resolved = &record.resolved;
     WireCommandRecord {
         received_ms: record.received_ms,
@@ -344,19 +450,24 @@ fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
 }
 
 /// The table of terms of one record while it is being made.
-struct TermTable<'a, 'i> {
+pub(super) struct TermTable<'a, 'i> {
     list: Vec<WireTerm<'a>>,
     index: &'i mut HashTable<u32>,
 }
 
 impl<'a, 'i> TermTable<'a, 'i> {
-    fn new(index: &'i mut HashTable<u32>, statements: usize) -> TermTable<'a, 'i> {
+    pub(super) fn new(index: &'i mut HashTable<u32>, statements: usize) -> TermTable<'a, 'i> {
         index.clear();
         // Streams of this kind have about one new subject or object per statement.
         TermTable {
             list: Vec::with_capacity(statements + 8),
             index,
         }
+    }
+
+    /// The terms, in the order in which they were first named.
+    pub(super) fn into_list(self) -> Vec<WireTerm<'a>> {
+        self.list
     }
 
     /// The number of a graph in a [`WireQuad`].
@@ -369,7 +480,7 @@ impl<'a, 'i> TermTable<'a, 'i> {
         Ok(self.add(name)?.saturating_add(1))
     }
 
-    fn quad(&mut self, quad: &'a Quad) -> Result<WireQuad, EncodeError> {
+    pub(super) fn quad(&mut self, quad: &'a Quad) -> Result<WireQuad, EncodeError> {
         let graph = self.graph(&quad.graph_name)?;
         Ok(WireQuad {
             subject: self.subject(quad.subject.as_ref())?,
@@ -386,7 +497,7 @@ impl<'a, 'i> TermTable<'a, 'i> {
         })
     }
 
-    fn term(&mut self, term: TermRef<'a>, nesting: usize) -> Result<u32, EncodeError> {
+    pub(super) fn term(&mut self, term: TermRef<'a>, nesting: usize) -> Result<u32, EncodeError> {
         match term {
             TermRef::NamedNode(name) => self.add(WireTerm::Iri(name.as_str())),
             TermRef::BlankNode(name) => self.add(WireTerm::Blank(name.as_str())),

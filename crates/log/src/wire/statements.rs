@@ -71,12 +71,8 @@ impl EncodedStatements {
     #[must_use]
     pub fn at_one_time(&self, at: EventTime) -> EncodedStatements {
         let mut statements = Vec::with_capacity(self.statements.len() + 8);
-        let mut rest = &self.statements[..];
         let mut before = 0;
-        for _ in 0..self.count {
-            let (statement, behind) = postcard::take_from_bytes::<WireStatement>(rest)
-                .expect("these are the bytes of `count` statements");
-            rest = behind;
+        for statement in self.list() {
             let statement = WireStatement {
                 later_by: at.0.wrapping_sub(before),
                 ..statement
@@ -88,6 +84,42 @@ impl EncodedStatements {
             statements,
             ..self.clone()
         }
+    }
+}
+
+impl EncodedStatements {
+    /// The statements for which `keep` says so, by their index. The table of terms stays whole.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(usize) -> bool) -> EncodedStatements {
+        let mut kept = EncodedStatements {
+            statements: Vec::with_capacity(self.statements.len()),
+            count: 0,
+            ..self.clone()
+        };
+        let (mut at, mut before) = (0_i64, 0_i64);
+        for (index, statement) in self.list().enumerate() {
+            at = at.wrapping_add(statement.later_by);
+            if keep(index) {
+                let statement = WireStatement {
+                    later_by: at.wrapping_sub(before),
+                    ..statement
+                };
+                before = at;
+                kept.count += 1;
+                append(&mut kept.statements, &statement).expect("numbers are always written");
+            }
+        }
+        kept
+    }
+
+    fn list(&self) -> impl Iterator<Item = WireStatement> + '_ {
+        let mut rest = &self.statements[..];
+        (0..self.count).map(move |_| {
+            let (statement, behind) = postcard::take_from_bytes::<WireStatement>(rest)
+                .expect("these are the bytes of `count` statements");
+            rest = behind;
+            statement
+        })
     }
 }
 

@@ -1,14 +1,16 @@
 //! Any record comes back from its bytes, and any bytes are refused or read, never trusted.
 
 use crate::samples::{
-    contents, encoded, every_kind, kinds_added_last, kinds_since_version_1, open, small, written,
+    contents, encoded, every_kind, kind_of_messages, kinds_added_last, kinds_since_version_1, open,
+    small, written,
 };
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
 use somersault_disk::SimDisk;
 use somersault_log::{
-    EncodedStatements, LoadSegment, Log, LogError, Position, PushRecord, Record, StreamStatement,
+    EncodedStatements, LoadSegment, Log, LogError, LoggedMessage, MessagesRecord, Position,
+    PushRecord, Record, StreamStatement,
 };
 use somersault_model::EventTime;
 use std::sync::Arc;
@@ -98,6 +100,38 @@ proptest! {
     }
 
     #[test]
+    fn any_messages_read_back(
+        messages in prop::collection::vec(
+            (prop::collection::vec(statement(), 1..5), any::<Option<u64>>(), any::<bool>()), 0..8,
+        ),
+        (stream, source) in (".*", ".*"),
+        received_ms in any::<i64>(),
+    ) {
+        let mut statements = Vec::new();
+        let (mut list, mut are_taken, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+        for (own, seq, is_taken) in messages {
+            let at = own[0].at;
+            let logged = LoggedMessage { seq, statements: own.len() as u32 };
+            list.extend(is_taken.then_some(logged));
+            are_taken.extend(vec![is_taken; own.len()]);
+            statements.extend(own.into_iter().map(|statement| StreamStatement { at, ..statement }));
+        }
+        for (statement, is_taken) in statements.iter().zip(&are_taken) {
+            taken.extend(is_taken.then(|| statement.clone()));
+        }
+        // What is written of messages that were read before are those that were taken.
+        let read = encoded(&statements, None).only(|index| are_taken[index]);
+        let record: Record<EncodedStatements> = Record::Messages(MessagesRecord {
+            stream, source, received_ms, messages: list, statements: read,
+        });
+        let bytes = record.to_bytes().unwrap();
+        let expected: Record = record.with_forms(|_| taken, Ok::<_, LogError>).unwrap();
+        prop_assert_eq!(&Record::from_bytes(&bytes).unwrap(), &expected);
+        let bytes = expected.to_bytes().unwrap();
+        prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), expected);
+    }
+
+    #[test]
     fn any_bytes_as_a_record(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Record::from_bytes(&bytes);
     }
@@ -109,6 +143,7 @@ proptest! {
         let mut records = every_kind(LoadSegment { name: "load".to_owned(), hash: [1; 32], statements: 1 });
         records.extend(kinds_since_version_1());
         records.extend(kinds_added_last());
+        records.extend(kind_of_messages());
         let mut whole = which.get(&records).to_bytes().unwrap();
         let at = at.index(whole.len());
         let end = whole.len().min(at + 3);

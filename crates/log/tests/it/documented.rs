@@ -12,10 +12,12 @@ use oxrdf::{
 use somersault_disk::SimDisk;
 use somersault_log::{
     AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
-    LoadRecord, LoadSegment, Log, PlanRecord, Position, PushRecord, Record, Resolved,
-    StreamStatement, SubscriptionChange, SubscriptionRecord, UpdateRecord,
+    LoadRecord, LoadSegment, Log, LoggedMessage, MessagesRecord, PlanRecord, Position, PushRecord,
+    Record, Resolved, StreamStatement, SubscriptionChange, SubscriptionRecord, TxnCall, TxnChange,
+    TxnConsumed, TxnEntry, TxnItem, TxnMessage, TxnOrigin, TxnOutcome, TxnPlaces, TxnRecord,
+    TxnRound, UpdateRecord,
 };
-use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use somersault_model::{EventTime, Place, ProcedureUid, QueryUid, Sn, StreamUid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -75,6 +77,33 @@ fn push() -> Record {
     })
 }
 
+fn messages() -> Record {
+    let quads = [
+        ("urn:likes", "ok"),
+        ("urn:likes", "no"),
+        ("urn:hates", "ok"),
+    ];
+    let times = [1_000, 1_000, 1_005].map(EventTime);
+    let statements = times
+        .into_iter()
+        .zip(quads)
+        .map(|(at, (predicate, object))| {
+            let quad = quad(predicate, Literal::new_simple_literal(object));
+            StreamStatement { at, quad }
+        });
+    let messages = [(7, 2), (9, 1)].map(|(seq, statements)| LoggedMessage {
+        seq: Some(seq),
+        statements,
+    });
+    Record::Messages(MessagesRecord {
+        stream: "urn:likes".to_owned(),
+        source: "app".to_owned(),
+        received_ms: 1_000,
+        messages: messages.to_vec(),
+        statements: statements.collect(),
+    })
+}
+
 fn advance() -> Record {
     Record::Advance(AdvanceRecord {
         received_ms: 1_000,
@@ -92,7 +121,7 @@ fn command(command: Command) -> Record {
             query: Some(QueryUid(3)),
             stream_times: vec![(StreamUid(1), EventTime(2_000))],
             first_close: Some(EventTime(3_000)),
-            replaced: None,
+            ..Resolved::default()
         },
     })
 }
@@ -190,6 +219,61 @@ fn subscription() -> Record {
     })
 }
 
+fn transactions() -> Record {
+    let age = |age| quad("urn:age", Literal::new_typed_literal(age, xsd::INTEGER));
+    let change = |quad, inserts| TxnChange { quad, inserts };
+    let call = TxnEntry {
+        origin: TxnOrigin::Call(TxnCall {
+            procedure: ProcedureUid(1),
+            number: 9,
+            key: Some(("till".to_owned(), 4)),
+            received: EventTime(1_002),
+            arguments: Vec::new(),
+        }),
+        outcome: TxnOutcome::Committed {
+            changes: vec![change(age("41"), false), change(age("42"), true)],
+            emitted: Vec::new(),
+            answer: b"ok".to_vec(),
+        },
+    };
+    let round = |number, outcome| TxnEntry {
+        origin: TxnOrigin::Round {
+            round: TxnRound::Batch(number),
+            consumed: vec![TxnConsumed {
+                procedure: ProcedureUid(2),
+                stream: StreamUid(1),
+                places: TxnPlaces::Run {
+                    first: Place(number),
+                    count: 1,
+                },
+            }],
+        },
+        outcome,
+    };
+    let committed = TxnOutcome::Committed {
+        changes: Vec::new(),
+        emitted: vec![TxnMessage {
+            stream: StreamUid(3),
+            place: Place(5),
+            at: EventTime(1_001),
+            statements: vec![age("42")],
+        }],
+        answer: Vec::new(),
+    };
+    let aborted = TxnOutcome::Aborted {
+        procedure: ProcedureUid(2),
+        reason: "no".to_owned(),
+    };
+    let entries = [call, round(7, committed), round(8, aborted)];
+    let mut items: Vec<TxnItem> = entries.into_iter().map(TxnItem::Entry).collect();
+    items.push(TxnItem::Advance(vec![(StreamUid(3), EventTime(1_000))]));
+    Record::Txn(TxnRecord {
+        received_ms: 1_000,
+        items,
+        released: vec![(StreamUid(1), Place(9))],
+    })
+}
+
 fn records() -> Vec<(&'static str, Record)> {
     vec![
         ("push", push()),
@@ -204,6 +288,8 @@ fn records() -> Vec<(&'static str, Record)> {
         ("clearing_update", clearing_update()),
         ("clearing_load", clearing_load()),
         ("subscription", subscription()),
+        ("transactions", transactions()),
+        ("messages", messages()),
     ]
 }
 
@@ -251,9 +337,9 @@ fn the_page_lists_every_kind_and_every_command_with_its_number() {
         assert_eq!(documented()[name][0], kind);
     }
     kinds.sort_unstable();
-    // 7 is reserved; the next one belongs to no kind yet.
-    assert_eq!(kinds, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12]);
-    let next = Record::from_bytes(&[13]).unwrap_err().to_string();
+    // The next one belongs to no kind yet.
+    assert_eq!(kinds, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+    let next = Record::from_bytes(&[14]).unwrap_err().to_string();
     assert!(next.contains("newer version"), "{next}");
 
     let text = String::new;
@@ -267,6 +353,12 @@ fn the_page_lists_every_kind_and_every_command_with_its_number() {
         ("RegisterQueries", register_queries()),
         ("ReplaceQuery", replace_query()),
         ("ResetStream", Command::ResetStream { iri: text() }),
+        ("CreateProcedure", create_procedure()),
+        ("DropProcedure", drop_procedure()),
+        ("CreateDataflow", create_dataflow()),
+        ("DropDataflow", Command::DropDataflow { name: text() }),
+        ("PauseDataflow", Command::PauseDataflow { name: text() }),
+        ("ResumeDataflow", Command::ResumeDataflow { name: text() }),
     ];
     for (expected, (name, sample)) in commands.into_iter().enumerate() {
         // The kind, a time of two bytes, then the command.
@@ -279,6 +371,29 @@ fn the_page_lists_every_kind_and_every_command_with_its_number() {
 fn create_stream() -> Command {
     Command::CreateStream {
         iri: String::new(),
+        text: String::new(),
+        namespace: None,
+    }
+}
+
+fn create_procedure() -> Command {
+    Command::CreateProcedure {
+        name: String::new(),
+        text: String::new(),
+        namespace: None,
+    }
+}
+
+fn drop_procedure() -> Command {
+    Command::DropProcedure {
+        name: String::new(),
+        discard: false,
+    }
+}
+
+fn create_dataflow() -> Command {
+    Command::CreateDataflow {
+        name: String::new(),
         text: String::new(),
         namespace: None,
     }

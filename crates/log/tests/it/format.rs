@@ -1,18 +1,24 @@
 //! The format stays readable. tests/fixtures holds a log of each released version, logs with the
 //! kinds of records that were added since (`v1-added`, `v1-replace`, `v1-reset`, `v1-clear`,
 //! `v1-clear-load`), one with a proof file (`v1-proof`), one that was killed (`v1-killed`), one of
-//! version 2 whose beginning was trimmed (`v2`), and one with the kind that was added to it
-//! (`v2-subscriptions`); each is opened here.
+//! version 2 whose beginning was trimmed (`v2`), and logs with the kinds that were added to it
+//! (`v2-subscriptions`, `v2-messages`); each is opened here, or in
+//! `transactions` (`v2-transactions`).
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest fixture if it does
 //! not exist. A new kind gets a new fixture; existing fixtures never change.
 
 use crate::samples::{
-    every_kind, kind_of_subscriptions, kind_that_clears, kinds_added_last, kinds_since_version_1,
-    load_that_clears, number_of, push, push_of_all_terms, reset_command, small,
+    every_kind, kind_of_messages, kind_of_subscriptions, kind_that_clears, kinds_added_last,
+    kinds_since_version_1, load_that_clears, number_of, push, push_of_all_terms, reset_command,
+    small,
 };
 use somersault_disk::{CrashKeep, RealDisk, SimDisk};
-use somersault_log::{Command, CommandRecord, LoadSegment, Log, LogError, Position, Record};
+use somersault_log::{
+    Command, CommandRecord, LoadSegment, Log, LogError, MessagesRecord, Position, Record,
+    StreamStatement,
+};
+use somersault_model::EventTime;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -62,6 +68,7 @@ fn kinds_added_later_read_back() {
         reset_command(),
         kind_that_clears(),
         kind_of_subscriptions(),
+        kind_of_messages(),
     ]
     .concat();
     for record in &later {
@@ -247,17 +254,60 @@ fn subscriptions_read_back() {
 }
 
 #[test]
+fn messages_read_back() {
+    let (_log, recovered) = Log::open(Arc::new(planted("v2-messages")), small()).unwrap();
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    assert_eq!(read, kind_of_messages());
+}
+
+#[test]
+fn messages_that_do_not_fit_their_statements_are_damaged() {
+    let altered = |alter: fn(&mut MessagesRecord)| {
+        let Some(Record::Messages(mut record)) = kind_of_messages().into_iter().next() else {
+            unreachable!("the samples are messages");
+        };
+        alter(&mut record);
+        let bytes = Record::<Vec<StreamStatement>>::Messages(record)
+            .to_bytes()
+            .unwrap();
+        Record::from_bytes(&bytes).unwrap_err().to_string()
+    };
+    for (alter, says) in [
+        (
+            (|it| it.messages[3].statements = 3) as fn(&mut MessagesRecord),
+            "more statements",
+        ),
+        (|it| it.messages[3].statements = 1, "fewer statements"),
+        (|it| it.messages.clear(), "fewer statements"),
+        (|it| it.messages[0].statements = 0, "at least one"),
+        (|it| it.statements[2].at = EventTime(0), "one event time"),
+    ] {
+        let error = altered(alter);
+        assert!(error.contains(says) && error.contains("damaged"), "{error}");
+    }
+}
+
+#[test]
 fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
-    // 7 is kept free for streaming transactions; 13 and command 9 are the next to come.
+    // 14 and command 15 are the next to come.
     let command = |tag: u8| [2, 0, tag, 0].to_vec();
-    for bytes in [vec![7], vec![13, 1, 2], vec![200, 1], command(9)] {
+    for bytes in [vec![14, 1, 2], vec![200, 1], command(15)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         for part in ["newer version", "Open the data folder with"] {
             assert!(error.contains(part), "{bytes:?}: {error}");
         }
     }
     // For kinds that this version knows, the bytes are damaged.
-    for bytes in [vec![9], vec![10], vec![11], vec![12], vec![], command(8)] {
+    for bytes in [
+        vec![7],
+        vec![9],
+        vec![10],
+        vec![11],
+        vec![12],
+        vec![13],
+        vec![],
+        command(14),
+    ] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         assert!(
             error.contains("do not fit the format"),
@@ -273,6 +323,7 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
     assert_eq!((newest(false), newest(true)), (Some(9), Some(2)));
     assert_eq!(kind_that_clears()[0].to_bytes().unwrap()[0], 10);
     assert_eq!(kind_of_subscriptions()[0].to_bytes().unwrap()[0], 12);
+    assert_eq!(kind_of_messages()[0].to_bytes().unwrap()[0], 13);
     let segment = LoadSegment {
         name: "load".to_owned(),
         hash: [0; 32],
@@ -293,12 +344,12 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
 #[test]
 #[ignore = "writes the newest fixture"]
 fn write_fixture() {
-    let folder = fixture("v2-subscriptions");
+    let folder = fixture("v2-messages");
     std::fs::create_dir_all(&folder).unwrap();
     let disk = Arc::new(RealDisk::new(&folder).unwrap());
     let (log, recovered) = Log::open(disk, small()).unwrap();
     assert!(recovered.is_empty(), "existing fixtures never change");
-    for record in kind_of_subscriptions() {
+    for record in kind_of_messages() {
         let position = log.append(&record).unwrap();
         log.wait_durable(position).unwrap();
     }

@@ -203,9 +203,8 @@ fn a_load_segment_of_records_before_the_checkpoint_is_not_needed() {
         if let Some(bytes) = bytes {
             copy.plant(name, bytes);
         }
-        let damage = verify_log(Arc::new(copy.clone()), &Arc::default())
-            .unwrap()
-            .damage;
+        let verified = verify_log(Arc::new(copy.clone()), &Arc::default()).unwrap();
+        let damage: Vec<_> = verified.all_damage().collect();
         assert!(
             damage.len() == 1 && damage[0].to_string().contains(name),
             "{damage:?}"

@@ -13,5 +13,6 @@ mod full;
 mod load_segments;
 mod samples;
 mod shorter;
+mod transactions;
 mod trim;
 mod verify;

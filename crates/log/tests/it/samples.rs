@@ -8,9 +8,10 @@ use oxrdf::{
 use somersault_disk::{CrashKeep, Disk, SimDisk};
 use somersault_log::{
     AdvanceRecord, AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord,
-    EncodedStatements, LoadRecord, LoadSegment, Log, LogError, LogOptions, PlanRecord, Position,
-    PushRecord, Record, Recovered, Replaced, Resolved, StatementEncoder, StreamStatement,
-    SubscriptionChange, SubscriptionLimit, SubscriptionRecord, SubscriptionTerms, UpdateRecord,
+    EncodedStatements, LoadRecord, LoadSegment, Log, LogError, LogOptions, LoggedMessage,
+    MessagesRecord, PlanRecord, Position, PushRecord, Record, Recovered, Replaced, Resolved,
+    StatementEncoder, StreamStatement, SubscriptionChange, SubscriptionLimit, SubscriptionRecord,
+    SubscriptionTerms, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub fn push(number: u64) -> Record {
     })
 }
 
-fn all_terms() -> Vec<Quad> {
+pub fn all_terms() -> Vec<Quad> {
     let blank = BlankNode::new_unchecked("b0");
     let inner = Triple::new(
         blank.clone(),
@@ -87,7 +88,7 @@ fn command(command: Command) -> Record {
             query: None,
             stream_times: vec![(StreamUid(3), EventTime(-5)), (StreamUid(4), EventTime(5))],
             first_close: Some(EventTime(1_000)),
-            replaced: None,
+            ..Resolved::default()
         },
     })
 }
@@ -255,6 +256,41 @@ pub fn kind_of_subscriptions() -> Vec<Record> {
         })
     });
     records.to_vec()
+}
+
+/// The kind that was added after the fixture `v2-subscriptions` was written: messages of one
+/// statement and of several, with numbers that leave gaps, and without numbers.
+pub fn kind_of_messages() -> Vec<Record> {
+    let lengths = [1, 4, 3, 2];
+    let times = [5, -7, -7, 9];
+    let at = lengths
+        .iter()
+        .zip(times)
+        .flat_map(|(length, at)| vec![at; *length]);
+    let statements = at.zip(all_terms()).map(|(at, quad)| StreamStatement {
+        at: EventTime(at),
+        quad,
+    });
+    let statements: Vec<StreamStatement> = statements.collect();
+    let with_numbers = |numbers: [Option<u64>; 4]| {
+        let messages = numbers.into_iter().zip(lengths);
+        Record::Messages(MessagesRecord {
+            stream: "http://example.org/s".to_owned(),
+            source: "a source".to_owned(),
+            received_ms: -1,
+            messages: messages
+                .map(|(seq, length)| LoggedMessage {
+                    seq,
+                    statements: length as u32,
+                })
+                .collect(),
+            statements: statements.clone(),
+        })
+    };
+    vec![
+        with_numbers([7, 8, 10, u64::MAX].map(Some)),
+        with_numbers([None; 4]),
+    ]
 }
 
 /// The kinds of records and commands that were added after the fixture of version 1 was written.

@@ -3,7 +3,7 @@
 
 use crate::samples::{number_of, open, push, small};
 use somersault_disk::{CrashKeep, Disk, SimDisk};
-use somersault_log::{LoadRecord, Log, LogError, Position, Record};
+use somersault_log::{CommitMode, LoadRecord, Log, LogError, LogOptions, Position, Record};
 use std::sync::Arc;
 
 /// The number of records of [`long`].
@@ -35,8 +35,21 @@ fn append(log: &Log, numbers: std::ops::Range<u64>) -> Result<Vec<Record>, LogEr
 
 /// A log of several segments, with its records.
 fn long() -> (SimDisk, Log, Vec<Record>) {
+    long_with(small())
+}
+
+/// The same log, in which all writes and syncs happen on the thread of the test: a plan that counts
+/// syncs meets those of the call that follows, and none of a segment that is made ahead.
+fn long_on_this_thread() -> (SimDisk, Log, Vec<Record>) {
+    long_with(LogOptions {
+        commits: CommitMode::Callers,
+        ..small()
+    })
+}
+
+fn long_with(options: LogOptions) -> (SimDisk, Log, Vec<Record>) {
     let disk = SimDisk::new();
-    let (log, _) = open(&disk).unwrap();
+    let (log, _) = Log::open(Arc::new(disk.clone()), options).unwrap();
     let records = append(&log, 0..RECORDS).unwrap();
     // It waits until the segments before the newest are not written any more.
     log.trim(Position::START).unwrap();
@@ -200,7 +213,7 @@ fn loads_of_segments_that_were_not_read_go_too() {
 #[test]
 fn a_crash_while_trimming_leaves_a_whole_log() {
     let syncs = {
-        let (disk, log, _) = long();
+        let (disk, log, _) = long_on_this_thread();
         let before = disk.syncs();
         log.trim(Position(30)).unwrap();
         disk.syncs() - before
@@ -210,7 +223,7 @@ fn a_crash_while_trimming_leaves_a_whole_log() {
     let keeps = keeps.into_iter().chain((0..20).map(CrashKeep::Seeded));
     for keep in keeps {
         for at in 0..=syncs {
-            let (disk, log, records) = long();
+            let (disk, log, records) = long_on_this_thread();
             disk.crash_at_sync(at, keep);
             let trimmed = log.trim(Position(30));
             assert_eq!(trimmed.is_err(), at < syncs, "sync {at}");

@@ -27,11 +27,26 @@ pub(crate) struct Compiled {
 
 /// Compiles a pattern of a query: its own, or the one with constants in the places of variables.
 pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Compiled {
+    compile_with(query, pattern, None)
+}
+
+/// Compiles a SELECT whose rows come in its order, and in the order of the terms of these columns
+/// where its order leaves them equal or it has none.
+pub(crate) fn compile_in_order(
+    query: &lang::Query,
+    pattern: Pattern,
+    columns: &[VarId],
+) -> Compiled {
+    compile_with(query, &with_order(pattern), Some(columns))
+}
+
+fn compile_with(query: &lang::Query, pattern: &Pattern, last_keys: Option<&[VarId]>) -> Compiled {
     let mut compiler = Compiler {
         constants: Constants::default(),
         exists: 0,
         query,
         fresh: query.variables.len() as u32,
+        last_keys,
     };
     let root = compiler.node(pattern, GraphPosition::Default);
     Compiled {
@@ -41,12 +56,46 @@ pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Compiled {
     }
 }
 
+/// The pattern of a SELECT with an ORDER BY of its own, which may have no keys.
+fn with_order(pattern: Pattern) -> Pattern {
+    match pattern {
+        Pattern::Slice {
+            inner,
+            offset,
+            limit,
+        } => Pattern::Slice {
+            inner: Box::new(with_order(*inner)),
+            offset,
+            limit,
+        },
+        Pattern::Distinct(inner) => Pattern::Distinct(Box::new(with_order(*inner))),
+        Pattern::Reduced(inner) => Pattern::Reduced(Box::new(with_order(*inner))),
+        Pattern::Project { inner, variables } => Pattern::Project {
+            inner: match *inner {
+                ordered @ Pattern::OrderBy { .. } => Box::new(ordered),
+                rows => Box::new(without_keys(rows)),
+            },
+            variables,
+        },
+        rows => without_keys(rows),
+    }
+}
+
+fn without_keys(rows: Pattern) -> Pattern {
+    Pattern::OrderBy {
+        inner: Box::new(rows),
+        keys: Vec::new(),
+    }
+}
+
 struct Compiler<'q> {
     constants: Constants,
     exists: usize,
     query: &'q lang::Query,
     /// The number of the next variable that does not occur in the text.
     fresh: u32,
+    /// The last keys of the first ORDER BY.
+    last_keys: Option<&'q [VarId]>,
 }
 
 impl Compiler<'_> {
@@ -161,11 +210,15 @@ impl Compiler<'_> {
                 aggregates,
             } => self.aggregate(inner, keys, aggregates, graph),
             Pattern::OrderBy { inner, keys } => {
+                let last_keys = self.last_keys.take().unwrap_or_default();
                 let inner = self.node(inner, graph);
                 let keys = keys
                     .iter()
-                    .map(|key| (self.expression(&key.expression, graph), key.descending))
-                    .collect();
+                    .map(|key| (self.expression(&key.expression, graph), key.descending));
+                let has_column = |column: &&VarId| inner.possible.contains(**column);
+                let last_keys = last_keys.iter().filter(has_column);
+                let last_keys = last_keys.map(|column| (Expr::TermKey(*column), false));
+                let keys = keys.chain(last_keys).collect();
                 same_variables(inner, |inner| Operator::OrderBy { inner, keys })
             }
             Pattern::Project { inner, variables } => {

@@ -97,6 +97,17 @@ pub enum QueryError {
 
 impl QueryError {
     /// The error of a query whose pin has ended.
+    /// Whether it says nothing of the query: the engine ended it, or its snapshot is gone.
+    pub fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            QueryError::Cancelled
+                | QueryError::PinExpired
+                | QueryError::SnapshotTooOld { .. }
+                | QueryError::OverBudget
+        )
+    }
+
     pub(crate) fn of_pin(end: PinEnd, limits: &Limits) -> QueryError {
         match end {
             PinEnd::Expired => QueryError::PinExpired,

@@ -83,6 +83,9 @@ pub(crate) enum Expr {
     Call(Function, Vec<Expr>),
     /// A key that equal values share (`equality.rs`).
     EqualityKey(VarId),
+    /// A text by which terms are in order: blank nodes, IRIs, literals, triple terms, each by code
+    /// points, then by datatype and language; an error where it is unbound.
+    TermKey(VarId),
     /// Whether the pattern's statement in a row arrived since the last execution (`incremental`).
     IsFresh(QuadPattern),
 }
@@ -102,6 +105,7 @@ impl Expr {
             | Expr::Variable(_)
             | Expr::Bound(_)
             | Expr::EqualityKey(_)
+            | Expr::TermKey(_)
             | Expr::IsFresh(_)
             | Expr::Exists(_) => ([None; 3], &[]),
             Expr::Or(list) | Expr::And(list) | Expr::Coalesce(list) | Expr::Call(_, list) => {
@@ -137,7 +141,9 @@ impl Expr {
 
     fn collect(&self, into: &mut VarSet) {
         match self {
-            Expr::Variable(v) | Expr::Bound(v) | Expr::EqualityKey(v) => into.insert(*v),
+            Expr::Variable(v) | Expr::Bound(v) | Expr::EqualityKey(v) | Expr::TermKey(v) => {
+                into.insert(*v);
+            }
             Expr::Exists(exists) => into.extend(&exists.node.mentioned()),
             Expr::IsFresh(pattern) => into.extend(&pattern.variables()),
             _ => self.children().for_each(|e| e.collect(into)),

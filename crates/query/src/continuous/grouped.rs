@@ -443,6 +443,7 @@ impl Generaliser {
             Expr::Variable(v) => Expr::Variable(*v),
             Expr::Bound(v) => Expr::Bound(*v),
             Expr::EqualityKey(v) => Expr::EqualityKey(*v),
+            Expr::TermKey(v) => Expr::TermKey(*v),
             Expr::IsFresh(pattern) => Expr::IsFresh(self.pattern(pattern)),
             Expr::Or(list) => Expr::Or(all(list)?),
             Expr::And(list) => Expr::And(all(list)?),

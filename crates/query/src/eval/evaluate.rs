@@ -11,6 +11,7 @@ use crate::value::exact::Exact;
 use crate::value::moments;
 use crate::value::number::{Computed, Number};
 use crate::value::random::Random;
+use crate::value::term_key::term_key;
 use crate::value::term_value::{Value, arithmetic};
 use crate::view::graph_view::{GraphView, Source};
 use crate::view::local_terms::LocalTerms;
@@ -367,6 +368,10 @@ impl<'a> Evaluation<'a> {
             }
             Expr::Call(function, arguments) => {
                 return functions::call(self, function, arguments, row);
+            }
+            Expr::TermKey(variable) => {
+                let term = self.term(row.get(*variable)?)?;
+                Value::String(term_key(&term)).into()
             }
             Expr::EqualityKey(variable) => {
                 let id = row.get(*variable)?;

@@ -115,6 +115,7 @@ impl Names<'_> {
             Expr::Constant(constant) => self.constant(*constant),
             Expr::Variable(v) => self.variable(*v),
             Expr::EqualityKey(v) => format!("key of {}", self.variable(*v)),
+            Expr::TermKey(v) => format!("term {}", self.variable(*v)),
             Expr::IsFresh(pattern) => {
                 format!("new({})", self.pattern(pattern))
             }

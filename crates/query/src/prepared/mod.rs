@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod execute;
 pub(crate) mod parameters;
 pub(crate) mod plan_memory;
+pub(crate) mod slotted;
 
 use crate::algebra::compile::{Compiled, compile};
 use crate::algebra::error::QueryError;
@@ -68,6 +69,9 @@ pub(crate) struct Inner {
     known: KnownIds,
     /// Whether statistics of named graphs steer its plans.
     reads_named: bool,
+    /// Whether it is part of a procedure. Then its constants enter the dictionary, and its plan is
+    /// kept whatever it reads.
+    is_of_procedure: bool,
     /// The depth to which its patterns are nested.
     depth: usize,
 }
@@ -182,11 +186,20 @@ impl Prepared {
                 kept: PlanMemory::default(),
                 known: KnownIds::new(constants),
                 reads_named: compiled.root.reads_named(),
+                is_of_procedure: false,
                 depth: compiled.root.depth(),
                 query,
                 compiled,
             }),
         }
+    }
+
+    /// The same as a part of a procedure, which is kept for long.
+    pub(crate) fn of_procedure(mut self) -> Prepared {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.is_of_procedure = true;
+        }
+        self
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -255,13 +268,17 @@ impl Prepared {
         mut ids: Vec<TermId>,
     ) -> Vec<TermId> {
         let known = &self.inner.known;
+        let of_procedure = self.inner.is_of_procedure;
         let remembered = known.are_of(dictionary.number());
         let terms = self.inner.compiled.constants.terms.iter().enumerate();
         ids.extend(terms.map(|(at, term)| {
             if self.inner.placeholders[at] {
                 TermId::UNBOUND
             } else if remembered {
-                known.id(at, dictionary, || local.id_of(term, dictionary))
+                known.id(at, dictionary, || match of_procedure {
+                    true => dictionary.intern(term.as_ref()),
+                    false => local.id_of(term, dictionary),
+                })
             } else {
                 local.id_of(term, dictionary)
             }
@@ -345,7 +362,7 @@ impl Prepared {
     /// Whether its plan may serve on another view of the same size.
     pub(crate) fn keeps_plans(&self, view: &dyn GraphView) -> bool {
         // Summing up all stored named graphs would cost more than planning does.
-        !self.inner.reads_named || !view.dataset().named.has_stored()
+        self.inner.is_of_procedure || !self.inner.reads_named || !view.dataset().named.has_stored()
     }
 }
 

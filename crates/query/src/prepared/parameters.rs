@@ -163,6 +163,26 @@ impl Prepared {
         Some(Prepared::of(query, compiled, parameters))
     }
 
+    /// Prepares a query of a procedure, compiled with placeholders: whatever term a value is, it
+    /// may stand anywhere.
+    ///
+    /// # Errors
+    /// A placeholder occurs outside of the table of constants.
+    pub(crate) fn with_placeholders(
+        query: Query,
+        compiled: Compiled,
+        placeholders: Vec<(Term, Option<VarId>)>,
+    ) -> Result<Prepared, QueryError> {
+        let parameters = placeholders.into_iter();
+        let parameters = parameters.map(|(term, variable)| (term, variable, false));
+        let prepared = Prepared::placed(query, compiled, parameters.collect());
+        let prepared = prepared.ok_or_else(|| {
+            let what = "a value of the procedure stands where the query must hold a constant";
+            refuse(format!("{what}; write the constant there"))
+        })?;
+        Ok(prepared.of_procedure())
+    }
+
     /// Prepares a shape: `template` is the query with these placeholders where `plain`, a query of
     /// that shape, has constants. `None` where texts of the shape cannot share a query.
     pub fn of_shape(
@@ -172,6 +192,14 @@ impl Prepared {
         constants: &[Term],
     ) -> Option<Prepared> {
         crate::prepared::cache::shared(plain, template, placeholders, constants)
+    }
+
+    /// The value given for a variable, where these are the ids of the constants; unbound if none
+    /// was given.
+    pub(crate) fn given(&self, variable: VarId, constants: &[TermId]) -> TermId {
+        let mut parameters = self.inner().parameters.iter();
+        let parameter = parameters.find(|parameter| parameter.variable == Some(variable));
+        parameter.map_or(TermId::UNBOUND, |it| constants[it.constant.index()])
     }
 
     /// The number of values that an execution takes.

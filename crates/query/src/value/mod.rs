@@ -12,4 +12,5 @@ pub(crate) mod number;
 pub(crate) mod quotient;
 pub(crate) mod random;
 pub(crate) mod running_sum;
+pub(crate) mod term_key;
 pub(crate) mod term_value;

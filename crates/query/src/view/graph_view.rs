@@ -1,5 +1,5 @@
-//! The data that a query reads: stored graphs at a snapshot, window versions, an overlay of own
-//! writes. The one thing to know before changing it: lists are ascending by id and hold no id
+//! The data that a query reads: stored graphs at a snapshot, window versions, the layers of a
+//! transaction. The one thing to know before changing it: lists are ascending by id and hold no id
 //! twice; every join relies on it.
 
 use crate::view::term_source::TermSource;
@@ -11,7 +11,8 @@ use std::time::Duration;
 /// One set of triples that a query can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// A stored graph, by its name ([`TermId::DEFAULT_GRAPH`] for the stored default graph).
+    /// A stored graph, by its name ([`TermId::DEFAULT_GRAPH`] for the stored default graph); a
+    /// batch or an owned window, by its mark ([`TermId::kept_graph`]).
     Stored(TermId),
     /// A window, as an index into the view's list of window versions.
     Window(usize),
@@ -95,8 +96,13 @@ impl Dataset {
         Dataset { default, named }
     }
 
-    /// The source that `GRAPH name` reads, if the dataset has such a named graph.
+    /// The source that `GRAPH name` reads, if the dataset has such a named graph. Every dataset has
+    /// the batches and windows of a procedure ([`TermId::kept_graph`]), by name alone: `GRAPH ?g`
+    /// does not range over them.
     pub fn named_source(&self, name: TermId) -> Option<Source> {
+        if name.is_kept_graph() {
+            return Some(Source::Stored(name));
+        }
         let mut listed = self.named.listed().iter();
         match listed.find(|(other, _)| *other == name) {
             Some((_, source)) => Some(*source),

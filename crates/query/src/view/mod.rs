@@ -1,10 +1,11 @@
-//! The data that a query reads: the `GraphView` trait, a snapshot with its windows, an overlay of
-//! own writes, and terms of one execution alone. Imports `algebra`.
+//! The data that a query reads: the `GraphView` trait, a snapshot with its windows, the layers
+//! of a transaction, and terms of one execution alone. Imports `algebra`.
 
 pub(crate) mod graph_view;
 pub(crate) mod held_view;
+pub(crate) mod layer;
+pub(crate) mod layered_view;
 pub(crate) mod local_terms;
-pub(crate) mod overlay;
 pub(crate) mod snapshot_view;
 pub(crate) mod sources;
 pub(crate) mod term_source;

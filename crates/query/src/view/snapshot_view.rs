@@ -1,18 +1,11 @@
-//! The view of the real store: a pinned snapshot, the window versions of a firing, and the overlay
-//! of an update's own writes (S14). A read goes straight to the store unless the overlay has
-//! changed its key.
+//! The view of the real store: a pinned snapshot, and the window versions of a firing. The one
+//! thing to know before changing it: each read goes straight to the store, and copies nothing.
 
 use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
-use crate::view::overlay::{GraphChanges, ListChange, Overlay};
 use crate::view::term_source::TermSource;
-use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds, inline};
+use somersault_model::{Direction, EventTime, TermId, TripleIds};
 use somersault_store::{PinEnd, PredicateStatistics, Snapshot, WindowVersion};
-use std::collections::BTreeSet;
-use std::sync::{Arc, LazyLock};
-
-/// The name of an empty graph: no graph is named by a literal.
-static NO_GRAPH: LazyLock<TermId> =
-    LazyLock::new(|| inline::integer(0).expect("small integers are inline"));
+use std::sync::Arc;
 
 /// The data that a query on the real store reads.
 pub struct SnapshotView {
@@ -21,7 +14,6 @@ pub struct SnapshotView {
     /// received since an earlier execution.
     windows: Vec<Arc<WindowVersion>>,
     dataset: Arc<Dataset>,
-    overlay: Option<Overlay>,
     /// The number of windows before the fresh ones, if there are fresh ones.
     fresh_from: Option<usize>,
 }
@@ -48,7 +40,6 @@ impl SnapshotView {
             snapshot,
             windows,
             dataset,
-            overlay: None,
             fresh_from: None,
         }
     }
@@ -74,50 +65,6 @@ impl SnapshotView {
     /// The pinned snapshot.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
-    }
-
-    pub(crate) fn set_dataset(&mut self, dataset: Dataset) {
-        self.dataset = Arc::new(dataset);
-    }
-
-    pub(crate) fn overlay_mut(&mut self) -> &mut Overlay {
-        self.overlay.get_or_insert_with(Overlay::default)
-    }
-
-    /// The approximate bytes of the overlay.
-    pub(crate) fn overlay_bytes(&self) -> usize {
-        self.overlay.as_ref().map_or(0, Overlay::bytes)
-    }
-
-    /// Whether the overlay changes a graph.
-    pub(crate) fn is_changed(&self, graph: TermId) -> bool {
-        self.changes(Source::Stored(graph)).is_some()
-    }
-
-    pub(crate) fn take_overlay(&mut self) -> Option<Overlay> {
-        self.overlay.take()
-    }
-
-    /// Whether the snapshot itself, without the overlay, holds the statement.
-    pub(crate) fn stored(&self, quad: QuadIds) -> bool {
-        let graph = self.base(quad.graph);
-        self.snapshot.contains(QuadIds { graph, ..quad })
-    }
-
-    /// The graph of the snapshot that the overlay's changes of a graph apply to: the graph itself,
-    /// or an empty one where it was cleared.
-    fn base(&self, graph: TermId) -> TermId {
-        match &self.overlay {
-            Some(overlay) if overlay.is_cleared(graph) => *NO_GRAPH,
-            _ => graph,
-        }
-    }
-
-    fn changes(&self, source: Source) -> Option<&GraphChanges> {
-        let Source::Stored(graph) = source else {
-            return None;
-        };
-        self.overlay.as_ref()?.graph(graph)
     }
 }
 
@@ -146,12 +93,6 @@ impl GraphView for SnapshotView {
 
     fn stored_graphs(&self) -> Vec<TermId> {
         let mut graphs = self.snapshot.graphs();
-        if let Some(overlay) = &self.overlay {
-            graphs.extend(overlay.graphs());
-            graphs.retain(|graph| {
-                *graph != TermId::DEFAULT_GRAPH && self.statement_count(Source::Stored(*graph)) > 0
-            });
-        }
         graphs.sort_unstable();
         graphs.dedup();
         graphs
@@ -170,21 +111,7 @@ impl GraphView for SnapshotView {
                 self.windows[at].neighbours(vertex, predicate, direction, scratch)
             }
             Source::Stored(graph) => {
-                let graph = self.base(graph);
-                let change = self
-                    .changes(source)
-                    .and_then(|changes| changes.neighbours(vertex, predicate, direction));
-                let Some(change) = change else {
-                    return self
-                        .snapshot
-                        .neighbours(graph, vertex, predicate, direction, scratch);
-                };
-                let mut base = Vec::new();
-                let list = self
-                    .snapshot
-                    .neighbours(graph, vertex, predicate, direction, &mut base);
-                change.merge(list, scratch);
-                scratch
+                (self.snapshot).neighbours(graph, vertex, predicate, direction, scratch)
             }
         }
     }
@@ -199,17 +126,7 @@ impl GraphView for SnapshotView {
         match source {
             Source::Window(at) => self.windows[at].neighbour_estimate(vertex, predicate, direction),
             Source::Stored(graph) => {
-                let base = self.snapshot.neighbour_estimate(
-                    self.base(graph),
-                    vertex,
-                    predicate,
-                    direction,
-                );
-                let own = self
-                    .changes(source)
-                    .and_then(|changes| changes.neighbours(vertex, predicate, direction))
-                    .map_or(0, ListChange::growth);
-                base + own
+                (self.snapshot).neighbour_estimate(graph, vertex, predicate, direction)
             }
         }
     }
@@ -217,21 +134,15 @@ impl GraphView for SnapshotView {
     fn contains(&self, source: Source, triple: TripleIds) -> bool {
         match source {
             Source::Window(at) => self.windows[at].contains(triple),
-            Source::Stored(graph) => self
-                .changes(source)
-                .and_then(|changes| changes.contains(triple))
-                .unwrap_or_else(|| self.stored(triple.in_graph(graph))),
+            Source::Stored(graph) => self.snapshot.contains(triple.in_graph(graph)),
         }
     }
 
     fn columns(&self, source: Source) -> Option<Columns<'_>> {
-        match source {
-            Source::Window(at) => Some(Columns::Window(&self.windows[at])),
-            Source::Stored(graph) if self.changes(source).is_none() => {
-                Some(Columns::Stored(&self.snapshot, self.base(graph)))
-            }
-            Source::Stored(_) => None,
-        }
+        Some(match source {
+            Source::Window(at) => Columns::Window(&self.windows[at]),
+            Source::Stored(graph) => Columns::Stored(&self.snapshot, graph),
+        })
     }
 
     fn predicates_of<'a>(
@@ -241,30 +152,12 @@ impl GraphView for SnapshotView {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        let graph = match source {
-            Source::Window(at) => {
-                return self.windows[at].predicates_of(vertex, direction, scratch);
+        match source {
+            Source::Window(at) => self.windows[at].predicates_of(vertex, direction, scratch),
+            Source::Stored(graph) => {
+                (self.snapshot).predicates_of(graph, vertex, direction, scratch)
             }
-            Source::Stored(graph) => self.base(graph),
-        };
-        let Some(own) = self
-            .changes(source)
-            .and_then(|changes| changes.predicates_of(vertex, direction))
-        else {
-            return self
-                .snapshot
-                .predicates_of(graph, vertex, direction, scratch);
-        };
-        let mut base = Vec::new();
-        let base = (self.snapshot).predicates_of(graph, vertex, direction, &mut base);
-        with_own(base, own, scratch);
-        let mut list = Vec::new();
-        scratch.retain(|predicate| {
-            !self
-                .neighbours(source, vertex, *predicate, direction, &mut list)
-                .is_empty()
-        });
-        scratch
+        }
     }
 
     fn vertices_with<'a>(
@@ -274,68 +167,26 @@ impl GraphView for SnapshotView {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        let graph = match source {
-            Source::Window(at) => {
-                return self.windows[at].vertices_with(predicate, direction, scratch);
+        match source {
+            Source::Window(at) => self.windows[at].vertices_with(predicate, direction, scratch),
+            Source::Stored(graph) => {
+                (self.snapshot).vertices_with(graph, predicate, direction, scratch)
             }
-            Source::Stored(graph) => self.base(graph),
-        };
-        let Some(own) = self
-            .changes(source)
-            .and_then(|changes| changes.vertices_with(predicate, direction))
-        else {
-            return self
-                .snapshot
-                .vertices_with(graph, predicate, direction, scratch);
-        };
-        let mut base = Vec::new();
-        let base = (self.snapshot).vertices_with(graph, predicate, direction, &mut base);
-        with_own(base, own, scratch);
-        let mut list = Vec::new();
-        // Only a vertex that the overlay changed can have lost its last edge.
-        scratch.retain(|vertex| {
-            !own.contains(vertex)
-                || !self
-                    .neighbours(source, *vertex, predicate, direction, &mut list)
-                    .is_empty()
-        });
-        scratch
+        }
     }
 
     fn predicates(&self, source: Source) -> Vec<TermId> {
-        let graph = match source {
-            Source::Window(at) => return self.windows[at].predicates(),
-            Source::Stored(graph) => self.base(graph),
-        };
-        let mut all = self.snapshot.predicates(graph);
-        if let Some(changes) = self.changes(source) {
-            all.extend(changes.predicates());
-            all.sort_unstable();
-            all.dedup();
-            let mut list = Vec::new();
-            all.retain(|predicate| {
-                !self
-                    .vertices_with(source, *predicate, Direction::Out, &mut list)
-                    .is_empty()
-            });
+        match source {
+            Source::Window(at) => self.windows[at].predicates(),
+            Source::Stored(graph) => self.snapshot.predicates(graph),
         }
-        all
     }
 
     fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics {
         match source {
             Source::Window(at) => self.windows[at].predicate_statistics(predicate),
-            // The overlay of one update is small compared with the graph; counting it is not worth
-            // the time.
-            Source::Stored(graph) => {
-                let graph = self.base(graph);
-                self.snapshot.predicate_statistics(graph, predicate)
-            }
+            Source::Stored(graph) => self.snapshot.predicate_statistics(graph, predicate),
         }
-    }
-
-    fn end(&self) -> Option<PinEnd> {
-        self.snapshot.end()
     }
 
     fn statement_count(&self, source: Source) -> u64 {
@@ -343,22 +194,11 @@ impl GraphView for SnapshotView {
             // Counting the distinct ones of a large window would mean sorting all of it at each
             // close.
             Source::Window(at) => self.windows[at].len_estimate() as u64,
-            Source::Stored(graph) => {
-                let base = self.snapshot.statement_count(self.base(graph));
-                match self.changes(source) {
-                    Some(changes) => base + changes.inserted() as u64 - changes.deleted() as u64,
-                    None => base,
-                }
-            }
+            Source::Stored(graph) => self.snapshot.statement_count(graph),
         }
     }
-}
 
-/// The ids of a stored list and of the overlay's changes to it, ascending, each once.
-fn with_own(base: &[TermId], own: &BTreeSet<TermId>, all: &mut Vec<TermId>) {
-    all.clear();
-    all.extend_from_slice(base);
-    all.extend(own);
-    all.sort_unstable();
-    all.dedup();
+    fn end(&self) -> Option<PinEnd> {
+        self.snapshot.end()
+    }
 }

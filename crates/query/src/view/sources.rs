@@ -114,9 +114,11 @@ impl<'a> Graphs<'a> {
 
     /// Whether the dataset has the named graph.
     pub(crate) fn has(&self, name: TermId) -> bool {
-        self.named()
-            .binary_search_by_key(&name, |(name, _)| *name)
-            .is_ok()
+        name.is_kept_graph()
+            || self
+                .named()
+                .binary_search_by_key(&name, |(name, _)| *name)
+                .is_ok()
     }
 
     /// The same view and current graph for another thread.

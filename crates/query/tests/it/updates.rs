@@ -1,10 +1,10 @@
 //! Updates on the real store: operations see what those before them did, and the effects are net.
 
-use oxrdf::{GraphName, NamedNode, Quad};
-use somersault_lang::Parser;
-use somersault_model::{EventTime, Limits, Mutation, QuadIds, ShardId, Sn, TermId};
+use oxrdf::{BlankNode, GraphName, NamedNode, Quad};
+use somersault_lang::{Parser, Update};
+use somersault_model::{EventTime, Limits, Mutation, QuadIds, ShardId, Sn, StreamUid, TermId};
 use somersault_query::{
-    Dataset, Effects, Execution, MOST_LISTED, QueryError, Remote, RemoteSolutions, SnapshotView,
+    Effects, Execution, MOST_LISTED, QueryError, Remote, RemoteSolutions, UpdateKey, Using,
     evaluate_update,
 };
 use somersault_store::{ShardBatch, Store};
@@ -32,7 +32,8 @@ pub(crate) fn store(quads: &[Quad]) -> Arc<Store> {
             Mutation::insert(QuadIds {
                 graph: match &quad.graph_name {
                     GraphName::NamedNode(node) => dictionary.intern(node.as_ref().into()),
-                    _ => TermId::DEFAULT_GRAPH,
+                    GraphName::BlankNode(node) => dictionary.intern(node.as_ref().into()),
+                    GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
                 },
                 subject: dictionary.intern(quad.subject.as_ref().into()),
                 predicate: dictionary.intern(quad.predicate.as_ref().into()),
@@ -60,12 +61,26 @@ fn effects_with(
     let update = Parser::new()
         .parse_update(&format!("PREFIX : <http://x/>\n{text}"))
         .expect("an update");
-    let view = SnapshotView::new(store(quads).pin_stable(), Vec::new(), Dataset::stored());
     let execution = Execution {
         remote,
         ..Execution::new(Limits::default(), EventTime(0))
     };
-    evaluate_update(&update, None, view, &execution)
+    evaluate(&store(quads), &update, None, &execution)
+}
+
+fn evaluate(
+    store: &Arc<Store>,
+    update: &Update,
+    using: Option<&Using>,
+    execution: &Execution,
+) -> Result<Effects, QueryError> {
+    let snapshot = store.pin_stable();
+    let key = UpdateKey {
+        base: snapshot.sn(),
+        number: 1,
+    };
+    let lease = store.dictionary().lease(StreamUid(1));
+    evaluate_update(update, using, snapshot, (execution, key), lease)
 }
 
 #[test]
@@ -114,6 +129,21 @@ fn graphs_are_cleared_copied_and_moved() {
     let refused = effects(&data, "CREATE GRAPH :g").expect_err("is there");
     assert!(matches!(refused, QueryError::Refused { .. }));
     assert!(effects(&data, "CREATE SILENT GRAPH :g").is_ok());
+}
+
+#[test]
+fn a_dataset_is_given_by_the_text_or_by_the_request() {
+    let using = Using {
+        default: vec![iri("g")],
+        named: Vec::new(),
+    };
+    let text = "PREFIX : <http://example.org/> WITH :h DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }";
+    let update = Parser::new().parse_update(text).expect("an update");
+    let execution = Execution::new(Limits::default(), EventTime(0));
+    let refused = evaluate(&store(&[]), &update, Some(&using), &execution).expect_err("twice");
+    assert!(matches!(refused, QueryError::Refused { .. }), "{refused}");
+    let said = refused.to_string();
+    assert!(said.contains("Give it in one place"), "{refused}");
 }
 
 #[test]
@@ -184,10 +214,9 @@ fn limited(
 ) -> Result<Effects, QueryError> {
     let text = format!("PREFIX : <http://x/>\n{text}");
     let update = Parser::new().parse_update(&text).expect("an update");
-    let view = SnapshotView::new(store(quads).pin_stable(), Vec::new(), Dataset::stored());
     let mut execution = Execution::new(Limits::default(), EventTime(0));
     change(&mut execution);
-    evaluate_update(&update, None, view, &execution)
+    evaluate(&store(quads), &update, None, &execution)
 }
 
 fn many(count: usize) -> Vec<Quad> {
@@ -313,6 +342,7 @@ fn deleting_all_of_a_graph_by_pattern_is_a_clear() {
         ]
     };
     let (all, of_g) = ("?s ?p ?o", "GRAPH :g { ?s ?p ?o }");
+    let of_each = "GRAPH ?g { ?s ?p ?o }";
     let forms = [
         ("DELETE WHERE { GRAPH :g { ?s ?p ?o } }", of_g),
         (
@@ -323,6 +353,15 @@ fn deleting_all_of_a_graph_by_pattern_is_a_clear() {
         ("WITH :g DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }", of_g),
         (
             "DELETE { GRAPH :g { ?s ?p ?o } } USING :g WHERE { ?s ?p ?o }",
+            of_g,
+        ),
+        ("DELETE WHERE { GRAPH ?g { ?s ?p ?o } }", of_each),
+        (
+            "DELETE { GRAPH ?g { ?s ?p ?o } } WHERE { GRAPH ?g { ?s ?p ?o } }",
+            of_each,
+        ),
+        (
+            "DELETE { GRAPH ?g { ?s ?p ?o } } USING NAMED :g WHERE { GRAPH ?g { ?s ?p ?o } }",
             of_g,
         ),
     ];
@@ -347,6 +386,45 @@ fn deleting_all_of_a_graph_by_pattern_is_a_clear() {
     }
 }
 
+/// `GRAPH ?g` finds each named graph, or those that USING NAMED names.
+#[test]
+fn deleting_all_of_each_named_graph_clears_the_large_ones() {
+    let many = MOST_LISTED as usize + 10;
+    let graph = |name: Option<&'static str>, count: usize| {
+        (0..count).map(move |n| quad(&format!("a{n}"), "p", "b", name))
+    };
+    let mut data: Vec<Quad> = graph(Some("g"), many)
+        .chain(graph(Some("h"), many))
+        .chain(graph(Some("small"), 3))
+        .chain(graph(None, many))
+        .collect();
+    let blank = BlankNode::new_unchecked("b0");
+    data.extend(graph(None, many).map(|quad| Quad {
+        graph_name: blank.clone().into(),
+        ..quad
+    }));
+    let found = "GRAPH ?g { ?s ?p ?o }";
+    for (using, clears) in [
+        ("", 3),
+        ("USING NAMED :g USING NAMED :small", 1),
+        ("USING NAMED :none", 0),
+        ("USING :g", 0),
+    ] {
+        let text = format!("DELETE {{ {found} }} {using} WHERE {{ {found} }}");
+        let each = format!("DELETE {{ {found} }} {using} WHERE {{ {found} FILTER(isIRI(?s)) }}");
+        for before in [
+            "",
+            "DELETE DATA { GRAPH :g { :a1 :p :b } GRAPH :small { :a1 :p :b } } ;",
+        ] {
+            let done = effects(&data, &format!("{before} {text}")).expect("evaluates");
+            let expected = effects(&data, &format!("{before} {each}")).expect("evaluates");
+            assert_eq!(done.clears.len(), clears, "{text}");
+            assert_eq!(done.deleted(), expected.deleted(), "{text}");
+            assert_eq!(after(&data, &done), after(&data, &expected), "{text}");
+        }
+    }
+}
+
 /// Patterns that do not find all of the graph that is deleted from, or have another effect.
 #[test]
 fn deleting_some_of_a_graph_is_no_clear() {
@@ -359,6 +437,10 @@ fn deleting_some_of_a_graph_is_no_clear() {
         "DELETE { GRAPH :g { ?o ?p ?s } } WHERE { GRAPH :g { ?s ?p ?o } }",
         "DELETE { GRAPH :h { ?s ?p ?o } } WHERE { GRAPH :g { ?s ?p ?o } }",
         "DELETE { GRAPH :g { ?s ?p ?o } } WHERE { ?s ?p ?o }",
+        "DELETE { GRAPH :g { ?s ?p ?o } } WHERE { GRAPH ?g { ?s ?p ?o } }",
+        "DELETE { GRAPH ?o { ?s ?p ?g } } WHERE { GRAPH ?g { ?s ?p ?o } }",
+        "DELETE { GRAPH ?g { ?s ?p ?o } } WHERE { GRAPH ?h { ?s ?p ?o } }",
+        "DELETE { GRAPH ?s { ?s ?p ?o } } WHERE { GRAPH ?s { ?s ?p ?o } }",
         "DELETE { ?s ?p ?o } USING :g WHERE { ?s ?p ?o }",
         "DELETE { ?s ?p ?o } USING NAMED :h WHERE { GRAPH :g { ?s ?p ?o } }",
         "DELETE { GRAPH :g { ?s ?p ?o } } INSERT { :x :y ?s } WHERE { GRAPH :g { ?s ?p ?o } }",

@@ -7,6 +7,9 @@
 //!   eight times as much, which is more than the log itself.
 //! - Otherwise a delta follows, unless nothing has changed. Eight deltas of similar sizes become
 //!   one, so that there are few.
+//! - An image or a delta is a row of files, each with a stretch of its keys. At a restart threads
+//!   share them (ADR 48). A file ends where a label ends if it can, because the arrays of a
+//!   label that is in one file are not copied.
 //!
 //! Before changing anything here: a delta holds what changed since the marker of the checkpoint
 //! before, which was asked for when that one was frozen. So the marker of a checkpoint is kept only
@@ -15,11 +18,13 @@
 use super::write::Pauses;
 use crate::error::RuntimeError;
 use somersault_checkpoint::{
-    Coverage, FileKind, ListFileReader, ListFileWriter, ListedFile, Manifest, NewCheckpoint,
+    Coverage, FileKind, FileName, ListFileReader, ListFileWriter, ListedFile, Manifest,
+    NewCheckpoint,
 };
 use somersault_disk::Disk;
 use somersault_model::{ShardId, Sn, TermId};
 use somersault_store::{ListKey, ListReader, ListRun, Marker, MergedRuns, Snapshot, Store};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// This many deltas of similar sizes become one.
@@ -38,11 +43,27 @@ pub(super) struct ListRuns {
 }
 
 /// The files of one range of virtual shards.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct RangeRuns {
-    image: ListedFile,
+    pub(super) image: ListFiles,
     /// Oldest first.
-    deltas: Vec<ListedFile>,
+    pub(super) deltas: Vec<ListFiles>,
+    /// Whether one of them does not read back.
+    is_damaged: bool,
+}
+
+/// The files of one image or delta, in the order of their keys.
+#[derive(Clone, Default)]
+pub(super) struct ListFiles(pub(super) Vec<ListedFile>);
+
+impl ListFiles {
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|file| file.summary.length).sum()
+    }
+
+    fn coverage(&self) -> Option<Coverage> {
+        self.0.first().map(|file| file.coverage)
+    }
 }
 
 /// The markers of a checkpoint that is being written.
@@ -58,8 +79,12 @@ impl ListRuns {
     /// shards are others.
     pub(super) fn restored(manifest: &Manifest, store: &Store) -> Option<ListRuns> {
         let placement = store.placement();
-        let ranges = (placement.all())
-            .map(|shard| RangeRuns::restored(manifest, &placement.range_of(shard)));
+        let mut runs = RangeRuns::all(manifest);
+        let ranges = (placement.all()).map(|shard| {
+            let of_range = runs.remove(&placement.range_of(shard).start)?;
+            let covers = of_range.image.coverage()?;
+            (covers.end_shard == placement.range_of(shard).end).then_some(of_range)
+        });
         Some(ListRuns {
             ranges: ranges.collect::<Option<Vec<_>>>()?,
             manifest: manifest.clone(),
@@ -75,33 +100,52 @@ impl ListRuns {
             ranges,
         }
     }
+
+    /// Forgets the ranges that have one of these files: their lists are written again.
+    pub(super) fn forget(&mut self, files: &BTreeSet<FileName>) {
+        for range in &mut self.ranges {
+            let of_range = [&range.image].into_iter().chain(&range.deltas);
+            let mut of_range = of_range.flat_map(|run| &run.0);
+            range.is_damaged |= of_range.any(|file| files.contains(&file.name));
+        }
+    }
 }
 
 impl RangeRuns {
-    fn restored(manifest: &Manifest, range: &Range<u16>) -> Option<RangeRuns> {
-        let is_own =
-            |file: &&ListedFile| (file.coverage.first_shard..file.coverage.end_shard) == *range;
-        let image = manifest.files_of(FileKind::Image).find(is_own)?;
-        let deltas = manifest.files_of(FileKind::Delta).filter(is_own);
-        let mut deltas: Vec<ListedFile> = deltas.copied().collect();
-        deltas.sort_by_key(|file| file.coverage.through);
-        Some(RangeRuns {
-            image: *image,
-            deltas,
-        })
+    /// The files of all ranges of a checkpoint, by the first virtual shard of each.
+    pub(super) fn all(manifest: &Manifest) -> BTreeMap<u16, RangeRuns> {
+        let mut ranges: BTreeMap<u16, RangeRuns> = BTreeMap::new();
+        let mut files: Vec<&ListedFile> = (manifest.files_of(FileKind::Image))
+            .chain(manifest.files_of(FileKind::Delta))
+            .collect();
+        files.sort_by_key(|file| (file.coverage.through, file.name));
+        for file in files {
+            let range = ranges.entry(file.coverage.first_shard).or_default();
+            let run = match (file.name.kind, range.deltas.last_mut()) {
+                (FileKind::Image, _) => &mut range.image,
+                (_, Some(last)) if last.coverage() == Some(file.coverage) => last,
+                _ => {
+                    range.deltas.push(ListFiles::default());
+                    let last = range.deltas.len() - 1;
+                    &mut range.deltas[last]
+                }
+            };
+            run.0.push(*file);
+        }
+        ranges
     }
 
     fn needs_image(&self) -> bool {
-        let deltas = self.deltas.iter().map(|file| file.summary.length);
-        deltas.sum::<u64>() * DELTAS_OF_IMAGE > self.image.summary.length
+        let deltas = self.deltas.iter().map(ListFiles::bytes);
+        self.is_damaged || deltas.sum::<u64>() * DELTAS_OF_IMAGE > self.image.bytes()
     }
 
     /// The number of deltas that stay as they are; those behind them become one.
     fn kept(&self) -> usize {
-        let level = |file: &ListedFile| file.summary.length.max(1).ilog(MERGED as u64);
+        let level = |files: &ListFiles| files.bytes().max(1).ilog(MERGED as u64);
         let newest = self.deltas.last().map_or(0, level);
         let similar = self.deltas.iter().rev();
-        let similar = similar.take_while(|file| level(file) <= newest).count();
+        let similar = similar.take_while(|files| level(files) <= newest).count();
         match similar < MERGED {
             true => self.deltas.len(),
             false => self.deltas.len() - similar,
@@ -143,14 +187,15 @@ pub(super) fn write_lists(
         ranges.push(match kept {
             None => RangeRuns {
                 image: write_image(new, &mut reader, coverage, pauses)?,
-                deltas: Vec::new(),
+                ..RangeRuns::default()
             },
             Some((before, runs)) => {
                 let mut runs = carry_over((new, disk), &before.manifest, runs, pauses)?;
                 let after = before.manifest.sn();
                 let coverage = Coverage { after, ..coverage };
                 let delta = write_delta(new, &mut reader, coverage, pauses)?;
-                runs.deltas.extend(delta);
+                runs.deltas
+                    .extend(Some(delta).filter(|delta| !delta.0.is_empty()));
                 runs
             }
         });
@@ -167,36 +212,103 @@ fn of_range(range: &Range<u16>, after: Sn, through: Sn) -> Coverage {
     }
 }
 
+/// Writes one image or delta, file after file.
+struct ListsWriter<'p> {
+    kind: FileKind,
+    coverage: Coverage,
+    pauses: &'p Pauses<'p>,
+    newest: Option<(ListFileWriter, ListKey)>,
+    files: ListFiles,
+}
+
+impl<'p> ListsWriter<'p> {
+    fn new(kind: FileKind, coverage: Coverage, pauses: &'p Pauses<'p>) -> ListsWriter<'p> {
+        ListsWriter {
+            kind,
+            coverage,
+            pauses,
+            newest: None,
+            files: ListFiles::default(),
+        }
+    }
+
+    fn push(
+        &mut self,
+        new: &mut NewCheckpoint<'_>,
+        key: ListKey,
+        members: &[TermId],
+    ) -> Result<(), RuntimeError> {
+        let part = self.pauses.part_bytes();
+        let ends = |(writer, last): &mut (ListFileWriter, ListKey)| {
+            let length = writer.length();
+            length >= 2 * part || length >= part && !is_same_label(last, &key)
+        };
+        if let Some((full, _)) = self.newest.take_if(ends) {
+            self.files.0.push(new.add(full.into_file(), self.coverage)?);
+        }
+        let (writer, last) = match &mut self.newest {
+            Some(newest) => newest,
+            newest => newest.insert((ListFileWriter::new(new.create(self.kind)?), key)),
+        };
+        *last = key;
+        Ok(writer.push(&key, members)?)
+    }
+
+    /// The files; there are none if there was no list.
+    fn finish(mut self, new: &mut NewCheckpoint<'_>) -> Result<ListFiles, RuntimeError> {
+        if let Some((last, _)) = self.newest {
+            self.files.0.push(new.add(last.into_file(), self.coverage)?);
+        }
+        Ok(self.files)
+    }
+}
+
+fn is_same_label(one: &ListKey, other: &ListKey) -> bool {
+    (one.direction, one.graph, one.predicate) == (other.direction, other.graph, other.predicate)
+}
+
 fn write_image(
     new: &mut NewCheckpoint<'_>,
     reader: &mut ListReader,
     coverage: Coverage,
     pauses: &Pauses<'_>,
-) -> Result<ListedFile, RuntimeError> {
-    let mut writer = ListFileWriter::new(new.create(FileKind::Image)?);
-    copy_lists(reader, pauses, |key, members| {
-        Ok(writer.push(&key, members)?)
-    })?;
-    Ok(new.add(writer.into_file(), coverage)?)
+) -> Result<ListFiles, RuntimeError> {
+    let mut files = write_all(
+        new,
+        reader,
+        ListsWriter::new(FileKind::Image, coverage, pauses),
+    )?;
+    if files.0.is_empty() {
+        // An image that is not there would not be known to be whole.
+        let empty = new.create(FileKind::Image)?;
+        files.0.push(new.add(empty, coverage)?);
+    }
+    Ok(files)
 }
 
-/// Writes the lists that changed, if there are any.
+/// Writes the lists that changed; no file if there are none.
 fn write_delta(
     new: &mut NewCheckpoint<'_>,
     reader: &mut ListReader,
     coverage: Coverage,
     pauses: &Pauses<'_>,
-) -> Result<Option<ListedFile>, RuntimeError> {
-    let mut writer = None;
-    copy_lists(reader, pauses, |key, members| {
-        let writer = match &mut writer {
-            Some(writer) => writer,
-            None => writer.insert(ListFileWriter::new(new.create(FileKind::Delta)?)),
-        };
-        Ok(writer.push(&key, members)?)
+) -> Result<ListFiles, RuntimeError> {
+    write_all(
+        new,
+        reader,
+        ListsWriter::new(FileKind::Delta, coverage, pauses),
+    )
+}
+
+fn write_all(
+    new: &mut NewCheckpoint<'_>,
+    reader: &mut ListReader,
+    mut writer: ListsWriter<'_>,
+) -> Result<ListFiles, RuntimeError> {
+    copy_lists(reader, writer.pauses, |key, members| {
+        writer.push(new, key, members)
     })?;
-    let file = writer.map(|writer| new.add(writer.into_file(), coverage));
-    Ok(file.transpose()?)
+    writer.finish(new)
 }
 
 fn copy_lists(
@@ -225,27 +337,28 @@ fn carry_over(
 ) -> Result<RangeRuns, RuntimeError> {
     let (kept, similar) = runs.deltas.split_at(runs.kept());
     let mut carried = RangeRuns {
-        image: runs.image,
+        image: runs.image.clone(),
         deltas: kept.to_vec(),
+        is_damaged: false,
     };
-    new.carry_over(&carried.image);
-    carried.deltas.iter().for_each(|file| new.carry_over(file));
-    if let [oldest, .., newest] = similar {
+    let all = [&carried.image].into_iter().chain(&carried.deltas);
+    all.flat_map(|run| &run.0)
+        .for_each(|file| new.carry_over(file));
+    if let [oldest, .., newest] = similar
+        && let (Some(oldest), Some(newest)) = (oldest.coverage(), newest.coverage())
+    {
+        let files = similar.iter().flat_map(|run| &run.0);
         let open = |file| manifest.open(disk, file).map(ListFileReader::new);
-        let runs = similar.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let runs = files.map(open).collect::<Result<Vec<_>, _>>()?;
         let mut merged = MergedRuns::new(vec![runs]);
-        let mut writer = ListFileWriter::new(new.create(FileKind::Delta)?);
+        let after = oldest.after;
+        let mut writer = ListsWriter::new(FileKind::Delta, Coverage { after, ..newest }, pauses);
         let mut members = Vec::new();
         while let Some(key) = merged.next_list(&mut members)? {
             pauses.pause()?;
-            writer.push(&key, &members)?;
+            writer.push(new, key, &members)?;
         }
-        let after = oldest.coverage.after;
-        let coverage = Coverage {
-            after,
-            ..newest.coverage
-        };
-        carried.deltas.push(new.add(writer.into_file(), coverage)?);
+        carried.deltas.push(writer.finish(new)?);
     }
     Ok(carried)
 }

@@ -13,8 +13,8 @@
 use std::time::{Duration, Instant};
 
 /// The number of bytes of checkpoint files that an engine is assumed to read in a second until it
-/// has begun from a checkpoint. A slow disk and one core do about that.
-const ASSUMED_LOAD_RATE: f64 = 200e6;
+/// has begun from a checkpoint. One core does about that.
+const ASSUMED_LOAD_RATE: f64 = 100e6;
 /// The number of steps that an engine is assumed to replay in a second until it has replayed some.
 const ASSUMED_REPLAY_RATE: f64 = 400e3;
 /// A replay of fewer steps says little about the next one.
@@ -306,7 +306,7 @@ mod tests {
         let estimate = policy.estimate();
         assert_eq!(
             (estimate.load, estimate.replay),
-            (seconds(0.5), seconds(1.0))
+            (seconds(1.0), seconds(1.0))
         );
     }
 

@@ -6,23 +6,25 @@
 
 use super::CheckpointRuns;
 use super::lists::ListRuns;
+use super::restore_lists::restore_shards;
 use super::status::NewestCheckpoint;
+use super::transactions::{RestoredTransactions, restore_transactions};
 use crate::error::RuntimeError;
 use crate::host::Host;
 use crate::replay::logged_texts;
 use oxrdf::TermRef;
 use parking_lot::Mutex;
 use somersault_checkpoint::{
-    CheckpointError, CheckpointTimes, FileKind, FileName, ListFileReader, ListedFile, Manifest,
-    RecordReader, SliceReader, TermRuns, VerifyDepth, restore_dictionary, whole_checkpoints,
+    CheckpointError, CheckpointTimes, FileKind, FileName, ListedFile, Manifest, PieceReader,
+    SavedSlice, SliceReader, TermRuns, VerifyDepth, restore_dictionary, whole_checkpoints,
 };
 use somersault_dictionary::{Dictionary, RestoredLeases};
 use somersault_disk::Disk;
 use somersault_log::LogIdentity;
-use somersault_model::{Intern, Lease, ShardId, Sn, StreamUid, TermId};
-use somersault_store::{ListRun, MergedRuns, ShardRestore, Slice, Store};
+use somersault_model::{Intern, Lease, Sn, StreamUid, TermId};
+use somersault_pool::in_parallel;
+use somersault_store::{Slice, Store};
 use somersault_stream::{Coordinator, CoreRecord, RestoredTerms};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,28 +52,42 @@ pub struct Restored {
 /// answers hold are kept until this is dropped.
 pub struct RestoredState {
     pub(crate) coordinator: Coordinator,
+    transactions: RestoredTransactions,
     pub(crate) times: CheckpointTimes,
     pub(crate) newest: NewestCheckpoint,
     /// The time that reading it took.
     pub(crate) load: Duration,
-    answers: RecordReader,
+    answers: PieceReader,
     answers_name: FileName,
     leases: RestoredLeases,
 }
 
+/// The part of a restored state that the sequencer goes on with.
+#[derive(Default)]
+pub(crate) struct RestoredCores {
+    pub(crate) coordinator: Coordinator,
+    pub(crate) transactions: RestoredTransactions,
+    pub(crate) times: CheckpointTimes,
+}
+
 impl RestoredState {
-    /// Gives the host its records. Returns the coordinator and the times, and the leases, which are
-    /// kept until the host has met its queries.
+    /// Gives the host its records. Returns the rest, and the leases, which are kept until the host
+    /// has met its queries.
     pub(crate) fn give_answers(
         self,
         host: &dyn Host,
-    ) -> Result<(Coordinator, CheckpointTimes, RestoredLeases), RuntimeError> {
-        let records = self.answers.into_bytes();
+    ) -> Result<(RestoredCores, RestoredLeases), RuntimeError> {
+        let records = self.answers.into_record_bytes();
         let mut records = records.map(|record| record.map_err(RuntimeError::from));
         host.restore(&mut records)
             .and_then(|()| records.try_for_each(|record| record.map(drop)))
             .map_err(|error| in_file(self.answers_name, error))?;
-        Ok((self.coordinator, self.times, self.leases))
+        let cores = RestoredCores {
+            coordinator: self.coordinator,
+            transactions: self.transactions,
+            times: self.times,
+        };
+        Ok((cores, self.leases))
     }
 }
 
@@ -97,7 +113,7 @@ pub fn restore_newest(
         let restored = match manifest {
             None => None,
             Some(manifest) => match restore_checkpoint(disk, manifest, &empty, threads) {
-                Err(error) if is_damage(&error) => {
+                Err(error) if is_unreadable(&error) => {
                     unreadable.push(error);
                     continue;
                 }
@@ -112,15 +128,12 @@ pub fn restore_newest(
     }
 }
 
-/// Whether an error means that a checkpoint is not whole.
-fn is_damage(error: &RuntimeError) -> bool {
+/// Whether the checkpoint before may do: this one is not whole, or the disk does not give it.
+fn is_unreadable(error: &RuntimeError) -> bool {
     match error {
-        RuntimeError::Checkpoint(error) => matches!(
-            error,
-            CheckpointError::Damaged { .. }
-                | CheckpointError::Missing { .. }
-                | CheckpointError::Foreign { .. }
-        ),
+        RuntimeError::Checkpoint(error) => {
+            error.is_damage() || matches!(error, CheckpointError::Io { .. })
+        }
         RuntimeError::Unreadable { .. } => true,
         _ => false,
     }
@@ -147,7 +160,7 @@ pub fn restore_checkpoint(
         restore_shards(disk, manifest, &store, threads)?;
         store.snapshots().publish_stable(manifest.sn());
     }
-    restore_slices(disk, manifest, &store, &leases)?;
+    restore_slices(disk, manifest, &store, &leases, threads)?;
     let resolved = TermsOfCheckpoint {
         store: &store,
         leases,
@@ -164,18 +177,22 @@ pub fn restore_checkpoint(
     }
     let answers = the_file(manifest, FileKind::Answers)?;
     // The host takes the answers later, when no other checkpoint can be tried: verify them now.
-    manifest.open(disk, answers)?.finish()?;
+    for file in manifest.files_of(FileKind::Answers) {
+        manifest.open(disk, file)?.finish()?;
+    }
+    let transactions = restore_transactions(disk, manifest, &coordinator)?;
     let state = RestoredState {
         coordinator,
+        transactions,
         times: manifest.times(),
         newest: NewestCheckpoint::of(manifest),
         load: begun.elapsed(),
-        answers: RecordReader::new(manifest.open(disk, answers)?),
+        answers: PieceReader::open(disk, manifest, answers)?,
         answers_name: answers.name,
         leases: resolved.leases,
     };
     let lists = ListRuns::restored(manifest, &store);
-    let runs = CheckpointRuns { terms, lists };
+    let runs = CheckpointRuns::restored(manifest, terms, lists);
     Ok(Restored {
         manifest: manifest.clone(),
         store,
@@ -184,9 +201,15 @@ pub fn restore_checkpoint(
     })
 }
 
-/// The only file of a kind.
+/// The file of a kind that the checkpoint wrote itself.
+pub(super) fn own_file(manifest: &Manifest, kind: FileKind) -> Option<&ListedFile> {
+    let mut files = manifest.files_of(kind);
+    files.find(|file| file.name.checkpoint == manifest.number())
+}
+
+/// The file of a kind that each checkpoint writes.
 fn the_file(manifest: &Manifest, kind: FileKind) -> Result<&ListedFile, RuntimeError> {
-    manifest.files_of(kind).next().ok_or_else(|| {
+    own_file(manifest, kind).ok_or_else(|| {
         let (name, file) = (
             manifest.name(),
             FileName {
@@ -200,7 +223,7 @@ fn the_file(manifest: &Manifest, kind: FileKind) -> Result<&ListedFile, RuntimeE
 }
 
 /// The error about what a file of a checkpoint holds, with its name.
-fn in_file(name: FileName, error: RuntimeError) -> RuntimeError {
+pub(super) fn in_file(name: FileName, error: RuntimeError) -> RuntimeError {
     match error {
         RuntimeError::Unreadable { message, .. } => RuntimeError::Unreadable {
             message: format!("{name}: {message}"),
@@ -210,109 +233,78 @@ fn in_file(name: FileName, error: RuntimeError) -> RuntimeError {
     }
 }
 
-fn unreadable(manifest: &Manifest, message: String) -> RuntimeError {
+pub(super) fn unreadable(manifest: &Manifest, message: String) -> RuntimeError {
     RuntimeError::Unreadable {
         file: manifest.name().to_string(),
         message,
     }
 }
 
-/// Fills all shards, several at a time if there are threads for it.
-fn restore_shards(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    store: &Arc<Store>,
-    threads: usize,
-) -> Result<(), RuntimeError> {
-    let shards = usize::from(store.shard_count());
-    let of_shard = (threads / shards).max(1);
-    let waiting = Mutex::new(store.placement().all());
-    let restore = || loop {
-        let next = waiting.lock().next();
-        match next {
-            Some(shard) => restore_shard(disk, manifest, store, shard, of_shard)?,
-            None => return Ok(()),
-        }
-    };
-    let threads = threads.min(shards);
-    if threads <= 1 {
-        return restore();
-    }
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(restore)).collect();
-        let mut restored = threads.into_iter().map(|thread| match thread.join() {
-            Ok(restored) => restored,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        restored.try_for_each(|restored| restored)
-    })
-}
-
-/// Fills a shard from the files that hold lists of its virtual shards, whose ranges were those of
-/// another number of shards perhaps.
-fn restore_shard(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    store: &Arc<Store>,
-    shard: ShardId,
-    threads: usize,
-) -> Result<(), RuntimeError> {
-    let range = store.placement().range_of(shard);
-    let holds = |file: &&ListedFile| {
-        let covered = file.coverage;
-        covered.first_shard < range.end && range.start < covered.end_shard
-    };
-    // The runs of a range come oldest first.
-    let mut files: Vec<&ListedFile> = (manifest.files_of(FileKind::Image))
-        .chain(manifest.files_of(FileKind::Delta))
-        .filter(holds)
-        .collect();
-    files.sort_by_key(|file| file.coverage.through);
-    let mut ranges: BTreeMap<u16, Vec<ListFileReader>> = BTreeMap::new();
-    for file in files {
-        let reader = ListFileReader::new(manifest.open(disk, file)?);
-        let of_range = ranges.entry(file.coverage.first_shard).or_default();
-        of_range.push(reader);
-    }
-    let failed = |error: &dyn std::error::Error| unreadable(manifest, error.to_string());
-    let writer = store.take_writer(shard).map_err(|error| failed(&error))?;
-    let mut restore = ShardRestore::new(writer, manifest.sn()).map_err(|error| failed(&error))?;
-    let mut runs = MergedRuns::new(ranges.into_values().collect());
-    let mut members = Vec::new();
-    while let Some(key) = runs.next_list(&mut members)? {
-        (restore.list(key, &members)).map_err(|error| failed(&error))?;
-    }
-    drop(restore.finish(threads));
-    Ok(())
-}
-
+/// The slices of all streams. They are read one after the other, and built by all threads.
 fn restore_slices(
     disk: &dyn Disk,
     manifest: &Manifest,
     store: &Store,
     leases: &RestoredLeases,
+    threads: usize,
 ) -> Result<(), RuntimeError> {
-    for file in manifest.files_of(FileKind::Slices) {
-        let mut slices = SliceReader::new(manifest.open(disk, file)?);
-        while let Some(saved) = slices.take()? {
-            let lease = match saved.epoch {
-                None => None,
-                Some(epoch) => Some(leases.of_epoch(saved.stream, epoch).ok_or_else(|| {
-                    let what = "its slices name terms that it does not keep";
-                    let file = file.name;
-                    unreadable(
-                        manifest,
-                        format!("{file}: {what}; start from the checkpoint before it"),
-                    )
-                })?),
+    let file = the_file(manifest, FileKind::Slices)?;
+    let slices = SliceReader::new(PieceReader::open(disk, manifest, file)?);
+    let slices = Mutex::new((0, Some(slices)));
+    let built = in_parallel(threads, 0..threads.max(1), |_| {
+        let mut built = Vec::new();
+        loop {
+            let Some((number, saved)) = next_slice(&mut slices.lock())? else {
+                return Ok::<_, RuntimeError>(built);
             };
-            let (batch, interval) = (saved.batch, saved.interval);
-            let slice = Slice::build(batch, interval, saved.revision, &saved.statements);
-            let slice = slice.with_lease(lease.cloned());
-            store.slices().insert(saved.stream, slice);
+            let stream = saved.stream;
+            let slice = restore_slice(manifest, file, saved, leases)?;
+            built.push((number, stream, slice));
         }
+    });
+    let built = built.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut built: Vec<(u64, StreamUid, Slice)> = built.into_iter().flatten().collect();
+    // As they stand in the file: the earlier ones of a stream first.
+    built.sort_unstable_by_key(|(number, ..)| *number);
+    for (_, stream, slice) in built {
+        store.slices().insert(stream, slice);
     }
     Ok(())
+}
+
+/// The next slice of a file, with its number; nothing is read behind an error.
+fn next_slice(
+    (number, slices): &mut (u64, Option<SliceReader>),
+) -> Result<Option<(u64, SavedSlice)>, CheckpointError> {
+    let Some(mut reader) = slices.take() else {
+        return Ok(None);
+    };
+    let saved = reader.take()?;
+    *slices = Some(reader);
+    *number += 1;
+    Ok(saved.map(|saved| (*number, saved)))
+}
+
+fn restore_slice(
+    manifest: &Manifest,
+    file: &ListedFile,
+    saved: SavedSlice,
+    leases: &RestoredLeases,
+) -> Result<Slice, RuntimeError> {
+    let lease = match saved.epoch {
+        None => None,
+        Some(epoch) => Some(leases.of_epoch(saved.stream, epoch).ok_or_else(|| {
+            let what = "its slices name terms that it does not keep";
+            let file = file.name;
+            unreadable(
+                manifest,
+                format!("{file}: {what}; start from the checkpoint before it"),
+            )
+        })?),
+    };
+    let (batch, interval) = (saved.batch, saved.interval);
+    let slice = Slice::build(batch, interval, saved.revision, &saved.statements);
+    Ok(slice.with_lease(lease.cloned()))
 }
 
 fn restore_coordinator(
@@ -321,7 +313,7 @@ fn restore_coordinator(
     terms: &TermsOfCheckpoint<'_>,
 ) -> Result<Coordinator, RuntimeError> {
     let file = the_file(manifest, FileKind::Core)?;
-    let reader = RecordReader::new(manifest.open(disk, file)?);
+    let reader = PieceReader::open(disk, manifest, file)?;
     let records = reader.into_records::<CoreRecord>();
     let records = records.map(|record| record.map_err(RuntimeError::from));
     Coordinator::restore(records, &mut logged_texts(), terms)

@@ -66,6 +66,8 @@ pub struct CheckpointStatus {
     pub failures: u64,
     /// Why the newest attempt failed; `None` if it succeeded.
     pub failure: Option<String>,
+    /// Files that were found damaged since then, and whose content the next checkpoint wrote again.
+    pub rewritten_files: u64,
 }
 
 /// The sequence numbers of sources that the newest checkpoint covers, by stream.

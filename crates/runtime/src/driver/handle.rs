@@ -4,6 +4,7 @@
 use super::process::CallerDriven;
 use crate::credit::{NoRoom, Permit};
 use crate::error::RuntimeError;
+use crate::lane::{LaneCounters, LaneEvent};
 use crate::sequencer::{Event, InputReceipt, Read, Request, Shared};
 use crossbeam_channel::{
     Receiver, RecvTimeoutError, SendTimeoutError, Sender, TryRecvError, bounded,
@@ -23,6 +24,9 @@ pub(crate) struct Handle {
     pub(super) requests: Sender<Request>,
     pub(super) events: Sender<Event>,
     pub(super) reads: Sender<Read>,
+    /// To the lane of transactions.
+    pub(super) lane: Sender<LaneEvent>,
+    pub(super) counters: Arc<LaneCounters>,
     /// The other end of `reads`: once the sequencer has ended, readers answer themselves.
     pub(super) unanswered: Receiver<Read>,
     /// The other end of `requests`: a request that comes after the end is dropped.
@@ -215,6 +219,11 @@ pub struct Pending<T> {
 }
 
 impl<T> Pending<T> {
+    /// Whether the answer is there: [`Pending::wait`] returns at once then.
+    pub fn is_answered(&self) -> bool {
+        !self.answer.is_empty()
+    }
+
     /// Waits until the request is answered.
     ///
     /// # Errors

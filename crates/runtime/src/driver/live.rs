@@ -1,4 +1,4 @@
-//! The driver's threads: the sequencer, the lanes on which updates are evaluated and checkpoints
+//! The driver's threads: the sequencer, the lanes on which changes are computed and checkpoints
 //! written, and the housekeeping.
 
 use super::Lanes;
@@ -7,7 +7,8 @@ use super::housekeeping::Housekeeping;
 use super::mailbox::Mailbox;
 use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
-use crate::sequencer::{CheckpointJob, Evaluation, Sequencer, Shared};
+use crate::lane::Lane;
+use crate::sequencer::{CheckpointJob, Evaluation, Event, Sequencer, Shared};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use somersault_pool::lower_own_priority;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// The stack of the sequencer's thread, which parses the texts of a log, of the thread that
-/// evaluates updates, and of the one that writes checkpoints, for which the host may compile
+/// computes changes, and of the one that writes checkpoints, for which the host may compile
 /// queries: deeply nested patterns take recursion.
 const DEEP_STACK: usize = 16 << 20;
 /// The stack of the housekeeping.
@@ -24,7 +25,8 @@ const FLAT_STACK: usize = 1 << 20;
 /// The threads of a driver.
 pub(super) struct Threads {
     sequencer: JoinHandle<()>,
-    updates: JoinHandle<()>,
+    changes: JoinHandle<()>,
+    transactions: JoinHandle<()>,
     checkpoints: JoinHandle<()>,
     housekeeping: JoinHandle<()>,
     /// Dropping it ends the housekeeping.
@@ -41,8 +43,9 @@ impl Threads {
         let Lanes {
             evaluations,
             checkpoints,
+            transactions,
         } = lanes;
-        let updates = spawn("updates", DEEP_STACK, move || {
+        let changes = spawn("changes", DEEP_STACK, move || {
             evaluations.into_iter().for_each(Evaluation::run);
         })?;
         let checkpoints = spawn("checkpoints", DEEP_STACK, move || {
@@ -52,6 +55,10 @@ impl Threads {
             checkpoints
                 .into_iter()
                 .for_each(|job: CheckpointJob| job.run(None));
+        })?;
+        let (shared, events) = (Arc::clone(&handle.shared), handle.events.clone());
+        let transactions = spawn("transactions", DEEP_STACK, move || {
+            run_lane(transactions, &shared, &events);
         })?;
         let shared = Arc::clone(&handle.shared);
         let sequencer = spawn("sequencer", DEEP_STACK, move || {
@@ -64,7 +71,8 @@ impl Threads {
         })?;
         Ok(Threads {
             sequencer,
-            updates,
+            changes,
+            transactions,
             checkpoints,
             housekeeping,
             keeps_house,
@@ -75,7 +83,8 @@ impl Threads {
     pub(super) fn join(self) {
         join(self.sequencer);
         // The sequencer was the last to send evaluations and checkpoints.
-        join(self.updates);
+        join(self.changes);
+        join(self.transactions);
         join(self.checkpoints);
         drop(self.keeps_house);
         join(self.housekeeping);
@@ -114,6 +123,25 @@ fn run(mut sequencer: Sequencer, mut mailbox: Mailbox, shared: &Shared) {
     }
     let coordinator = sequencer.end();
     shared.end(coordinator, mailbox.unanswered());
+}
+
+/// Runs transactions until the lane has ended. If it panics, the sequencer fails.
+fn run_lane(mut lane: Lane, shared: &Shared, events: &Sender<Event>) {
+    let steps = AssertUnwindSafe(|| {
+        while !lane.has_ended() {
+            if !lane.step() {
+                lane.wait();
+            }
+        }
+    });
+    if catch_unwind(steps).is_err() {
+        let error = RuntimeError::Internal(
+            "the lane of transactions panicked; restart the engine to go on".to_owned(),
+        );
+        shared.fail(error.clone());
+        // The sequencer may have ended.
+        let _ = events.send(Event::LaneFailed(error));
+    }
 }
 
 fn take_steps(sequencer: &mut Sequencer, mailbox: &mut Mailbox, clock: &dyn Clock) {

@@ -8,11 +8,14 @@ mod handle;
 mod housekeeping;
 mod live;
 mod mailbox;
+mod messages;
 mod process;
 mod push;
 mod reads;
+mod transactions;
 
 pub use handle::{Pending, PendingInput};
+pub use messages::{MessageOffer, MessageReceipt};
 pub use process::Process;
 pub use reads::{DriverStatus, SourceProgress};
 
@@ -20,11 +23,16 @@ use crate::checkpoints::{CheckpointPolicy, CheckpointWriter, Opened, RestoredSta
 use crate::clock::{Clock, Now};
 use crate::error::RuntimeError;
 use crate::fabric::{Fabric, OnApplied};
-use crate::host::{FiringAcks, Host};
+use crate::handover::Handover;
+use crate::host::{FiringAcks, Host, HostReport};
+use crate::lane::{
+    CallArguments, CallKey, CallOutcome, CallRequest, Lane, LaneCounters, LaneEvent, LaneParts,
+    Rerunner, UpdateJob, UpdateOutcome, UpdateRequest, UpdateResult, WakeSequencer,
+};
 use crate::replay::LogReplay;
 use crate::sequencer::{
-    AckWhen, CheckpointJob, Checkpoints, DriverConfig, Evaluation, Event, InputReceipt, Reply,
-    Request, Sequencer, SequencerParts, Shared, SharedParts, Triggers, UpdateJob, UpdateResult,
+    AckWhen, ChangeJob, CheckpointJob, Checkpoints, DriverConfig, Evaluation, Event, InputReceipt,
+    Reply, Request, Sequencer, SequencerParts, Shared, SharedParts, Transactions, Triggers,
 };
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use handle::Handle;
@@ -32,19 +40,33 @@ use live::Threads;
 use mailbox::Mailbox;
 use parking_lot::Mutex;
 use process::CallerDriven;
-use push::RecentTerms;
+use push::{RecentTerms, numbering};
 use somersault_checkpoint::Manifest;
 use somersault_log::{LoadSegment, Log, Recovered};
-use somersault_model::QuadIds;
+use somersault_model::{EventTime, QuadIds};
+use somersault_query::Execution;
 use somersault_store::Store;
-use somersault_stream::Input;
+use somersault_stream::{Input, ParsedCommand};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// The additional time for which a stop waits for the fabric to end, beyond its deadline.
 const STOP_SLACK: Duration = Duration::from_secs(5);
 /// Longer than the shards take for anything; a failure ends the wait.
 const UNTIL_THERE_IS_ROOM: Duration = Duration::from_secs(86_400);
+
+/// A call of a procedure.
+pub struct ProcedureCall {
+    /// The procedure.
+    pub procedure: String,
+    /// The arguments.
+    pub arguments: CallArguments,
+    /// Under which it is remembered: a call with a key that was used is not run again.
+    pub key: Option<CallKey>,
+    /// Its limits.
+    pub execution: Execution,
+}
 
 /// The parts of a driver.
 pub struct DriverParts {
@@ -64,6 +86,8 @@ pub struct DriverParts {
     pub host: Arc<dyn Host>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// The limits of transactions that messages lead to, and what they may use.
+    pub execution: Execution,
     /// The process that callers give its turns; `None` for a driver with threads of its own.
     pub process: Option<Arc<dyn Process>>,
 }
@@ -79,17 +103,60 @@ pub struct Driver {
 struct Lanes {
     evaluations: Receiver<Evaluation>,
     checkpoints: Receiver<CheckpointJob>,
+    transactions: Lane,
+}
+
+/// The sequencer's ends of the lanes.
+struct LaneEnds {
+    evaluations: Sender<Evaluation>,
+    checkpoints: Sender<CheckpointJob>,
+    transactions: Transactions,
+    lane: Sender<LaneEvent>,
+    counters: Arc<LaneCounters>,
 }
 
 impl Lanes {
-    fn new() -> (Sender<Evaluation>, Sender<CheckpointJob>, Lanes) {
+    fn new(shared: &Shared, events: &Sender<Event>, execution: Execution) -> (LaneEnds, Lanes) {
         let (to_evaluate, evaluations) = unbounded();
         let (to_write, checkpoints) = unbounded();
+        let (lane, lane_inbox) = unbounded();
+        let handover = Arc::new(Handover::new());
+        let idle = Arc::new(AtomicU64::new(0));
+        let rerunner = Rerunner::new(Arc::clone(&shared.store), execution.clone());
+        let counters = Arc::new(LaneCounters::default());
         let lanes = Lanes {
             evaluations,
             checkpoints,
+            transactions: Lane::new(LaneParts {
+                store: Arc::clone(&shared.store),
+                handover: Arc::clone(&handover),
+                events: lane_inbox,
+                wake: wake(events),
+                execution,
+                idle: Arc::clone(&idle),
+                counters: Arc::clone(&counters),
+            }),
         };
-        (to_evaluate, to_write, lanes)
+        let ends = LaneEnds {
+            evaluations: to_evaluate,
+            checkpoints: to_write,
+            transactions: Transactions::new(handover, lane.clone(), idle, rerunner),
+            lane,
+            counters,
+        };
+        (ends, lanes)
+    }
+}
+
+/// The replay of a log, read by a thread where there may be threads.
+fn replay_of(
+    recovered: Recovered,
+    has_threads: bool,
+    shared: &Arc<Shared>,
+) -> Result<LogReplay, RuntimeError> {
+    match has_threads {
+        true => LogReplay::ahead(recovered, numbering(shared)),
+        false => Ok(LogReplay::here(recovered)),
     }
 }
 
@@ -103,8 +170,7 @@ impl Driver {
         parts: DriverParts,
         fabric: impl FnOnce(OnApplied) -> Result<Box<dyn Fabric>, RuntimeError>,
     ) -> Result<Arc<Driver>, RuntimeError> {
-        let (events, events_inbox) = unbounded();
-        let (reads, reads_inbox) = unbounded();
+        let ((events, events_inbox), (reads, reads_inbox)) = (unbounded(), unbounded());
         let (requests, requests_inbox) = match parts.process {
             None => bounded(parts.config.inbox),
             // Nothing takes requests while one is sent.
@@ -122,22 +188,21 @@ impl Driver {
         observe_log(&shared, events.clone());
         let triggers = triggers(&shared, parts.restored.as_ref());
         let (ready, is_ready) = bounded(1);
-        let (evaluations, checkpoints, lanes) = Lanes::new();
-        let recovered = parts.recovered.as_ref();
+        let (ends, lanes) = Lanes::new(&shared, &events, parts.execution);
         let sequencer = SequencerParts {
             shared: Arc::clone(&shared),
             fabric,
-            evaluations,
+            evaluations: ends.evaluations,
             events: events.clone(),
-            delivered: recovered.map(|recovered| recovered.delivered().collect()),
+            delivered: (parts.recovered.as_ref()).map(|log| log.delivered().collect()),
             restored: None,
-            checkpoints: Checkpoints::new(parts.checkpoints, checkpoints, triggers),
+            checkpoints: Checkpoints::new(parts.checkpoints, ends.checkpoints, triggers),
+            transactions: ends.transactions,
             ready,
         };
         let sequencer = begin(sequencer, parts.restored)?;
         let (unanswered, untaken) = (reads_inbox.clone(), requests_inbox.clone());
-        let has_threads = parts.process.is_none();
-        let replay = (parts.recovered).map(|recovered| LogReplay::new(recovered, has_threads));
+        let replay = (parts.recovered).map(|log| replay_of(log, parts.process.is_none(), &shared));
         let mailbox = Mailbox::new(
             events_inbox,
             reads_inbox,
@@ -149,6 +214,8 @@ impl Driver {
             requests,
             events,
             reads,
+            lane: ends.lane,
+            counters: ends.counters,
             unanswered,
             untaken,
             caller_driven: None,
@@ -275,19 +342,93 @@ impl Driver {
         done
     }
 
-    /// Evaluates an update on the newest snapshot and makes its effects the next one (S15). The job
-    /// holds statements of `bytes` bytes; its effects count once they are known.
+    /// Computes a change on the newest snapshot and makes its effects the next one (S15). Meanwhile
+    /// no other input is taken. The job holds statements of `bytes` bytes; its effects count once
+    /// they are known.
     ///
     /// # Errors
     /// The log or a shard has failed.
-    pub fn update(&self, job: UpdateJob, bytes: usize) -> Result<UpdateResult, RuntimeError> {
+    pub fn change(&self, job: ChangeJob, bytes: usize) -> Result<UpdateResult, RuntimeError> {
         self.check_writable()?;
         let credit = self.handle.credit(bytes, UNTIL_THERE_IS_ROOM)?;
-        let request = |reply| Request::Update {
+        let request = |reply| Request::Change {
             job,
             reply: Reply::new(reply, credit),
         };
         self.handle.ask(request)
+    }
+
+    /// Carries out an update as a transaction, and returns when its effects are in a stable
+    /// snapshot. It reads everything that was taken before it, and many share a snapshot (S15).
+    ///
+    /// # Errors
+    /// The log is only read, its disk is full, or the log or a shard has failed. That an operation
+    /// cannot be carried out is no error.
+    pub fn update(
+        &self,
+        job: UpdateJob,
+        execution: Execution,
+    ) -> Result<UpdateOutcome, RuntimeError> {
+        self.check_writable()?;
+        if let Some(error) = self.handle.shared.log.no_room() {
+            return Err(error.into());
+        }
+        self.handle.ask(|reply| {
+            Request::Update(Box::new(UpdateRequest {
+                job,
+                execution,
+                reply,
+                repeats: 0,
+                needs_all_in_base: false,
+            }))
+        })
+    }
+
+    /// Takes a statement about procedures or dataflows, and returns when it is durable.
+    ///
+    /// # Errors
+    /// It does not fit what is declared, or the log has failed.
+    pub fn declare(&self, command: ParsedCommand) -> Result<InputReceipt, RuntimeError> {
+        self.check_writable()?;
+        self.handle.ask(|reply| Request::Declare {
+            command: Box::new(command),
+            reply: Reply::new(reply, None),
+        })
+    }
+
+    /// Calls a procedure, and returns when its effects are in a stable snapshot.
+    ///
+    /// # Errors
+    /// There is no such procedure, an argument does not fit, or the log or a shard has failed. That
+    /// the procedure aborts is no error.
+    pub fn call(&self, call: ProcedureCall) -> Result<CallOutcome, RuntimeError> {
+        self.hand_in_call(call)?.wait()
+    }
+
+    /// Hands in a call, to be waited for later. The calls of one thread run in the order in which
+    /// the thread hands them in, and many of them share a snapshot.
+    ///
+    /// # Errors
+    /// The driver has stopped, the log is only read, or the disk is full.
+    pub fn hand_in_call(&self, call: ProcedureCall) -> Result<Pending<CallOutcome>, RuntimeError> {
+        self.check_writable()?;
+        if let Some(error) = self.handle.shared.log.no_room() {
+            return Err(error.into());
+        }
+        let (reply, answer) = bounded(1);
+        let request = CallRequest {
+            procedure: call.procedure,
+            arguments: call.arguments,
+            key: call.key,
+            execution: call.execution,
+            reply,
+            received: EventTime(self.now_ms()),
+            repeats: 0,
+        };
+        let sent = self.handle.lane.send(LaneEvent::Call(Box::new(request)));
+        sent.map_err(|_| RuntimeError::Stopped)?;
+        let handle = Arc::clone(&self.handle);
+        Ok(Pending { answer, handle })
     }
 
     /// Asks for a checkpoint, which exists when this is answered.
@@ -391,6 +532,12 @@ impl Drop for Driver {
     }
 }
 
+fn wake(events: &Sender<Event>) -> WakeSequencer {
+    let events = events.clone();
+    // The sequencer may have ended.
+    Box::new(move || drop(events.send(Event::TransactionsWait)))
+}
+
 /// Begins a sequencer, with the state of a checkpoint if there is one. The host has its answers
 /// before it meets their queries.
 fn begin(
@@ -403,8 +550,8 @@ fn begin(
     };
     let host = Arc::clone(&parts.shared.host);
     // The leases keep the terms of answers until these hold them.
-    let (coordinator, times, _leases) = state.give_answers(&*host)?;
-    parts.restored = Some((coordinator, times));
+    let (cores, _leases) = state.give_answers(&*host)?;
+    parts.restored = Some(cores);
     let sequencer = Sequencer::new(parts, now);
     host.check_restored()?;
     Ok(sequencer)
@@ -429,9 +576,13 @@ fn triggers(shared: &Shared, restored: Option<&RestoredState>) -> Triggers {
 
 fn answered(events: &Sender<Event>) -> FiringAcks {
     let events = events.clone();
-    FiringAcks::new(move |fired| {
+    FiringAcks::new(move |report| {
+        let event = match report {
+            HostReport::Fired(fired) => Event::Fired(fired),
+            HostReport::Limits(limits) => Event::Limits(limits),
+        };
         // The sequencer may have ended.
-        let _ = events.send(Event::Fired(fired));
+        let _ = events.send(event);
     })
 }
 

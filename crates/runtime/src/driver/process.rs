@@ -7,9 +7,12 @@ use super::handle::Handle;
 use super::housekeeping::Housekeeping;
 use super::mailbox::Mailbox;
 use crate::clock::Now;
-use crate::sequencer::{Event, Sequencer, Shared};
+use crate::lane::Lane;
+use crate::sequencer::{CheckpointJob, Evaluation, Event, Sequencer, Shared};
+use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The process that a driver without threads belongs to: the driver, a log, a pool.
 pub trait Process: Send + Sync + 'static {
@@ -24,8 +27,13 @@ pub(super) struct CallerDriven {
     process: Arc<dyn Process>,
     /// None once the sequencer has ended.
     parts: Mutex<Option<Parts>>,
-    lanes: Lanes,
+    evaluations: Receiver<Evaluation>,
+    checkpoints: Receiver<CheckpointJob>,
+    transactions: Mutex<Lane>,
     housekeeping: Mutex<Housekeeping>,
+    /// Whether the sequencer comes first in the next step: every other time, so that transactions
+    /// are logged while others run.
+    is_turn_of_sequencer: AtomicBool,
 }
 
 struct Parts {
@@ -43,6 +51,11 @@ impl CallerDriven {
         shared: Arc<Shared>,
     ) -> CallerDriven {
         let housekeeping = Housekeeping::new(shared.clock.instant());
+        let Lanes {
+            evaluations,
+            checkpoints,
+            transactions,
+        } = lanes;
         CallerDriven {
             process,
             parts: Mutex::new(Some(Parts {
@@ -50,8 +63,11 @@ impl CallerDriven {
                 mailbox,
                 shared,
             })),
-            lanes,
+            evaluations,
+            checkpoints,
+            transactions: Mutex::new(transactions),
             housekeeping: Mutex::new(housekeeping),
+            is_turn_of_sequencer: AtomicBool::new(false),
         }
     }
 
@@ -60,15 +76,21 @@ impl CallerDriven {
         self.process.turn(&|| self.step(handle))
     }
 
-    /// One step of the driver: an update is evaluated, a checkpoint written with turns of all
-    /// others between its parts, the sequencer takes an event, or memory is freed. Whether anything
-    /// was done.
+    /// One step of the driver: a change is computed, a transaction runs, a checkpoint is written
+    /// with turns of all others between its parts, the sequencer takes an event, or memory is
+    /// freed. Whether anything was done.
     pub(super) fn step(&self, handle: &Handle) -> bool {
-        if let Ok(evaluation) = self.lanes.evaluations.try_recv() {
+        if self.is_turn_of_sequencer.fetch_xor(true, Ordering::Relaxed) && self.step_sequencer() {
+            return true;
+        }
+        if let Ok(evaluation) = self.evaluations.try_recv() {
             evaluation.run();
             return true;
         }
-        if let Ok(job) = self.lanes.checkpoints.try_recv() {
+        if self.transactions.lock().step() {
+            return true;
+        }
+        if let Ok(job) = self.checkpoints.try_recv() {
             job.run(Some(&|| {
                 self.turn(handle);
             }));

@@ -14,15 +14,17 @@
 
 use super::Driver;
 use crate::error::RuntimeError;
+use crate::replay::NumberPushes;
 use crate::resolver::RECLAIMED_FOR_ONE;
-use crate::sequencer::InputReceipt;
+use crate::sequencer::{InputReceipt, Shared};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
-use somersault_dictionary::{Interner, Mentions, Recent};
+use somersault_dictionary::{Dictionary, Interner, Mentions, Recent};
 use somersault_log::LogError;
 use somersault_model::{EventTime, QuadIds, TermId};
 use somersault_stream::{
-    Input, Numbered, NumberedBuilder, PushHead, ReadPush, Refusal, StreamClock, StreamTerms, Timing,
+    Input, Numbered, NumberedBuilder, PushHead, PushStatements, ReadPush, Refusal, StreamClock,
+    StreamTerms, Timing,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,41 +79,63 @@ impl Driver {
     ) -> Result<InputReceipt, RuntimeError> {
         let received_ms = self.now_ms();
         // A repeat goes on too: only the sequencer knows whether the first push is durable.
-        let clock = match self.handle.shared.directory.find(&head.stream) {
-            Some(clock) => clock,
-            None => self.clock_of(&head.stream)?,
-        };
+        let clock = self.known_clock(&head.stream)?;
+        if clock.declaration().timestamp.is_some() {
+            let is_timed = times.clone().any(|time| time.is_some());
+            let sender = (head.source.as_str(), head.seq);
+            return self.push_with_timestamp(&head.stream, sender, is_timed, statements);
+        }
         clock.judge(&head, received_ms, times.clone())?;
-        let StreamTerms { stream, timing } = clock.terms();
         let untimed = times.clone().position(|time| time.is_none());
-        let encoded = !self.handle.shared.log.is_volatile();
+        let count = times.len();
         let times = times.map(|time| time.unwrap_or(EventTime(0)));
-        let recent = self.recent.take();
-        let dictionary = self.handle.shared.store.dictionary();
-        let mut interner = Interner::with(dictionary, recent);
-        let lease = match timing {
-            Timing::Nothing => None,
-            _ => Some(dictionary.lease(*stream)),
-        };
-        let mut mentions = lease
-            .as_ref()
-            .map(|lease| dictionary.mentions(lease).remembering());
-        let builder = NumberedBuilder::new(times.len(), encoded).with_lease(lease);
-        let numberer = Numberer::new(&mut interner, (timing, mentions.as_mut()), builder);
-        let numbered = numberer.number(times.zip(statements));
-        self.recent.put_back(interner.into_recent());
-        let born = mentions.map_or(0, |mentions| mentions.born());
-        let statements = numbered?;
+        let (statements, born) = self.number(&clock, count, times.zip(statements))?;
         let done = self.log_input(Input::ReadPush(ReadPush {
             head,
             received_ms,
             statements,
             untimed,
         }));
+        self.reclaim(born);
+        done
+    }
+
+    /// Interns the terms of statements of a stream, and encodes the statements for the log. Returns
+    /// the number of transient terms that are new, too.
+    pub(super) fn number<'q>(
+        &self,
+        clock: &StreamClock,
+        count: usize,
+        statements: impl Iterator<Item = (EventTime, QuadRef<'q>)>,
+    ) -> Result<(Numbered, usize), LogError> {
+        let encoded = !self.handle.shared.log.is_volatile();
+        let builder = NumberedBuilder::new(count, encoded);
+        let dictionary = self.handle.shared.store.dictionary();
+        let mut recent = self.recent.take();
+        let numbered = number(
+            (dictionary, &mut recent),
+            clock.terms(),
+            builder,
+            statements,
+        );
+        self.recent.put_back(recent);
+        numbered
+    }
+
+    /// Reclaims transient terms in proportion to those that are new.
+    pub(super) fn reclaim(&self, born: usize) {
         if born > 0 {
+            let dictionary = self.handle.shared.store.dictionary();
             dictionary.reclaim(born * RECLAIMED_FOR_ONE);
         }
-        done
+    }
+
+    /// The clock of a stream.
+    pub(super) fn known_clock(&self, iri: &str) -> Result<Arc<StreamClock>, RuntimeError> {
+        match self.handle.shared.directory.find(iri) {
+            Some(clock) => Ok(clock),
+            None => self.clock_of(iri),
+        }
     }
 
     /// The clock of a stream that the directory does not show.
@@ -123,6 +147,53 @@ impl Driver {
         });
         Ok(clock?)
     }
+}
+
+/// Turns the terms of pushes into ids while the log is read for its replay, as [`Driver::push`] did
+/// when they came. The terms of a stream that the directory does not show are left as they are: the
+/// record that creates it may not have been applied yet.
+pub(super) fn numbering(shared: &Arc<Shared>) -> NumberPushes {
+    let shared = Arc::clone(shared);
+    let mut recent = Recent::default();
+    Box::new(move |stream, statements| {
+        let Some(clock) = shared.directory.find(stream) else {
+            return statements.into();
+        };
+        let dictionary = shared.store.dictionary();
+        let builder = NumberedBuilder::new(statements.len(), false);
+        let quads = statements.iter().map(|it| (it.at, it.quad.as_ref()));
+        match number((dictionary, &mut recent), clock.terms(), builder, quads) {
+            Ok((numbered, born)) => {
+                dictionary.reclaim(born * RECLAIMED_FOR_ONE);
+                PushStatements::Numbered(numbered)
+            }
+            // Nothing is encoded, so nothing can be unwritable.
+            Err(_) => statements.into(),
+        }
+    })
+}
+
+/// Turns the terms of a push into ids. Also returns the number of transient terms that are new.
+fn number<'q>(
+    (dictionary, recent): (&Dictionary, &mut Recent),
+    StreamTerms { stream, timing }: &StreamTerms,
+    builder: NumberedBuilder,
+    statements: impl Iterator<Item = (EventTime, QuadRef<'q>)>,
+) -> Result<(Numbered, usize), LogError> {
+    let mut interner = Interner::with(dictionary, std::mem::take(recent));
+    let lease = match timing {
+        Timing::Nothing => None,
+        _ => Some(dictionary.lease(*stream)),
+    };
+    let mut mentions = lease
+        .as_ref()
+        .map(|lease| dictionary.mentions(lease).remembering());
+    let builder = builder.with_lease(lease);
+    let numberer = Numberer::new(&mut interner, (timing, mentions.as_mut()), builder);
+    let numbered = numberer.number(statements);
+    *recent = interner.into_recent();
+    let born = mentions.map_or(0, |mentions| mentions.born());
+    numbered.map(|numbered| (numbered, born))
 }
 
 /// Turns the terms of a push into ids.

@@ -16,7 +16,7 @@ const NAMES_AT_ONCE: usize = 4096;
 /// The number of queries that one read describes.
 const QUERIES_AT_ONCE: usize = 256;
 
-/// Counters of the driver.
+/// LaneCounters of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverStatus {
     /// The newest stable SN.
@@ -83,7 +83,7 @@ impl Driver {
         Some(sources.collect())
     }
 
-    /// Counters.
+    /// LaneCounters.
     pub fn status(&self) -> DriverStatus {
         let shared = &self.handle.shared;
         let figures = &shared.figures;
@@ -189,6 +189,11 @@ impl Driver {
         let namespace = namespace.map(str::to_owned);
         self.handle
             .read(move |coordinator| coordinator.group_of(&shape, namespace.as_deref()))
+    }
+
+    /// The continuous queries that have durable subscriptions.
+    pub fn subscribed_queries(&self) -> Vec<QueryStatus> {
+        self.handle.read(Coordinator::subscribed_queries)
     }
 
     /// One continuous query.

@@ -90,7 +90,7 @@ impl PreparedBatches {
                 facts.batch.0,
                 facts.stream.0
             );
-            batch.insert_prepared(&edges);
+            batch.insert_prepared(edges);
         }
     }
 

@@ -70,17 +70,20 @@ mod tests {
     use super::super::checkpoints::Checkpoints;
     use super::super::requests::{Event, Reply, Request};
     use super::super::shared::{DriverConfig, Shared, SharedParts};
-    use super::super::{AckWhen, Intake, SequencerParts, Triggers};
+    use super::super::{AckWhen, Intake, SequencerParts, Transactions, Triggers};
     use super::*;
     use crate::checkpoints::{CheckpointConfig, CheckpointPolicy, Opened};
     use crate::clock::{Clock as _, ManualClock, Now};
     use crate::error::RuntimeError;
     use crate::fabric::{Injectors, SimFabric};
+    use crate::handover::Handover;
     use crate::host::{FiringAcks, FiringJob, Host};
+    use crate::lane::Rerunner;
     use crossbeam_channel::{Receiver, bounded, unbounded};
     use somersault_lang::{Parser, Statement};
     use somersault_log::{AdvanceRecord, Log, Position};
-    use somersault_model::{EventTime, Sn};
+    use somersault_model::{EventTime, Limits, Sn};
+    use somersault_query::Execution;
     use somersault_store::Store;
     use somersault_stream::{
         Input, ParsedQuery, QueryDeclaration, QueryEvent, Record, StreamLimits,
@@ -126,6 +129,8 @@ mod tests {
                 closes_patience: Duration::from_secs(60),
                 checkpoints: CheckpointConfig::default(),
             };
+            let limits = Execution::new(Limits::default(), EventTime(0));
+            let rerunner = Rerunner::new(Arc::clone(&store), limits);
             let shared = Arc::new(Shared::new(SharedParts {
                 config,
                 store,
@@ -145,6 +150,12 @@ mod tests {
                 delivered: None,
                 restored: None,
                 checkpoints: Checkpoints::new(None, unbounded().0, triggers),
+                transactions: Transactions::new(
+                    Arc::new(Handover::new()),
+                    unbounded().0,
+                    Arc::default(),
+                    rerunner,
+                ),
                 ready: bounded(1).0,
             };
             let sequencer = Sequencer::new(parts, Now::read(&ManualClock));

@@ -1,20 +1,22 @@
 //! Checkpoints, on the sequencer's side.
 //!
 //! 1. Between two steps the coordinator is frozen, at the end of the log, and its newest SN pinned.
-//!    The host notes that position.
-//! 2. The checkpoint waits until that SN is stable, the firings that became due by then are done,
-//!    and the log is durable up to there, the statements of those firings included. Then it waits
-//!    for the shards to set the marker up to which it looks for changes.
+//!    The host notes that position. The lane is told to freeze what is declared; until it has, no
+//!    transaction is accepted, so its core is that of the same position.
+//! 2. The checkpoint waits until the lane has answered, that SN is stable, the firings that became
+//!    due by then are done, and the log is durable up to there, the statements of those firings
+//!    included. Then it waits for the shards to set the marker up to which it looks for changes.
 //! 3. A lane of its own writes the files. Inputs, firings and reads go on all the time.
 //!
 //! Before changing anything here: from 1 to 3 no slice is retired. A later close may retire one
 //! that the replay of its own record needs.
 
-use super::Sequencer;
 use super::requests::{CheckpointReply, Event};
 use super::triggers::Triggers;
+use super::{Phase, Sequencer, Shared};
 use crate::checkpoints::{
-    CheckpointMarkers, CheckpointWriter, CheckpointedNumbers, FrozenState, StopFlag,
+    Beside, CheckpointMarkers, CheckpointWriter, CheckpointedNumbers, DeclarationRecord,
+    FrozenState, RewrittenFiles, StopFlag,
 };
 use crate::error::RuntimeError;
 use crate::host::Host;
@@ -22,6 +24,7 @@ use crossbeam_channel::Sender;
 use parking_lot::Mutex;
 use somersault_checkpoint::{CheckpointTimes, Manifest};
 use somersault_log::Position;
+use somersault_model::Sn;
 use somersault_store::{Marker, Snapshot};
 use somersault_stream::{FiringKey, FrozenCore};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +37,8 @@ pub(crate) struct Checkpoints {
     writer: Option<Arc<Mutex<CheckpointWriter>>>,
     /// Ends what is being written.
     stop: StopFlag,
+    /// Files that were damaged.
+    rewritten: RewrittenFiles,
     /// The lane that writes.
     jobs: Sender<CheckpointJob>,
     stage: CheckpointStage,
@@ -47,7 +52,8 @@ pub(crate) struct Checkpoints {
 enum CheckpointStage {
     #[default]
     None,
-    /// Effects of an update or a load wait for their SN, which is cut at once.
+    /// Effects of an update or a load wait for their SN, which is cut at once, or a replaced query
+    /// has firings under way.
     Asked(CheckpointReply),
     Frozen(Box<Frozen>),
     Written(CheckpointReply, CheckpointedNumbers),
@@ -63,21 +69,31 @@ struct Frozen {
     /// The marker behind which the next checkpoint looks for changes.
     since: Marker,
     /// The marker up to which this one does, asked for once all else is there.
-    until: Option<Marker>,
+    until: Option<AskedMarker>,
     /// Firings that were not done at some time since; the last one has not been looked at.
     firings: Vec<FiringKey>,
     /// The end of the log once all firings are done: their statements are in it.
     done: Option<Position>,
     /// The sequence numbers of sources that the state covers.
     numbers: CheckpointedNumbers,
+    /// Procedures, dataflows and their core; `None` while the lane freezes them.
+    transactions: Option<Vec<DeclarationRecord>>,
     reply: CheckpointReply,
+}
+
+/// A marker that shards are asked for.
+struct AskedMarker {
+    marker: Marker,
+    /// The SN that was stable when they were asked last. A shard that has applied a later one does
+    /// not set its marker, so they are asked again when a later one is stable.
+    asked_at: Sn,
 }
 
 /// A checkpoint to be written.
 pub(crate) struct CheckpointJob {
     writer: Arc<Mutex<CheckpointWriter>>,
     state: FrozenState,
-    host: Arc<dyn Host>,
+    shared: Arc<Shared>,
     events: Sender<Event>,
 }
 
@@ -88,11 +104,17 @@ impl CheckpointJob {
         let CheckpointJob {
             writer,
             state,
-            host,
+            shared,
             events,
         } = self;
+        let is_busy = || shared.is_busy();
+        let beside = match others {
+            None => Beside::Threads(&is_busy),
+            Some(others) => Beside::Turns(others),
+        };
+        let host = &*shared.host;
         let written = catch_unwind(AssertUnwindSafe(|| {
-            writer.lock().write(state, &*host, others)
+            writer.lock().write(state, host, beside)
         }));
         let written = written.unwrap_or_else(|_| {
             let what = "the writing of a checkpoint panicked".to_owned();
@@ -112,8 +134,10 @@ impl Checkpoints {
         triggers: Triggers,
     ) -> Checkpoints {
         let stop = writer.as_ref().map(|writer| writer.stop_flag().clone());
+        let rewritten = writer.as_ref().map(|writer| writer.rewritten().clone());
         Checkpoints {
             stop: stop.unwrap_or_default(),
+            rewritten: rewritten.unwrap_or_default(),
             writer: writer.map(|writer| Arc::new(Mutex::new(writer))),
             jobs,
             stage: CheckpointStage::None,
@@ -125,6 +149,18 @@ impl Checkpoints {
     /// Abandons a checkpoint that is being written.
     pub(super) fn end(&self) {
         self.stop.set();
+    }
+
+    /// The number of damaged files whose content was written again.
+    pub(super) fn rewritten_files(&self) -> u64 {
+        self.rewritten.count()
+    }
+
+    /// Takes what the lane has frozen, unless the checkpoint was given up meanwhile.
+    pub(super) fn take_transactions(&mut self, records: Vec<DeclarationRecord>) {
+        if let CheckpointStage::Frozen(frozen) = &mut self.stage {
+            frozen.transactions = Some(records);
+        }
     }
 
     /// Whether checkpoints can be written.
@@ -173,7 +209,7 @@ impl Sequencer {
                     stage: CheckpointStage::None,
                     ..
                 } => return Ok(()),
-                _ => "another one is being written; ask again when it is done",
+                _ => return Err(RuntimeError::CheckpointUnderWay),
             };
             Err(RuntimeError::NoCheckpoint(why))
         });
@@ -212,6 +248,14 @@ impl Sequencer {
     }
 
     fn freeze(&mut self, reply: CheckpointReply) -> CheckpointStage {
+        // A transaction that has its turn commits first.
+        if self.coordinator.has_retiring_queries() || matches!(self.phase, Phase::Yielding) {
+            return CheckpointStage::Asked(reply);
+        }
+        if let Err(error) = self.close_handover() {
+            self.conclude(reply, Err(error));
+            return CheckpointStage::None;
+        }
         let Some(core) = self.coordinator.freeze() else {
             return CheckpointStage::Asked(reply);
         };
@@ -219,6 +263,7 @@ impl Sequencer {
             Ok(pin) => {
                 self.note_frozen();
                 self.shared.host.freeze_at(core.sn());
+                let has_transactions = self.freeze_transactions();
                 CheckpointStage::Frozen(Box::new(Frozen {
                     core,
                     position: self.log_end,
@@ -230,6 +275,7 @@ impl Sequencer {
                     firings: self.delivery.unacknowledged(),
                     done: None,
                     numbers: Arc::new(self.coordinator.all_source_numbers()),
+                    transactions: (!has_transactions).then(Vec::new),
                     reply,
                 }))
             }
@@ -249,7 +295,7 @@ impl Sequencer {
         let delivery = &self.delivery;
         let is_done = |key: &mut FiringKey| !delivery.is_unacknowledged(key);
         while frozen.firings.pop_if(is_done).is_some() {}
-        if !frozen.firings.is_empty() {
+        if !frozen.firings.is_empty() || frozen.transactions.is_none() {
             return false;
         }
         let done = *frozen.done.get_or_insert(self.log_end);
@@ -257,10 +303,17 @@ impl Sequencer {
         if frozen.pin.sn() > stable || done > self.shared.log.durable() {
             return false;
         }
-        if let Some(until) = &frozen.until {
-            return until.after().is_some();
+        match &mut frozen.until {
+            Some(until) if until.marker.after().is_some() => return true,
+            Some(until) if until.asked_at == stable => return false,
+            Some(until) => until.asked_at = stable,
+            unasked => {
+                *unasked = Some(AskedMarker {
+                    marker: self.shared.store.mark(),
+                    asked_at: stable,
+                });
+            }
         }
-        frozen.until = Some(self.shared.store.mark());
         // Shards without work set it too.
         if let Err(error) = self.fabric.tidy() {
             self.fail(RuntimeError::Fabric(error));
@@ -279,25 +332,29 @@ impl Sequencer {
             until,
             reply,
             numbers,
+            transactions,
             ..
         } = *frozen;
-        let (Some(writer), Some(until)) = (self.checkpoints.writer.clone(), until) else {
-            let what = "a checkpoint without a writer or a marker was to be written";
+        let writer = self.checkpoints.writer.clone();
+        let (Some(writer), Some(until), Some(transactions)) = (writer, until, transactions) else {
+            let what = "a checkpoint that is not frozen whole was to be written";
             self.shared.host.thaw();
             self.conclude(reply, Err(RuntimeError::Internal(what.to_owned())));
             return CheckpointStage::None;
         };
+        let until = until.marker;
         let state = FrozenState {
             core,
             position,
             times,
             pin,
             markers: CheckpointMarkers { since, until },
+            transactions,
         };
         let job = CheckpointJob {
             writer,
             state,
-            host: Arc::clone(&self.shared.host),
+            shared: Arc::clone(&self.shared),
             events: self.events.clone(),
         };
         match self.checkpoints.jobs.send(job) {

@@ -189,10 +189,33 @@ impl Sequencer {
         self.shared.figures.set_behind(behind);
     }
 
+    /// Makes a cut. Where transactions have to come before it, they are logged and cut instead, and
+    /// the next cut has to be asked for again.
     fn make_cut(&mut self, plan: PlanRecord) -> Result<(), RuntimeError> {
+        match self.log_before(&plan)? {
+            true => Ok(()),
+            false => self.cut(plan),
+        }
+    }
+
+    fn cut(&mut self, plan: PlanRecord) -> Result<(), RuntimeError> {
+        let (sn, is_foreign) = (plan.sn, self.coordinator.is_foreign(&plan));
         let record = Record::Plan(plan);
         let position = self.append(&record)?;
         self.apply(&record, position)?;
+        if is_foreign {
+            self.note_foreign(sn);
+        }
+        Ok(())
+    }
+
+    /// Cuts the effects of transactions that have just been logged.
+    pub(super) fn cut_effects(&mut self) -> Result<(), RuntimeError> {
+        while let Some(plan) = (self.coordinator).next_due_cut(self.log_end, false)
+            && plan.through.is_none()
+        {
+            self.cut(plan)?;
+        }
         Ok(())
     }
 

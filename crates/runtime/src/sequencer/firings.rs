@@ -2,12 +2,12 @@
 //! statements of those whose queries derive streams as inputs, and logs the `Delivered` marks. The
 //! ledger (`delivery`) knows their number and states.
 
-use super::{Phase, Sequencer};
+use super::Sequencer;
 use crate::delivery::HandOver;
 use crate::error::RuntimeError;
-use crate::host::{DerivedOutput, DueSnapshot, Exceeded, Fired, FiringJob};
+use crate::host::{DerivedOutput, DueSnapshot, Fired, FiringJob};
 use somersault_log::DeliveredRecord;
-use somersault_stream::{FiringKey, Input, Record, SubscriptionAsk, SubscriptionRequest};
+use somersault_stream::{FiringKey, Input, Record};
 use std::sync::Arc;
 
 /// A firing whose answer is on its way into a derived stream.
@@ -28,11 +28,8 @@ impl Sequencer {
         self.coordinator.on_fired(key, &mut outputs);
         let needed_from = outbox.as_ref().and_then(|outbox| outbox.needed_from);
         self.delivery.set_needed(key.query, needed_from);
-        if let Some(outbox) = outbox
-            && matches!(self.phase, Phase::Open)
-        {
-            // While the log is replayed, acknowledgements are still to come.
-            self.exceeded.extend(outbox.exceeded);
+        if let Some(outbox) = outbox {
+            self.on_limits(outbox.limits);
         }
         let mark = self.delivery.answer(key, derived.is_some());
         self.hand_out();
@@ -114,39 +111,6 @@ impl Sequencer {
             self.acknowledge(key);
         } else {
             self.delivery.abandon(key);
-        }
-    }
-
-    /// Logs which answers durable subscriptions lose. If that fails, the host keeps them, and asks
-    /// again with its next answer.
-    pub(super) fn take_exceeded(&mut self) {
-        while !self.has_turn()
-            && let Some(exceeded) = self.exceeded.pop_front()
-        {
-            let Exceeded {
-                query,
-                subscription,
-                after,
-                through,
-                answers,
-                why,
-            } = exceeded;
-            let taken = self.take(Input::Subscription(SubscriptionRequest {
-                received_ms: self.now.ms,
-                query,
-                name: subscription,
-                ask: SubscriptionAsk::LetGo {
-                    after,
-                    through,
-                    answers,
-                    why,
-                },
-            }));
-            if let Err(error) = taken {
-                tracing::warn!(
-                    "answers beyond the limit of a durable subscription are still kept: {error}"
-                );
-            }
         }
     }
 

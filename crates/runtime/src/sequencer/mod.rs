@@ -11,35 +11,40 @@
 
 mod acks;
 mod ahead;
+mod change;
 mod check;
 mod checkpoints;
 mod closes;
 mod directory;
 mod firings;
 mod injection;
+mod limits;
 mod record;
 mod recovery;
 mod requests;
 mod shared;
 mod stability;
 mod timers;
+mod transactions;
 mod triggers;
-mod update;
 
+pub(crate) use change::Evaluation;
 pub(crate) use checkpoints::{CheckpointJob, Checkpoints};
 pub(crate) use requests::{AckWhen, Event, Read, Reply, Request};
-pub use requests::{Change, InputReceipt, Outcome, UpdateJob, UpdateResult};
+pub use requests::{Change, ChangeJob, InputReceipt, Outcome};
 pub use shared::DriverConfig;
 pub(crate) use shared::{Shared, SharedParts};
+pub(crate) use transactions::Transactions;
 pub(crate) use triggers::Triggers;
-pub(crate) use update::Evaluation;
 
+use crate::checkpoints::RestoredCores;
 use crate::clock::Now;
 use crate::delivery::Delivery;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
 use crate::host::Exceeded;
 use acks::Ack;
+use change::{AwaitedSnapshot, UnderEvaluation};
 use closes::{CatchingUp, HeldInput, Turn};
 use crossbeam_channel::Sender;
 use directory::DirectoryWriter;
@@ -54,7 +59,7 @@ use stability::Stability;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use update::{AwaitedSnapshot, UnderEvaluation};
+use transactions::UnderJudgement;
 
 /// This many SNs may be cut and not stable before inputs have to wait.
 const UNSTABLE_LIMIT: usize = 256;
@@ -66,7 +71,7 @@ pub(crate) struct Sequencer {
     shared: Arc<Shared>,
     coordinator: Coordinator,
     fabric: Box<dyn Fabric>,
-    /// The pool for evaluations of updates, with the way back.
+    /// The thread for evaluations of changes, with the way back.
     evaluations: Sender<Evaluation>,
     events: Sender<Event>,
     phase: Phase,
@@ -79,6 +84,7 @@ pub(crate) struct Sequencer {
     stability: Stability,
     delivery: Delivery,
     checkpoints: Checkpoints,
+    transactions: Transactions,
     /// The position of the newest record in the log.
     log_end: Position,
     /// Why nothing becomes stable any more.
@@ -87,6 +93,8 @@ pub(crate) struct Sequencer {
     derived: VecDeque<Derived>,
     /// Answers that durable subscriptions are to lose, not yet logged.
     exceeded: VecDeque<Exceeded>,
+    /// When the host is to look at the deadlines of durable subscriptions.
+    next_deadline: Option<Instant>,
     /// Whether closes that are due wait for their cut.
     behind: bool,
     /// While closes are cut for the input that made them due, before others come.
@@ -119,10 +127,14 @@ enum Phase {
     Recovering(Recovery),
     /// It takes inputs.
     Open,
-    /// It takes no input: an update waits until the snapshot that it reads is stable.
+    /// It takes no input: a change waits until the snapshot that it reads is stable.
     AwaitingSnapshot(AwaitedSnapshot),
-    /// It takes no input: an update is evaluated.
-    EvaluatingUpdate(UnderEvaluation),
+    /// It takes no input: a change is evaluated.
+    EvaluatingChange(UnderEvaluation),
+    /// It takes no input: the lane judges a command.
+    Judging(Box<UnderJudgement>),
+    /// It takes no input and cuts nothing but transactions: one has been overtaken, and runs again.
+    Yielding,
     /// It does nothing any more.
     Ended,
 }
@@ -152,9 +164,10 @@ pub(crate) struct SequencerParts {
     pub(crate) events: Sender<Event>,
     /// The marks of the log that is replayed; `None` if there is nothing to replay.
     pub(crate) delivered: Option<Vec<DeliveredRecord>>,
-    /// The coordinator of a checkpoint from which the log is replayed, with its times.
-    pub(crate) restored: Option<(Coordinator, CheckpointTimes)>,
+    /// The state of a checkpoint from which the log is replayed.
+    pub(crate) restored: Option<RestoredCores>,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) transactions: Transactions,
     /// Told when the log has been replayed, or cannot be.
     pub(crate) ready: Sender<Result<(), RuntimeError>>,
 }
@@ -164,7 +177,11 @@ impl Sequencer {
     pub(crate) fn new(parts: SequencerParts, now: Now) -> Sequencer {
         let shared = parts.shared;
         let is_restored = parts.restored.is_some();
-        let (coordinator, times) = parts.restored.unwrap_or_default();
+        let RestoredCores {
+            coordinator,
+            transactions: restored,
+            times,
+        } = parts.restored.unwrap_or_default();
         let mut coordinator = coordinator.with_limits(shared.config.limits);
         for mark in parts.delivered.iter().flatten() {
             coordinator.expect_delivered(mark);
@@ -186,10 +203,12 @@ impl Sequencer {
             stability: Stability::since(times),
             delivery: Delivery::new(shared.config.kept_firings),
             checkpoints: parts.checkpoints,
+            transactions: parts.transactions,
             log_end: shared.log.end(),
             failure: None,
             derived: VecDeque::new(),
             exceeded: VecDeque::new(),
+            next_deadline: None,
             behind: false,
             turn: None,
             late: false,
@@ -208,6 +227,9 @@ impl Sequencer {
         };
         if is_restored {
             sequencer.announce(times);
+            sequencer
+                .transactions
+                .restore(restored, &sequencer.coordinator);
             let numbers = sequencer.coordinator.all_source_numbers();
             sequencer.shared.show_checkpointed(Arc::new(numbers));
         }
@@ -224,6 +246,8 @@ impl Sequencer {
         // Streams and queries are made known; nothing is injected.
         let announced = self.carry_out(outputs, self.log_end);
         debug_assert!(announced.is_ok());
+        // The thread that reads the log for the replay looks streams up.
+        self.directory.publish(&self.shared.directory);
         let queries = self.coordinator.query_count();
         self.shared.figures.set_queries(queries);
     }
@@ -235,6 +259,7 @@ impl Sequencer {
         if !self.has_ended() {
             self.go_on();
             self.prepare_open();
+            self.open_handover();
         }
         self.directory.publish(&self.shared.directory);
         self.publish_credit();
@@ -264,6 +289,7 @@ impl Sequencer {
     /// Stops the shards and gives the coordinator back.
     pub(crate) fn end(mut self) -> Coordinator {
         self.checkpoints.end();
+        self.transactions.end();
         if let Err(error) = self.fabric.stop(FABRIC_STOP) {
             tracing::warn!("{error}");
         }
@@ -284,13 +310,18 @@ impl Sequencer {
             Event::Read(read) => read(&self.coordinator),
             Event::Replayed(read) => self.on_replayed(read),
             Event::Fired(fired) => self.on_fired(fired),
+            Event::Limits(limits) => self.on_limits(limits),
             Event::Durable { position, at } => {
                 self.stability.on_durable(position, at);
                 self.moved = true;
             }
             Event::LogFailed(error) => self.fail(RuntimeError::Log(error)),
             Event::Applied => self.moved = true,
-            Event::UpdateEvaluated(change) => self.on_evaluated(change),
+            Event::ChangeEvaluated(change) => self.on_evaluated(change),
+            Event::Judged(judged) => self.on_judged(judged),
+            Event::TransactionsFrozen(frozen) => self.on_transactions_frozen(frozen),
+            Event::TransactionsWait => {}
+            Event::LaneFailed(error) => self.fail(error),
             Event::CheckpointWritten(written) => self.on_checkpoint_written(written),
             Event::TidyShards => {
                 if let Err(error) = self.fabric.tidy() {
@@ -316,9 +347,14 @@ impl Sequencer {
             Phase::AwaitingSnapshot(_) => self.evaluate_awaited(),
             _ => {}
         }
-        if matches!(self.phase, Phase::Open) {
-            self.is_busy |= self.cut_slice();
-            self.take_more();
+        self.yield_to_lane();
+        match self.phase {
+            Phase::Open => {
+                self.is_busy |= self.cut_slice();
+                self.take_more();
+            }
+            Phase::Yielding => self.take_transactions(),
+            _ => {}
         }
         self.look_at_checkpoints();
         self.go_on_with_checkpoint();
@@ -344,8 +380,10 @@ impl Sequencer {
 
     /// Takes inputs that are here already, and those of the clock, unless one has its turn.
     fn take_more(&mut self) {
-        let parts: [fn(&mut Sequencer); 6] = [
+        let parts: [fn(&mut Sequencer); 8] = [
+            Sequencer::take_transactions,
             Sequencer::take_derived,
+            Sequencer::look_at_deadlines,
             Sequencer::take_exceeded,
             Sequencer::cut_late_amendments,
             Sequencer::release_held,
@@ -381,8 +419,14 @@ impl Sequencer {
                 input,
                 ack_when,
                 reply,
-            } => self.on_input(*input, ack_when, reply),
-            Request::Update { job, reply } => self.begin_update(job, reply),
+            } => {
+                if let Some((input, reply)) = self.judge_stream(*input, reply) {
+                    self.on_input(input, ack_when, reply);
+                }
+            }
+            Request::Change { job, reply } => self.begin_change(job, reply),
+            Request::Update(update) => self.pass_on(update),
+            Request::Declare { command, reply } => self.begin_declaration(*command, reply),
             Request::Quiesce { reply } => self.quiescing.push(reply),
             Request::Checkpoint { reply } => self.begin_checkpoint(reply),
             Request::LastCheckpoint { reply } => self.begin_last_checkpoint(reply),
@@ -475,6 +519,8 @@ impl Sequencer {
         };
         self.stability.give_up(&error);
         self.refuse_waiting(&error);
+        self.refuse_judgement(&error);
+        self.transactions.fail(&error);
         self.checkpoints.give_up(&*self.shared.host, &error);
         if !self.reported_failure {
             self.reported_failure = true;
@@ -491,7 +537,8 @@ impl Sequencer {
     /// Whether nothing is under way, and nothing waits.
     fn is_quiet(&self) -> bool {
         let waits = self.behind || self.late;
-        self.is_drained() && !waits && self.held.is_empty() && self.catching_up.is_empty()
+        let is_quiet = self.held.is_empty() && self.catching_up.is_empty();
+        self.is_drained() && !waits && is_quiet && self.transactions.is_quiet()
     }
 
     /// A caller that waits for a snapshot waits until the streams derived from its content have

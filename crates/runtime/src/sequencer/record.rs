@@ -7,7 +7,9 @@ use super::{Phase, Sequencer};
 use crate::error::RuntimeError;
 use crate::fabric::DueWindows;
 use somersault_log::{Command, CommandRecord, Position};
-use somersault_stream::{Admission, Applied, Input, Output, QueryChange, QueryEvent, Record};
+use somersault_stream::{
+    Admission, Applied, Input, MessageOutcome, Output, QueryChange, QueryEvent, Record,
+};
 
 impl Sequencer {
     /// Takes an input from outside.
@@ -29,6 +31,7 @@ impl Sequencer {
             Admission::Several(None, outcomes) => {
                 return Ok((Outcome::Several(outcomes), self.log_end));
             }
+            Admission::Messages(record, outcomes) => return self.take_messages(record, outcomes),
             Admission::Repeat(repeat) => return Ok((Outcome::Repeat(repeat), self.log_end)),
             Admission::Nothing => return Ok((Outcome::Nothing, self.log_end)),
         };
@@ -49,6 +52,26 @@ impl Sequencer {
             },
         };
         self.cut_due()?;
+        Ok((outcome, position))
+    }
+
+    /// Logs and applies the messages that were taken, and makes the cuts that they call for.
+    fn take_messages(
+        &mut self,
+        record: Option<Record>,
+        outcomes: Vec<MessageOutcome>,
+    ) -> Result<(Outcome, Position), RuntimeError> {
+        let mut applied = Applied::default();
+        let mut position = self.log_end;
+        if let Some(record) = record {
+            (position, applied) = self.log_and_apply(&record)?;
+            self.cut_due()?;
+        }
+        let outcome = Outcome::Messages {
+            outcomes,
+            statements: applied.accepted,
+            late: applied.late,
+        };
         Ok((outcome, position))
     }
 
@@ -96,6 +119,10 @@ impl Sequencer {
             let queries = self.coordinator.query_count();
             self.shared.figures.set_queries(queries);
         }
+        if let Err(error) = self.note_transactions(record) {
+            self.fail(error.clone());
+            return Err(error);
+        }
         self.checkpoints.triggers.on_applied(record);
         self.note_grown(record);
         self.stability.on_record(record, position);
@@ -107,12 +134,16 @@ impl Sequencer {
         Ok(applied)
     }
 
-    /// Notes the stream of a push. While the log is replayed, nothing waits for closes, and nothing
-    /// is prepared.
+    /// Notes the stream of a push or of messages. While the log is replayed, nothing waits for
+    /// closes, and nothing is prepared.
     fn note_grown(&mut self, record: &Record) {
-        if let Record::Push(push) = record
-            && matches!(self.phase, Phase::Open)
-            && let Some(clock) = self.coordinator.clock_of(&push.stream)
+        let stream = match record {
+            Record::Push(push) => &push.stream,
+            Record::Messages(record) => &record.stream,
+            _ => return,
+        };
+        if matches!(self.phase, Phase::Open)
+            && let Some(clock) = self.coordinator.clock_of(stream)
             && self.grown.last() != Some(&clock.uid())
         {
             self.grown.push(clock.uid());
@@ -170,6 +201,12 @@ impl Sequencer {
                     self.moved = true;
                 }
                 Output::Query(event) => self.tell_host(event),
+                Output::Messages { stream, messages } => {
+                    self.transactions.take_messages(stream, messages)?;
+                }
+                Output::Reached { stream, through } => {
+                    self.transactions.reach(stream, through)?;
+                }
                 // Other outputs do not exist yet.
                 _ => {}
             }
@@ -188,7 +225,7 @@ impl Sequencer {
                 self.delivery.registered(event.cohort, derives.is_some());
             }
             QueryChange::Ended => self.delivery.dropped(event.cohort),
-            _ => {}
+            change => self.note_deadline(change),
         }
         self.shared.host.on_query(event);
     }

@@ -7,6 +7,7 @@
 
 use super::{Phase, Sequencer};
 use crate::error::RuntimeError;
+use crate::lane::has_reruns;
 use crate::replay::Portion;
 use crossbeam_channel::Sender;
 use somersault_stream::Record;
@@ -93,6 +94,7 @@ impl Sequencer {
         match result {
             Ok(_) if matches!(recovery.stage, Stage::Done) => {
                 self.phase = Phase::Open;
+                self.transactions.begin(self.coordinator.last_cut());
                 let took = self.now.at.saturating_duration_since(recovery.since);
                 self.checkpoints.triggers.on_replayed(took);
                 let _ = recovery.ready.send(Ok(()));
@@ -154,10 +156,13 @@ impl Sequencer {
             // Shards and firings may lag as far behind as with live inputs. The statements of one
             // load are held at a time, as when they were loaded.
             let is_load = matches!(next, Record::Load(_));
-            if self.is_backlogged() || (is_load && self.stability.unstable() > 0) {
+            // What runs again reads the stored graphs as they were there.
+            let is_rerun = matches!(next, Record::Txn(record) if has_reruns(record));
+            if self.is_backlogged() || ((is_load || is_rerun) && self.stability.unstable() > 0) {
                 break;
             }
             if let Some((position, record)) = portion.records.pop_front() {
+                let record = self.replay_transactions(record)?;
                 self.apply(&record, position)?;
             }
         }

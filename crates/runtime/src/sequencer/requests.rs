@@ -1,8 +1,10 @@
 //! The inputs of the sequencer: events, requests among them, and their answers.
 
+use crate::checkpoints::DeclarationRecord;
 use crate::credit::Permit;
 use crate::error::RuntimeError;
-use crate::host::Fired;
+use crate::host::{Fired, LimitReport};
+use crate::lane::{UpdateRequest, UpdateResult};
 use crate::replay::Portion;
 use crossbeam_channel::Sender;
 use oxrdf::GraphName;
@@ -11,7 +13,9 @@ use somersault_log::{LoadSegment, LogError, Position, Resolved};
 use somersault_model::{QuadIds, Sn};
 use somersault_query::Effects;
 use somersault_store::Snapshot;
-use somersault_stream::{Coordinator, Input, Refusal, Repeat, Taken};
+use somersault_stream::{
+    Coordinator, Input, MessageOutcome, ParsedCommand, Refusal, Repeat, Taken,
+};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,14 +29,24 @@ pub(crate) enum Event {
     Replayed(Result<Portion, RuntimeError>),
     /// The host has answered a firing.
     Fired(Fired),
+    /// The host has looked at the deadlines of durable subscriptions.
+    Limits(LimitReport),
     /// All records up to this position have been durable since then.
     Durable { position: Position, at: Instant },
     /// The log makes nothing more durable.
     LogFailed(LogError),
     /// The shards may have applied more, or have failed.
     Applied,
-    /// An update has been evaluated.
-    UpdateEvaluated(Result<Option<Change>, RuntimeError>),
+    /// A change has been evaluated.
+    ChangeEvaluated(Result<Option<Change>, RuntimeError>),
+    /// The lane has judged a command for procedures or dataflows.
+    Judged(Result<(), RuntimeError>),
+    /// The lane has frozen procedures, dataflows and their core for a checkpoint.
+    TransactionsFrozen(Vec<DeclarationRecord>),
+    /// A transaction waits in the handover, or the lane wants a turn or has had it.
+    TransactionsWait,
+    /// The lane runs no transaction any more.
+    LaneFailed(RuntimeError),
     /// A checkpoint has been written, or could not be.
     CheckpointWritten(Result<Manifest, RuntimeError>),
     /// Shards may free what was replaced, and go on with renewing their images.
@@ -58,7 +72,7 @@ pub(crate) enum AckWhen {
     Stable,
 }
 
-/// The way of an answer to an input or an update, and the credit of its statements until then.
+/// The way of an answer to an input or a change, and the credit of its statements until then.
 pub(crate) struct Reply<T = InputReceipt> {
     to: Sender<Result<T, RuntimeError>>,
     credit: Option<Permit>,
@@ -93,6 +107,15 @@ pub enum Outcome {
         /// Statements of a push that were late and dropped (LATE DROP).
         late: u64,
     },
+    /// Messages were judged.
+    Messages {
+        /// What became of the first of them; see [`somersault_stream::Admission::Messages`].
+        outcomes: Vec<MessageOutcome>,
+        /// The statements of those taken that went into batches.
+        statements: u64,
+        /// The statements of those taken that were late and dropped (LATE DROP).
+        late: u64,
+    },
     /// A stream begins again.
     Reset {
         /// The number of dropped statements that windows might still have shown.
@@ -118,7 +141,7 @@ pub struct InputReceipt {
     pub sn: Sn,
 }
 
-/// The effects of an update.
+/// The effects of a change.
 #[derive(Debug)]
 pub enum Change {
     /// Statements to delete and to insert.
@@ -144,23 +167,8 @@ impl From<Effects> for Change {
     }
 }
 
-/// Evaluates an update on the pinned newest snapshot; `None` calls it off.
-pub type UpdateJob = Box<dyn FnOnce(Snapshot) -> Option<Change> + Send>;
-
-/// The outcome of an update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UpdateResult {
-    /// The SN that it was evaluated at.
-    pub evaluated_at: Sn,
-    /// The SN in which its effects are visible; the same if there are none.
-    pub sn: Sn,
-    /// Statements that were inserted.
-    pub inserted: u64,
-    /// Statements that were deleted.
-    pub deleted: u64,
-    /// Whether the job called it off.
-    pub called_off: bool,
-}
+/// Computes a change on the pinned newest snapshot; `None` calls it off.
+pub type ChangeJob = Box<dyn FnOnce(Snapshot) -> Option<Change> + Send>;
 
 /// A request to the sequencer. Requests are taken in the order in which they come.
 pub(crate) enum Request {
@@ -169,9 +177,17 @@ pub(crate) enum Request {
         ack_when: AckWhen,
         reply: Reply,
     },
-    Update {
-        job: UpdateJob,
+    /// What a job makes of the newest snapshot is to be the next one.
+    Change {
+        job: ChangeJob,
         reply: Reply<UpdateResult>,
+    },
+    /// An update for the lane of transactions.
+    Update(Box<UpdateRequest>),
+    /// A command for procedures or dataflows.
+    Declare {
+        command: Box<ParsedCommand>,
+        reply: Reply,
     },
     Quiesce {
         reply: Sender<Result<(), RuntimeError>>,

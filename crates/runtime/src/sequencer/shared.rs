@@ -181,6 +181,13 @@ impl Shared {
         *self.checkpointed.lock() = Some(numbers);
     }
 
+    /// Whether inputs are on their way or firings are due.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.credit.level_bytes() > 0
+            || self.figures.unstable() > 0
+            || self.figures.outstanding() > 0
+    }
+
     /// The failure after which nothing becomes stable any more.
     pub(crate) fn failure(&self) -> Option<RuntimeError> {
         self.log

@@ -2,9 +2,10 @@
 //! durable (VT-1, S5). Only then do answers, firings and retired slices follow.
 
 use super::Sequencer;
-use super::requests::{InputReceipt, Reply, UpdateResult};
-use super::update::UpdateReply;
+use super::change::ChangeReply;
+use super::requests::{InputReceipt, Reply};
 use crate::error::RuntimeError;
+use crate::lane::{Answered, UpdateResult};
 use somersault_checkpoint::CheckpointTimes;
 use somersault_log::Position;
 use somersault_model::{BatchNumber, Sn, StreamUid};
@@ -26,9 +27,15 @@ pub(crate) enum Waiter {
         receipt: InputReceipt,
         reply: Reply,
     },
-    Update {
+    Change {
         result: UpdateResult,
-        reply: UpdateReply,
+        reply: ChangeReply,
+    },
+    Transaction {
+        sn: Sn,
+        /// The position of its record, or of the newest one before it.
+        position: Position,
+        answered: Answered,
     },
 }
 
@@ -41,14 +48,16 @@ impl Waiter {
                 input,
                 ..
             } => *input == 0 && *sn <= stable && *position <= durable,
-            Waiter::Update { result, .. } => result.sn <= stable,
+            Waiter::Change { result, .. } => result.sn <= stable,
+            Waiter::Transaction { sn, position, .. } => *sn <= stable && *position <= durable,
         }
     }
 
     fn answer(self) {
         match self {
             Waiter::Input { receipt, reply, .. } => reply.send(Ok(receipt)),
-            Waiter::Update { result, reply } => reply.send(Ok(result)),
+            Waiter::Change { result, reply } => reply.send(Ok(result)),
+            Waiter::Transaction { answered, .. } => answered.send(),
         }
     }
 
@@ -56,7 +65,8 @@ impl Waiter {
         let error = error.clone().unproven();
         match self {
             Waiter::Input { reply, .. } => reply.send(Err(error)),
-            Waiter::Update { reply, .. } => reply.send(Err(error)),
+            Waiter::Change { reply, .. } => reply.send(Err(error)),
+            Waiter::Transaction { answered, .. } => answered.refuse(error),
         }
     }
 }
@@ -122,11 +132,13 @@ impl Stability {
     pub(crate) fn on_record(&mut self, record: &Record, position: Position) {
         let received_ms = match record {
             Record::Push(push) => push.received_ms,
+            Record::Messages(record) => record.received_ms,
             Record::Advance(advance) => advance.received_ms,
             Record::Command(command) => command.record().received_ms,
             Record::Load(load) => load.received_ms,
             Record::Update(update) => update.received_ms,
             Record::Derived(derived) => derived.received_ms,
+            Record::Txn(transactions) => transactions.received_ms,
             Record::Plan(_) | Record::Delivered(_) | Record::Subscription(_) => return,
         };
         self.last_input = position;
@@ -159,7 +171,7 @@ impl Stability {
             Waiter::Input { input, .. } => {
                 *input > 0 && oldest.is_none_or(|oldest| *input < oldest)
             }
-            Waiter::Update { .. } => false,
+            Waiter::Change { .. } | Waiter::Transaction { .. } => false,
         })
     }
 
@@ -290,6 +302,7 @@ impl Sequencer {
         if let Some((stable, time_ms)) = self.stability.settle(applied, durable) {
             self.shared.store.snapshots().publish_stable(stable);
             self.shared.host.stable(stable, time_ms);
+            self.transactions.on_stable();
             let mut outputs = Vec::new();
             self.coordinator.on_stable(stable, &mut outputs);
             // Releasing firings injects nothing, so this cannot fail.

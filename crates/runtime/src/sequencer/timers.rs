@@ -67,7 +67,17 @@ impl Sequencer {
         let freshness = self.pending_since.filter(|_| makes_cuts);
         let freshness = freshness.map(|since| since + self.shared.config.freshness);
         let look = self.checkpoints.next_look();
-        let timers = [stop, tick, freshness, self.end_of_turn(), look];
+        let deadline = self.next_deadline();
+        let group = self.transactions.next_group();
+        let timers = [
+            stop,
+            tick,
+            freshness,
+            self.end_of_turn(),
+            look,
+            deadline,
+            group,
+        ];
         timers.into_iter().flatten().min()
     }
 }

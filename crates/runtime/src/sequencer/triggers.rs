@@ -70,7 +70,7 @@ impl Triggers {
         self.policy.on_given_up();
     }
 
-    fn status(&self, appended: u64) -> CheckpointStatus {
+    fn status(&self, appended: u64, rewritten_files: u64) -> CheckpointStatus {
         CheckpointStatus {
             newest: self.newest.clone(),
             age: None,
@@ -81,6 +81,7 @@ impl Triggers {
             taken: self.taken,
             failures: self.failures,
             failure: self.failure.clone(),
+            rewritten_files,
         }
     }
 }
@@ -111,7 +112,8 @@ impl Sequencer {
     pub(super) fn show_checkpoints(&self) {
         if self.checkpoints.has_writer() {
             let appended = self.shared.log.written_bytes();
-            let status = self.checkpoints.triggers.status(appended);
+            let rewritten = self.checkpoints.rewritten_files();
+            let status = self.checkpoints.triggers.status(appended, rewritten);
             self.shared.show_checkpoints(status);
         }
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use somersault_model::{BatchNumber, EventTime, SeededRandom, ShardId, Sn, TimedTriple};
 use somersault_query::Effects;
 use somersault_runtime::{
-    AheadWork, Apply, Change, Driver, DriverConfig, Injectors, Process, ShardWork, UpdateJob,
+    AheadWork, Apply, Change, ChangeJob, Driver, DriverConfig, Injectors, Process, ShardWork,
 };
 use somersault_store::{Store, ViewKey, fingerprint};
 use somersault_stream::{Input, Push, PushStatement};
@@ -81,7 +81,7 @@ fn push(random: &mut SeededRandom, stream: &str, now_ms: i64) -> Input {
 }
 
 /// An update that deletes some statements and inserts some.
-fn update(random: &mut SeededRandom) -> UpdateJob {
+fn update(random: &mut SeededRandom) -> ChangeJob {
     let graph = GraphName::NamedNode(NamedNode::new("http://x/g").unwrap());
     let deletes = (0..4).map(|at| Quad {
         graph_name: match at % 2 {
@@ -104,7 +104,7 @@ fn step(driver: &Driver, random: &mut SeededRandom, now_ms: i64) -> String {
     let named = || iri.to_owned();
     let input = match random.below(20) {
         0 => {
-            let result = driver.update(update(random), 0).unwrap();
+            let result = driver.change(update(random), 0).unwrap();
             return format!("{} {}", result.inserted, result.deleted);
         }
         1 => Input::Advance {

@@ -11,8 +11,8 @@ use somersault_checkpoint::{Manifest, VerifyDepth, whole_checkpoints};
 use somersault_disk::{CrashKeep, SimDisk};
 use somersault_lang::{Parser, Statement};
 use somersault_log::{CommitMode, Log, LogError, LogOptions, Position};
-use somersault_model::{Direction, EventTime, QueryUid, SeededRandom, Sn, TermId};
-use somersault_query::Effects;
+use somersault_model::{Direction, EventTime, Limits, QueryUid, SeededRandom, Sn, TermId};
+use somersault_query::{Effects, Execution};
 use somersault_runtime::{
     Change, CheckpointRuns, CheckpointWriter, DerivedOutput, Driver, DriverParts, Fabric,
     FiringAcks, FiringJob, Host, Injectors, ManualClock, Pending, Process, Restored, RuntimeError,
@@ -248,6 +248,7 @@ fn open_behind(
         checkpoints: CheckpointWriter::new(Arc::new(disk.clone()), &log, runs),
         host: host.clone(),
         clock: Arc::new(ManualClock),
+        execution: Execution::new(Limits::default(), EventTime(0)),
         process,
     };
     let driver = Driver::start(parts, |on_applied| {
@@ -381,7 +382,7 @@ impl Running {
     fn update(&self, number: u64, effects: impl FnOnce(Vec<Quad>) -> Effects) {
         let quads = (0..3).map(|more| quad("u", (number + more) as i64));
         let change = Change::Effects(effects(quads.collect()));
-        (self.driver.update(Box::new(move |_| Some(change)), 0)).unwrap();
+        (self.driver.change(Box::new(move |_| Some(change)), 0)).unwrap();
     }
 
     fn load(&self, number: u64) {

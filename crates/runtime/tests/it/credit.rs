@@ -215,11 +215,11 @@ fn an_input_that_its_caller_forgets_gives_its_room_back() {
 fn an_update_is_on_its_way_until_it_is_applied() {
     let (driver, _host, gate) = gated(100, LONG);
     thread::scope(|scope| {
-        let update = scope.spawn(|| driver.update(Box::new(|_| Some(inserts(1))), 90).unwrap());
+        let update = scope.spawn(|| driver.change(Box::new(|_| Some(inserts(1))), 90).unwrap());
         wait_until("the effects are with the shards", || {
             (1..90).contains(&level(&driver))
         });
-        let next = scope.spawn(|| driver.update(Box::new(|_| Some(inserts(2))), 90).unwrap());
+        let next = scope.spawn(|| driver.change(Box::new(|_| Some(inserts(2))), 90).unwrap());
         await_waiter(&driver);
         assert!(!update.is_finished() && !next.is_finished());
         gate.open();

@@ -1,24 +1,24 @@
-//! The driver, with threads and without: a run without threads is a function of its inputs, and an
-//! update that is evaluated delays nothing but inputs.
+//! The driver, with threads and without: a run without threads is a function of its inputs, a change
+//! that is evaluated delays nothing but inputs, and an update delays not even these.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use oxrdf::{GraphName, NamedNode, Quad};
 use parking_lot::Mutex;
 use somersault_lang::{Parser, Statement};
 use somersault_log::Log;
-use somersault_model::{EventTime, Sn};
-use somersault_query::Effects;
+use somersault_model::{EventTime, Limits, Sn};
+use somersault_query::{Effects, Execution, QueryError};
 use somersault_runtime::{
-    Apply, Change, CheckpointConfig, Driver, DriverConfig, DriverParts, FiringAcks, FiringJob,
-    Host, Injectors, ManualClock, Outcome, PendingInput, Process, RuntimeError, SimFabric,
-    TimelyFabric, UpdateJob,
+    Apply, Change, ChangeJob, CheckpointConfig, Driver, DriverConfig, DriverParts, FiringAcks,
+    FiringJob, Host, Injectors, ManualClock, Outcome, PendingInput, Process, RuntimeError,
+    SimFabric, TimelyFabric, UpdateJob, UpdateOutcome, UpdateResult,
 };
 use somersault_store::Store;
 use somersault_stream::{
     FiringKey, Input, ParsedQuery, Push, PushHead, PushStatement, QueryDeclaration, QueryEvent,
     StreamLimits,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -153,6 +153,7 @@ pub(crate) fn start_on(
         checkpoints: None,
         host,
         clock: Arc::new(ManualClock),
+        execution: Execution::new(Limits::default(), EventTime(0)),
         process,
     };
     let driver = Driver::start(parts, |on_applied| match is_simulated {
@@ -261,8 +262,8 @@ pub(crate) fn run_without_threads(seed: u64, inflight_bytes: u64) -> (Vec<String
             .into_iter()
             .for_each(|push| drop(push.wait().unwrap()));
         if second % 4 == 0 {
-            let job: UpdateJob = Box::new(move |_| Some(inserts(second)));
-            let result = driver.update(job, 0).unwrap();
+            let job: ChangeJob = Box::new(move |_| Some(inserts(second)));
+            let result = driver.change(job, 0).unwrap();
             assert_eq!(result.sn, result.evaluated_at.next(), "S15");
         }
         assert_eq!(driver.query_count(), 2);
@@ -344,10 +345,10 @@ fn a_late_checkpoint_of_a_shutdown_says_what_follows_and_how_to_wait_longer() {
 }
 
 /// A job that says that it runs, and goes on when it is let.
-fn held_job() -> (UpdateJob, Receiver<()>, Sender<()>) {
+fn held_job() -> (ChangeJob, Receiver<()>, Sender<()>) {
     let (begun, has_begun) = bounded(1);
     let (go_on, may_go_on) = bounded::<()>(1);
-    let job: UpdateJob = Box::new(move |_| {
+    let job: ChangeJob = Box::new(move |_| {
         begun.send(()).unwrap();
         may_go_on.recv().unwrap();
         Some(inserts(1))
@@ -356,7 +357,7 @@ fn held_job() -> (UpdateJob, Receiver<()>, Sender<()>) {
 }
 
 #[test]
-fn an_update_under_evaluation_delays_no_acknowledgement_no_firing_and_no_read() {
+fn a_change_under_evaluation_delays_no_acknowledgement_no_firing_and_no_read() {
     let host = Arc::new(Recorder::default());
     let driver = start(&host, None, 0);
     create_stream(&driver);
@@ -365,7 +366,7 @@ fn an_update_under_evaluation_delays_no_acknowledgement_no_firing_and_no_read() 
     let before = hand_in(&driver, 1010);
     let (job, has_begun, go_on) = held_job();
     std::thread::scope(|scope| {
-        let update = scope.spawn(|| driver.update(job, 0).unwrap());
+        let update = scope.spawn(|| driver.change(job, 0).unwrap());
         has_begun.recv_timeout(LONG).unwrap();
         before.wait().unwrap();
         // Reads, and the answer to a firing that is due.
@@ -376,7 +377,7 @@ fn an_update_under_evaluation_delays_no_acknowledgement_no_firing_and_no_read() 
         while driver.status().outstanding > 0 {
             std::thread::yield_now();
         }
-        // An input comes after the update, as its effects are the next SN (S15).
+        // An input comes after the change, as its effects are the next SN (S15).
         let after = hand_in(&driver, 2010);
         assert_eq!(driver.streams()[0].statements, 2);
         go_on.send(()).unwrap();
@@ -393,14 +394,129 @@ fn an_update_under_evaluation_delays_no_acknowledgement_no_firing_and_no_read() 
 }
 
 #[test]
-fn an_update_whose_job_panics_is_refused_and_the_driver_goes_on() {
+fn a_change_whose_job_panics_is_refused_and_the_driver_goes_on() {
     let host = Arc::new(Recorder::default());
     let driver = start(&host, None, 0);
-    let refused = driver.update(Box::new(|_| panic!("planted")), 0);
+    let refused = driver.change(Box::new(|_| panic!("planted")), 0);
     assert!(matches!(refused, Err(RuntimeError::Internal(_))));
-    let result = driver.update(Box::new(|_| Some(inserts(1))), 0).unwrap();
+    let result = driver.change(Box::new(|_| Some(inserts(1))), 0).unwrap();
     assert_eq!(result.inserted, 1);
     assert_eq!(result.sn, result.evaluated_at.next());
+}
+
+/// The job of an update that inserts one statement.
+fn insert(number: i64) -> UpdateJob {
+    let text = format!("INSERT DATA {{ <http://x/{number}> <http://x/p> <http://x/o> }}");
+    let update = Parser::new().parse_update(&text).unwrap();
+    Box::new(move |txn, key| {
+        txn.enter_update(key, EventTime(0));
+        txn.update(&update, None)
+    })
+}
+
+fn limits() -> Execution {
+    Execution::new(Limits::default(), EventTime(0))
+}
+
+fn done(outcome: UpdateOutcome) -> UpdateResult {
+    match outcome {
+        UpdateOutcome::Done(result) => result,
+        UpdateOutcome::Failed(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn an_update_under_evaluation_delays_no_input_no_close_and_no_firing() {
+    let host = Arc::new(Recorder::default());
+    let driver = start(&host, None, 0);
+    create_stream(&driver);
+    register(&driver, "p");
+    hand_in(&driver, 10).wait().unwrap();
+    let (begun, has_begun) = bounded(9);
+    let (go_on, may_go_on) = bounded::<()>(1);
+    let inserts = insert(1);
+    let job: UpdateJob = Box::new(move |txn, key| {
+        begun.send(()).unwrap();
+        may_go_on.recv_timeout(LONG).unwrap();
+        inserts(txn, key)
+    });
+    std::thread::scope(|scope| {
+        let update = scope.spawn(|| done(driver.update(job, limits()).unwrap()));
+        has_begun.recv_timeout(LONG).unwrap();
+        for second in 1..5 {
+            hand_in(&driver, second * 1000 + 10).wait().unwrap();
+            while host.answer_all() == 0 {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(driver.query("p").unwrap().firings, 4);
+        go_on.send(()).unwrap();
+        assert_eq!(update.join().unwrap().inserted, 1);
+    });
+    assert!(
+        has_begun.is_empty(),
+        "closes of such streams are not foreign"
+    );
+    driver.quiesce(LONG).unwrap();
+    driver.check().unwrap();
+}
+
+#[test]
+fn an_update_that_panics_or_fails_is_refused_and_the_lane_goes_on() {
+    let host = Arc::new(Recorder::default());
+    let driver = start(&host, None, 0);
+    let plant = insert(2);
+    let panics: UpdateJob = Box::new(move |txn, key| {
+        plant(txn, key)?;
+        panic!("planted")
+    });
+    let refused = driver.update(panics, limits());
+    assert!(matches!(refused, Err(RuntimeError::Internal(_))));
+    let plant = insert(2);
+    let fails: UpdateJob = Box::new(move |txn, key| {
+        plant(txn, key)?;
+        Err(QueryError::TableRows)
+    });
+    let failed = driver.update(fails, limits()).unwrap();
+    assert!(matches!(
+        failed,
+        UpdateOutcome::Failed(QueryError::TableRows)
+    ));
+    let twice = [insert(2), insert(2)].map(|job| done(driver.update(job, limits()).unwrap()));
+    // Nothing of those before has stayed.
+    assert_eq!(twice.map(|result| result.inserted), [1, 0]);
+    driver.check().unwrap();
+}
+
+/// An update that each foreign cut overtakes has its turn: after two runs nothing is cut.
+#[test]
+fn an_update_that_is_overtaken_has_its_turn() {
+    let host = Arc::new(Recorder::default());
+    let driver = start(&host, None, 0);
+    let (begun, has_begun) = bounded(9);
+    let inserts = insert(1);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let (go_on, may_go_on) = bounded::<()>(9);
+    let job: UpdateJob = Box::new(move |txn, key| {
+        if counted.fetch_add(1, Ordering::SeqCst) < 2 {
+            begun.send(()).unwrap();
+            may_go_on.recv_timeout(LONG).unwrap();
+        }
+        inserts(txn, key)
+    });
+    std::thread::scope(|scope| {
+        let update = scope.spawn(|| done(driver.update(job, limits()).unwrap()));
+        for number in 2..4 {
+            has_begun.recv_timeout(LONG).unwrap();
+            let change: ChangeJob = Box::new(move |_| Some(self::inserts(number)));
+            driver.change(change, 0).unwrap();
+            go_on.send(()).unwrap();
+        }
+        assert_eq!(update.join().unwrap().inserted, 1);
+    });
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    driver.check().unwrap();
 }
 
 /// A host that panics at the first stable SN after it is told to.
@@ -427,13 +543,13 @@ fn a_sequencer_that_panics_leaves_no_caller_without_an_answer() {
     let driver = start_with(host.clone(), None, 0, config(), |injectors| injectors);
     create_stream(&driver);
     host.0.store(true, Ordering::SeqCst);
-    let cut = driver.update(Box::new(|_| Some(inserts(1))), 0);
+    let cut = driver.change(Box::new(|_| Some(inserts(1))), 0);
     assert!(cut.is_err());
     while driver.failure().is_none() {
         std::thread::yield_now();
     }
     for refused in [
-        driver.update(Box::new(|_| Some(inserts(2))), 0).map(drop),
+        driver.change(Box::new(|_| Some(inserts(2))), 0).map(drop),
         push(&driver, 10).map(drop),
         driver.quiesce(LONG),
     ] {

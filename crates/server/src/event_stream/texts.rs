@@ -189,9 +189,9 @@ impl Firings {
     ///
     /// # Errors
     /// A sentence that says why there is no text.
-    pub(crate) fn own(&self, firing: &FiringResult) -> Result<OwnText, String> {
+    pub(crate) fn own(&self, firing: &FiringResult, frame: TextFrame) -> Result<OwnText, String> {
         Ok(OwnText {
-            writer: EventWriter::new(firing)?,
+            writer: EventWriter::new(firing, frame)?,
             counter: Arc::clone(&self.written_bytes),
         })
     }
@@ -216,7 +216,7 @@ impl OwnText {
 }
 
 fn whole(firing: &FiringResult, counter: &Arc<AtomicU64>) -> Result<Text, String> {
-    let mut writer = EventWriter::new(firing)?;
+    let mut writer = EventWriter::new(firing, TextFrame::Event)?;
     let (mut pieces, mut bytes) = (Vec::new(), 0);
     loop {
         let mut piece = Vec::new();
@@ -260,13 +260,33 @@ fn counted(mut text: Vec<u8>, counter: &Arc<AtomicU64>) -> Bytes {
     })
 }
 
-/// Writes a firing as an event: its id, and one line of JSON. The answer is SPARQL JSON for SELECT
+/// What stands around the JSON of a firing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextFrame {
+    /// An event of an event stream, with its id.
+    Event,
+    /// Nothing: the JSON is a part of a document.
+    Bare,
+}
+
+impl TextFrame {
+    /// Returns what stands behind the JSON.
+    fn end(self) -> &'static str {
+        match self {
+            TextFrame::Event => "\n\n",
+            TextFrame::Bare => "",
+        }
+    }
+}
+
+/// Writes a firing in its frame, as one line of JSON. The answer is SPARQL JSON for SELECT
 /// and ASK. For CONSTRUCT and DESCRIBE it is a string of N-Triples, or of N-Quads if the template
 /// names graphs.
 struct EventWriter {
     /// The text before the answer; written with the first piece.
     head: Option<String>,
     answer: Written,
+    frame: TextFrame,
 }
 
 enum Written {
@@ -279,7 +299,7 @@ enum Written {
 }
 
 impl EventWriter {
-    fn new(firing: &FiringResult) -> Result<EventWriter, String> {
+    fn new(firing: &FiringResult, frame: TextFrame) -> Result<EventWriter, String> {
         let answer = match &firing.answer {
             Ok(answer) => Written::of(answer).map_err(|error| error.to_string())?,
             Err(sentence) => Written::Failed(sentence.clone()),
@@ -291,10 +311,14 @@ impl EventWriter {
         };
         let mut text = members(firing).to_string();
         text.pop();
-        let head = format!("id: {}\ndata: {text},{member}", firing.id());
+        let before = match frame {
+            TextFrame::Event => format!("id: {}\ndata: ", firing.id()),
+            TextFrame::Bare => String::new(),
+        };
         Ok(EventWriter {
-            head: Some(head),
+            head: Some(format!("{before}{text},{member}")),
             answer,
+            frame,
         })
     }
 
@@ -316,7 +340,7 @@ impl EventWriter {
                 let breaks = rows.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n'));
                 breaks.for_each(|byte| *byte = b' ');
                 piece.append(&mut rows);
-                (more, "}\n\n")
+                (more, "}")
             }
             Written::Graph(writer) => {
                 let (rows, more) = next(writer)?;
@@ -324,15 +348,16 @@ impl EventWriter {
                     .map_err(|_| "The answer is not UTF-8; this is a fault of the server.")?;
                 let quoted = json!(text).to_string();
                 piece.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
-                (more, "\"}\n\n")
+                (more, "\"}")
             }
             Written::Failed(sentence) => {
                 piece.extend_from_slice(json!(sentence).to_string().as_bytes());
-                (false, "}\n\n")
+                (false, "}")
             }
         };
         if !more {
             piece.extend_from_slice(close.as_bytes());
+            piece.extend_from_slice(self.frame.end().as_bytes());
         }
         Ok(more)
     }
@@ -352,19 +377,9 @@ impl Written {
 
 /// Returns the JSON members of a firing other than its answer.
 fn members(firing: &FiringResult) -> serde_json::Value {
-    let mut data = json!({
-        "query": firing.query,
-        "uid": firing.uid,
-        "close_ms": firing.close,
-        "revision": firing.revision,
-        "ordinal": firing.ordinal,
-        "sn": firing.sn,
-        "execution_us": micros(firing.execution),
-        "delay_us": micros(firing.delay),
-        "waiting_us": micros(firing.waiting),
-    });
-    if let Some(complete_from) = firing.complete_from {
-        data["complete_from_ms"] = complete_from.0.into();
-    }
-    data
+    let mut members = somersault_connect::members(firing);
+    members["execution_us"] = micros(firing.execution).into();
+    members["delay_us"] = micros(firing.delay).into();
+    members["waiting_us"] = micros(firing.waiting).into();
+    members
 }

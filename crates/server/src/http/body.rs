@@ -3,6 +3,7 @@
 
 use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::feed::{BodyFeed, FeedPart, body_feed};
 use crate::http::negotiate;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -10,6 +11,7 @@ use futures_util::StreamExt as _;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes per permit of the budget's semaphore, so that its permits suffice for any budget.
@@ -17,7 +19,8 @@ const GRAIN: u64 = 4096;
 /// Bytes that the server still reads and discards from a body that it refuses for its size. A
 /// client that is cut off while it sends often never looks at the answer.
 const LINGER_BYTES: u64 = 16 << 20;
-const LINGER: Duration = Duration::from_secs(3);
+/// The time for that.
+pub(crate) const LINGER: Duration = Duration::from_secs(3);
 /// Bytes of a form beside its query or update.
 const FORM_FIELDS: u64 = 64 << 10;
 
@@ -128,15 +131,7 @@ impl Bodies {
         headers: &HeaderMap,
         body: Body,
     ) -> ApiResult<BodyBytes> {
-        if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
-            && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
-        {
-            return Err(ApiError::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_encoding",
-                "This server takes bodies without Content-Encoding only. Unpack the body before sending it (the command line's load and push do that for .gz and .zst).",
-            ));
-        }
+        check_encoding(headers)?;
         let declared = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -175,6 +170,43 @@ impl Bodies {
         }
     }
 
+    /// A body that is read while it comes, in any length. The first part hands it on to the second,
+    /// which a thread reads that may block.
+    ///
+    /// # Errors
+    /// 415 for a `Content-Encoding`.
+    pub(crate) fn feed(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> ApiResult<(impl Future<Output = ()>, BodyFeed)> {
+        check_encoding(headers)?;
+        let (parts, feed) = body_feed();
+        let remedy = "The messages that were taken are listed; send those from \"from\" on again.";
+        Ok((self.pump(body, parts, remedy), feed))
+    }
+
+    /// Hands a body on to its reader, part by part. `remedy` is for a client whose body breaks off.
+    pub(crate) async fn pump(&self, body: Body, parts: Sender<FeedPart>, remedy: &str) {
+        let mut stream = body.into_data_stream();
+        loop {
+            let part = match self.next_part(&mut stream).await {
+                Ok(Some(bytes)) => FeedPart::Bytes(bytes),
+                Ok(None) => FeedPart::End,
+                Err(broken) => FeedPart::Failed(self.broken(&broken, remedy)),
+            };
+            let is_last = !matches!(part, FeedPart::Bytes(_));
+            if parts.send(part).await.is_err() {
+                // The reader has its answer: the client gets it once it has sent its body.
+                linger(&mut stream).await;
+                return;
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+
     /// The next part of a body; `None` after the last.
     ///
     /// # Errors
@@ -183,24 +215,56 @@ impl Bodies {
         &self,
         stream: &mut axum::body::BodyDataStream,
     ) -> ApiResult<Option<Bytes>> {
+        let part = self.next_part(stream).await;
+        part.map_err(|broken| self.broken(&broken, "Nothing of it was used; send it again."))
+    }
+
+    async fn next_part(
+        &self,
+        stream: &mut axum::body::BodyDataStream,
+    ) -> Result<Option<Bytes>, BrokenBody> {
         match tokio::time::timeout(self.stall_timeout, stream.next()).await {
-            Ok(chunk) => chunk.transpose().map_err(|error| {
-                ApiError::bad_request(
-                    "broken_body",
-                    format!(
-                        "The body ended before it was complete ({error}). Nothing of it was used."
-                    ),
-                )
-            }),
-            Err(_elapsed) => Err(ApiError::new(
+            Ok(part) => part.transpose().map_err(BrokenBody::Ended),
+            Err(_elapsed) => Err(BrokenBody::Stalled),
+        }
+    }
+
+    fn broken(&self, broken: &BrokenBody, remedy: &str) -> ApiError {
+        match broken {
+            BrokenBody::Ended(error) => ApiError::bad_request(
+                "broken_body",
+                format!("The body ended before it was complete ({error}). {remedy}"),
+            ),
+            BrokenBody::Stalled => ApiError::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "stalled_body",
                 format!(
-                    "Nothing more of the body came for {} s. Nothing of it was used; send it again.",
+                    "Nothing more of the body came for {} s. {remedy}",
                     self.stall_timeout.as_secs_f32()
                 ),
-            )),
+            ),
         }
+    }
+}
+
+/// Why a body cannot be read to its end.
+enum BrokenBody {
+    /// It ends too early.
+    Ended(axum::Error),
+    /// Its client sends nothing.
+    Stalled,
+}
+
+fn check_encoding(headers: &HeaderMap) -> ApiResult<()> {
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_encoding",
+                "This server takes bodies without Content-Encoding only. Unpack the body before sending it (the command line's load and push do that for .gz and .zst).",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -17,13 +17,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::Id;
 
 /// Connections that are accepted beyond the limit while no other is idle. Their requests are
 /// refused because the server is full; only `/health` is answered.
 const RESERVED: usize = 64;
+
+/// A client takes nothing of its event stream if its bytes wait at this number of looks in a row,
+/// this long apart.
+const UNREAD_LOOKS: u32 = 10;
+const UNREAD_LOOK: Duration = Duration::from_millis(100);
 
 /// A request is being handled, or its answer is being sent.
 const BUSY: u8 = 1;
@@ -40,6 +45,11 @@ pub(crate) struct Reserved;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventStream;
 
+/// Marks an answer that ends with the server: it may take long to send, and a client that gets a
+/// part of it can ask again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndsWithServer;
+
 /// The state of a connection that other threads see.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -53,6 +63,8 @@ pub(crate) struct Connection {
     has_unread_body: AtomicBool,
     /// Whether an answer on it was an event stream.
     is_event_stream: AtomicBool,
+    /// Notified once its last answer is one that ends with the server.
+    ends_with_server: Notify,
 }
 
 impl Connection {
@@ -65,6 +77,7 @@ impl Connection {
             evicted: Notify::new(),
             has_unread_body: AtomicBool::new(false),
             is_event_stream: AtomicBool::new(false),
+            ends_with_server: Notify::new(),
         }
     }
 
@@ -96,6 +109,26 @@ impl Connection {
         self.is_event_stream.store(true, Ordering::Release);
     }
 
+    /// Completes when its answer is one that ends with the server.
+    pub(crate) async fn ends_with_server(&self) {
+        self.ends_with_server.notified().await;
+    }
+
+    /// Completes when the connection carries an event stream of which its client has taken nothing
+    /// for a moment.
+    pub(crate) async fn is_unread_event_stream(&self) {
+        let mut looks = 0;
+        while looks < UNREAD_LOOKS {
+            tokio::time::sleep(UNREAD_LOOK).await;
+            let is_unread = self.is_event_stream() && self.is_stalled();
+            looks = if is_unread { looks + 1 } else { 0 };
+        }
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & STALLED != 0
+    }
+
     /// Completes when the connection must make way for another.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
@@ -112,7 +145,7 @@ impl Connection {
     }
 
     fn idle_since(&self) -> Instant {
-        self.opened + std::time::Duration::from_nanos(self.idle_since.load(Ordering::Relaxed))
+        self.opened + Duration::from_nanos(self.idle_since.load(Ordering::Relaxed))
     }
 
     /// Marks the connection as evicted if it is idle; returns whether it was.
@@ -219,7 +252,11 @@ pub(crate) async fn exchange(
     if response.extensions().get::<EventStream>().is_some() {
         connection.set_event_stream();
     }
-    if connection.is_reserved || unread.load(Ordering::Relaxed) {
+    let is_last = response.extensions().get::<EndsWithServer>().is_some();
+    if is_last {
+        connection.ends_with_server.notify_one();
+    }
+    if is_last || connection.is_reserved || unread.load(Ordering::Relaxed) {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }

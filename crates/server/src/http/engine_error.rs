@@ -34,7 +34,9 @@ impl From<EngineError> for ApiError {
             EngineError::Invalid(_) => client(StatusCode::BAD_REQUEST, "invalid"),
             EngineError::Late(_) => client(StatusCode::BAD_REQUEST, "late"),
             EngineError::NotFound(_) => client(StatusCode::NOT_FOUND, "not_found"),
-            EngineError::Conflict(_) => client(StatusCode::CONFLICT, "conflict"),
+            EngineError::Conflict(_) | EngineError::UnderWay(_) => {
+                client(StatusCode::CONFLICT, "conflict")
+            }
             EngineError::Evaluation(_) => client(StatusCode::UNPROCESSABLE_ENTITY, "evaluation"),
             EngineError::Limit { which, .. } => limit(which, &sentence),
             EngineError::DiskFull(_) => {
@@ -117,6 +119,7 @@ mod tests {
             (EngineError::Late("x".into()), 400, "late"),
             (EngineError::NotFound("x".into()), 404, "not_found"),
             (EngineError::Conflict("x".into()), 409, "conflict"),
+            (EngineError::UnderWay("x".into()), 409, "conflict"),
             (
                 EngineError::Limit {
                     which: LimitKind::StreamBudget,

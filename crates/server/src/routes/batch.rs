@@ -110,7 +110,7 @@ struct Waiting {
 pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
-    check_headers(&head.headers)?;
+    check_lines(&head.headers)?;
     let mut stream = body.into_data_stream();
     let (mut summary, mut waiting) = (Summary::default(), Waiting::default());
     let mut rest: Vec<u8> = Vec::new();
@@ -193,7 +193,11 @@ impl BrokenOff {
     }
 }
 
-fn check_headers(headers: &HeaderMap) -> ApiResult<()> {
+/// Checks that a body is lines of JSON.
+///
+/// # Errors
+/// 415 for another media type, and for a `Content-Encoding`.
+pub(crate) fn check_lines(headers: &HeaderMap) -> ApiResult<()> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {

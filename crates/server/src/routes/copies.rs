@@ -3,8 +3,10 @@
 //!
 //! The one thing to know: when the client is gone or stalls, its connection is dropped, and with it
 //! the body. The thread then ends at its next piece, and frees what it holds: the snapshot, or the
-//! files of the backup.
+//! files of the backup. A stop of the server does the same at once: a part of a copy is refused by
+//! those who read it, and the client asks again.
 
+use crate::http::connections::EndsWithServer;
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
 use crate::http::text::Params;
@@ -31,6 +33,7 @@ pub(crate) async fn backup(State(app): State<App>, request: Request) -> ApiResul
     let position = backup.position();
     let body = written(place, move |out| backup.write_to(out));
     let mut response = Response::new(body);
+    response.extensions_mut().insert(EndsWithServer);
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
@@ -51,6 +54,7 @@ pub(crate) async fn statements(State(app): State<App>, request: Request) -> ApiR
     let sn = dump.sn();
     let body = written(place, move |out| dump.write_to(out));
     let mut response = Response::new(body);
+    response.extensions_mut().insert(EndsWithServer);
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,

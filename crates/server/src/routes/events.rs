@@ -7,7 +7,7 @@
 //! the engine's subscription, whose count and memory are bounded, and are written when their turn
 //! comes.
 
-use crate::event_stream::texts::{OwnText, Piece};
+use crate::event_stream::texts::{OwnText, Piece, TextFrame};
 use crate::http::connections::EventStream;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
@@ -313,7 +313,7 @@ impl Feed {
                 }
                 bytes
             }
-            Ok(Piece::Long) => match self.app.firings.own(&firing) {
+            Ok(Piece::Long) => match self.app.firings.own(&firing, TextFrame::Event) {
                 Ok(text) => self.own_piece(text),
                 Err(sentence) => self.fault(&firing, &sentence),
             },

@@ -3,8 +3,10 @@
 
 use metrics_exporter_prometheus::formatting::{write_help_line, write_type_line};
 use somersault::{
-    CheckpointStatus, Latency, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics,
+    CheckpointStatus, DurableInfo, Latency, MetricsSnapshot, QueryMetrics, ShardMetrics,
+    StreamMetrics, TransactionCounts,
 };
+use somersault_connect::SinkStatus;
 use std::fmt::{Display, Write as _};
 
 /// A family of samples: its name, its type, the value of one of the things that are measured, and
@@ -93,6 +95,24 @@ const CHECKPOINTS: &[Family<CheckpointStatus>] = &[
         "Checkpoints taken."),
     ("somersault_checkpoints_failed_total", "counter", |c| count(c.failures),
         "Checkpoints that could not be written."),
+    ("somersault_checkpoint_files_rewritten_total", "counter", |c| count(c.rewritten_files),
+        "Files of checkpoints that were found damaged, and whose content was written again from memory."),
+];
+
+#[rustfmt::skip]
+const TRANSACTIONS: &[Family<TransactionCounts>] = &[
+    ("somersault_transactions_committed_total", "counter", |t| count(t.commits),
+        "Transactions that committed since the start: calls, and rounds of batches."),
+    ("somersault_rounds_total", "counter", |t| count(t.rounds),
+        "Transactions that batches led to; of a nest one for each round."),
+    ("somersault_waiting_batches", "gauge", |t| count(t.waiting_batches),
+        "Complete batches that wait for a procedure."),
+    ("somersault_calls_total", "counter", |t| count(t.calls),
+        "Calls that were answered, also with an abort."),
+    ("somersault_calls_repeated_total", "counter", |t| count(t.repeated_calls),
+        "Calls that were answered as before, because of their key."),
+    ("somersault_calls_refused_total", "counter", |t| count(t.refused_calls),
+        "Calls that were refused."),
 ];
 
 #[rustfmt::skip]
@@ -147,6 +167,42 @@ const QUERY_LATENCIES: &[Histogram<QueryMetrics>] = &[
         "The part of the delay spent waiting behind other queries."),
 ];
 
+/// The number of durable subscriptions with samples of their own: those with the most waiting
+/// answers.
+const SUBSCRIPTIONS_SHOWN: usize = 1_000;
+
+#[rustfmt::skip]
+const SUBSCRIPTIONS: &[Family<DurableInfo>] = &[
+    ("somersault_subscription_acknowledged_seconds", "gauge", |s| s.acknowledged.map(|id| seconds(id.close.0)),
+        "The close of the newest answer that was acknowledged or let go, in seconds since 1970."),
+    ("somersault_subscription_waiting", "gauge", |s| count(s.waiting),
+        "Answers that are kept for a durable subscription."),
+    ("somersault_subscription_waiting_bytes", "gauge", |s| count(s.waiting_bytes),
+        "Approximate memory of the answers that are kept for a durable subscription."),
+    ("somersault_subscription_oldest_age_seconds", "gauge", |s| s.oldest_age.map(|age| age.as_secs_f64()),
+        "How long the oldest of them has been ready."),
+    ("somersault_subscription_acknowledged_total", "counter", |s| count(s.acknowledged_total),
+        "Answers that were acknowledged."),
+    ("somersault_subscription_acknowledged_age_seconds", "gauge", |s| s.acknowledged_age.map(|age| age.as_secs_f64()),
+        "Time since the last acknowledgement; absent before the first since the start."),
+    ("somersault_subscription_repeats_total", "counter", |s| count(s.repeats),
+        "Answers that were sent to a reader again."),
+    ("somersault_subscription_missed", "gauge", |s| count(s.missed),
+        "Answers that were let go at a limit since the last acknowledgement."),
+    ("somersault_subscription_ended", "gauge", |s| count(s.ended.is_some().into()),
+        "1 if the durable subscription has ended at a limit."),
+];
+
+#[rustfmt::skip]
+const SINKS: &[Family<SinkStatus>] = &[
+    ("somersault_sink_delivered_total", "counter", |s| count(s.delivered),
+        "Answers that a sink has delivered."),
+    ("somersault_sink_failures_total", "counter", |s| count(s.failures),
+        "Attempts of a sink that failed."),
+    ("somersault_sink_in_trouble", "gauge", |s| count(s.trouble.is_some().into()),
+        "1 if a sink has delivered nothing for a while although it should."),
+];
+
 #[rustfmt::skip]
 const SHARDS: &[Family<ShardMetrics>] = &[
     ("somersault_shard_injected_total", "counter", |s| count(s.injected),
@@ -168,6 +224,7 @@ pub(crate) fn render(snapshot: &MetricsSnapshot, text: &mut String) {
     if let Some(checkpoints) = &snapshot.checkpoints {
         one(text, CHECKPOINTS, checkpoints);
     }
+    transactions(&snapshot.transactions, text);
     samples(text, STREAMS, &snapshot.streams, |s| {
         vec![("stream", &s.iri as _)]
     });
@@ -180,6 +237,43 @@ pub(crate) fn render(snapshot: &MetricsSnapshot, text: &mut String) {
     samples(text, SHARDS, &snapshot.shards, |s| {
         vec![("shard", &s.shard as _)]
     });
+}
+
+/// Writes the counters of the durable subscriptions, those with the most waiting answers first.
+pub(crate) fn subscriptions(all: &[DurableInfo], text: &mut String) {
+    let name = "somersault_subscriptions";
+    family(text, name, "gauge", "Durable subscriptions.");
+    line(text, name, &[], all.len());
+    let shown = &all[..all.len().min(SUBSCRIPTIONS_SHOWN)];
+    samples(text, SUBSCRIPTIONS, shown, |s| {
+        vec![("query", &s.query as _), ("subscription", &s.name as _)]
+    });
+}
+
+/// Writes the counters of the sinks.
+pub(crate) fn sinks(all: &[SinkStatus], text: &mut String) {
+    samples(text, SINKS, all, |s| {
+        vec![("query", &s.query as _), ("sink", &s.name as _)]
+    });
+}
+
+fn transactions(counts: &TransactionCounts, text: &mut String) {
+    one(text, TRANSACTIONS, counts);
+    let name = "somersault_transactions_aborted_total";
+    family(
+        text,
+        name,
+        "counter",
+        "Transactions that aborted, by cause.",
+    );
+    let causes = [
+        ("abort", counts.aborts_stated),
+        ("limit", counts.aborts_limit),
+        ("error", counts.aborts_error),
+    ];
+    for (cause, aborts) in causes {
+        line(text, name, &[("cause", &cause)], aborts);
+    }
 }
 
 fn memory(snapshot: &MetricsSnapshot, text: &mut String) {

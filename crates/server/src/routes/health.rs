@@ -1,37 +1,60 @@
 //! `/health`: the server's condition, in a word and a sentence.
+//!
+//! Before changing it: a status other than 200 takes the server out of a load balancer. So a sink
+//! that delivers nothing, or a dataflow that an abort has stopped, makes it *degraded*, with 200:
+//! all else works.
 
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
 use crate::routes::checkpoint::status_json;
+use crate::routes::subscriptions::subscription_json;
 use crate::state::App;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
-use serde_json::json;
-use somersault::HealthStatus;
+use serde_json::{Value, json};
+use somersault::{AbortInfo, HealthStatus, StoppedInfo};
+use somersault_connect::SinkStatus;
+
+/// The number of durable subscriptions that are shown: those with the most waiting answers.
+const SHOWN: usize = 100;
 
 /// Returns 200 if all is well, and 503 with the reason if something is not; the server may still
 /// answer queries then.
 pub(crate) async fn health(State(app): State<App>) -> ApiResult {
     let engine = app.engine.clone();
-    let health = app.gate.run(Lane::Control, move || engine.health()).await?;
+    let look = move || (engine.health(), engine.all_durable_subscriptions());
+    let (health, subscriptions) = app.gate.run(Lane::Control, look).await?;
     let stopping = *app.stopping.borrow();
+    let sinks = app.config.sinks.statuses();
+    let troubles = sinks.iter().filter_map(|sink| sink.trouble.clone());
+    let stopped = health.stopped_dataflows.iter().map(stopped_sentence);
+    let trouble = troubles.chain(stopped).collect::<Vec<_>>().join("; ");
     let (status, word) = match health.status {
         HealthStatus::Ok if stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        HealthStatus::Ok if !trouble.is_empty() => (StatusCode::OK, "degraded"),
         HealthStatus::Ok => (StatusCode::OK, "ok"),
         HealthStatus::ReadOnly => (StatusCode::SERVICE_UNAVAILABLE, "read_only"),
         HealthStatus::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         _ => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
     };
+    let message = match word {
+        "degraded" => format!("{}; {trouble}", health.message),
+        _ => health.message,
+    };
+    let shown = subscriptions.iter().take(SHOWN);
     let body = json!({
         "status": word,
-        "message": health.message,
+        "message": message,
         "stable_sn": health.stable_sn,
         "stored_statements": health.stored_statements,
         "inflight_bytes": health.inflight_bytes,
         "inflight_limit_bytes": health.inflight_limit_bytes,
         "checkpoints": health.checkpoints.as_ref().map(status_json),
+        "sinks": sinks.iter().map(sink_json).collect::<Vec<_>>(),
+        "subscriptions": shown.map(subscription_json).collect::<Vec<_>>(),
+        "stopped_dataflows": health.stopped_dataflows.iter().map(stopped_json).collect::<Vec<_>>(),
         "version": env!("CARGO_PKG_VERSION"),
     });
     let mut response = (status, Json(body)).into_response();
@@ -39,4 +62,43 @@ pub(crate) async fn health(State(app): State<App>) -> ApiResult {
         .headers_mut()
         .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+fn stopped_sentence(stopped: &StoppedInfo) -> String {
+    let StoppedInfo {
+        dataflow, abort, ..
+    } = stopped;
+    let (procedure, round, reason) = (&abort.procedure, abort.round, &abort.reason);
+    format!(
+        "dataflow {dataflow} has stopped: procedure {procedure} aborted round {round}: {reason}. RESUME DATAFLOW {dataflow} lets it go on"
+    )
+}
+
+fn stopped_json(stopped: &StoppedInfo) -> Value {
+    let mut json = abort_json(&stopped.abort);
+    json["dataflow"] = json!(stopped.dataflow);
+    json
+}
+
+/// A transaction that aborted.
+pub(crate) fn abort_json(abort: &AbortInfo) -> Value {
+    json!({
+        "procedure": abort.procedure,
+        "round": abort.round,
+        "of_call": abort.is_of_call,
+        "reason": abort.reason,
+        "time_ms": abort.time,
+    })
+}
+
+fn sink_json(sink: &SinkStatus) -> Value {
+    json!({
+        "name": sink.name,
+        "query": sink.query,
+        "class": sink.class.to_string(),
+        "delivered": sink.delivered,
+        "failures": sink.failures,
+        "last_error": sink.last_error,
+        "trouble": sink.trouble,
+    })
 }

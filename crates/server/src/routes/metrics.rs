@@ -23,12 +23,12 @@ const SUBSCRIBERS: &[Family<App>] = &[
 
 pub(crate) async fn metrics(State(app): State<App>) -> ApiResult {
     let engine = app.engine.clone();
-    let snapshot = app
-        .gate
-        .run(Lane::Control, move || engine.metrics())
-        .await?;
+    let look = move || (engine.metrics(), engine.all_durable_subscriptions());
+    let (snapshot, subscriptions) = app.gate.run(Lane::Control, look).await?;
     let mut text = app.http.render();
     exposition::render(&snapshot, &mut text);
+    exposition::subscriptions(&subscriptions, &mut text);
+    exposition::sinks(&app.config.sinks.statuses(), &mut text);
     exposition::one(&mut text, SUBSCRIBERS, &app);
     Ok((
         [(

@@ -7,6 +7,7 @@ use crate::routes::push::TIMED_LINES;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
+use somersault::MessageSyntax;
 
 mod schemas;
 
@@ -95,7 +96,13 @@ const PUSH: &[&str] = &[
     "seq",
 ];
 const WHO: &[&str] = &["name", "who"];
+const NEXT_ANSWERS: &[&str] = &["name", "who", "answers", "wait_ms"];
 const QUERY_PAGE: &[&str] = &["after", "limit"];
+const PROCEDURE: &[&str] = &["procedure"];
+const DISCARD: &[&str] = &["procedure", "discard"];
+const CALL: &[&str] = &["procedure", "Idempotency-Key", "timeout_ms"];
+const CALLS: &[&str] = &["procedure", "timeout_ms"];
+const DATAFLOW: &[&str] = &["dataflow"];
 const SUBSCRIBE: &[&str] = &["name", "Last-Event-ID", "lastEventId", "from", "empties"];
 
 const WRITTEN: &[(&str, &str, Content)] = &[
@@ -151,8 +158,8 @@ fn operations() -> Vec<OperationDoc> {
             success: &[("200", "The same text had declared it before.", Content::Json("Stream")), ("201", "It is declared.", Content::Json("Stream"))],
             ..op("put", "/streams/{name}", "createStream", "streams", "Declare a stream") },
         OperationDoc { parameters: PUSH, body: Body::Push, errors: &["404", "409", "413", "415", "429"],
-            success: &[("200", "The push is durable, or it was a repeat and was dropped.", Content::Json("PushReceipt"))],
-            description: "All of a push is taken or nothing. A header gives the event time of the whole body, or each line of text/tab-separated-values gives its own: `t_ms<TAB>statement .`, one statement in N-Triples or N-Quads a line. A push to a stream declared ARRIVAL TIME gives none. Event times must not go back. A push whose (stream, source, sequence number) was taken before is dropped, and acknowledged with `repeated`.",
+            success: &[("200", "The push is durable, or it was a repeat and was dropped; or what became of each message.", Content::Json("PushOrMessagesReceipt"))],
+            description: "A body of messages (a media type with version=1.2-messages, or application/x-ld+ndjson) is read while it comes, and each message is taken or refused by itself: the answer is a MessagesReceipt. Of any other body all is taken or nothing. A header gives the event time of the whole body, or each line of text/tab-separated-values gives its own: `t_ms<TAB>statement .`, one statement in N-Triples or N-Quads a line. A push to a stream declared ARRIVAL TIME gives none. Event times must not go back. A push whose (stream, source, sequence number) was taken before is dropped, and acknowledged with `repeated`.",
             ..op("post", "/streams/{name}", "push", "streams", "Push statements into a stream") },
         OperationDoc { parameters: STREAM, success: &[("204", "It is dropped.", Content::None)], errors: &["404", "409"],
             ..op("delete", "/streams/{name}", "dropStream", "streams", "Drop a stream that no query windows") },
@@ -194,7 +201,7 @@ fn operations() -> Vec<OperationDoc> {
             ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
     all.extend(copies().into_iter().chain([checkpoint()]));
-    all.extend(subscriptions());
+    all.extend(subscriptions().into_iter().chain(transactions()));
     all.extend(sparql_aliases());
     all.extend(graph_store());
     all
@@ -231,9 +238,55 @@ fn subscriptions() -> Vec<OperationDoc> {
         OperationDoc { parameters: WHO, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
             description: "As the results of the query, from the first answer on that is not acknowledged. `Last-Event-ID` is ignored. The event `gap` says how many answers were let go since the last acknowledgement. The event `end` with the reason `ended` says that the subscription has reached a limit, or was deleted.",
             ..op("get", "/queries/{name}/subscriptions/{who}/results", "readSubscription", "continuous queries", "Read a durable subscription") },
+        OperationDoc { parameters: NEXT_ANSWERS, success: &[("200", "The next answers.", Content::Json("NextAnswers"))], errors: &["404"],
+            description: "The oldest answers that are not acknowledged, as many as are ready. The same ones come again until they are acknowledged.",
+            ..op("get", "/queries/{name}/subscriptions/{who}/answers", "nextAnswers", "continuous queries", "Read the next answers of a durable subscription") },
         OperationDoc { parameters: WHO, body: Body::Json("Acknowledgement"), success: &[("200", "The acknowledgement is durable.", Content::Json("Subscription"))], errors: &["404", "413"],
             description: "All answers up to this one are not sent again. An answer that was acknowledged before changes nothing.",
             ..op("post", "/queries/{name}/subscriptions/{who}/ack", "acknowledge", "continuous queries", "Acknowledge answers of a durable subscription") },
+    ]
+}
+
+#[rustfmt::skip]
+fn transactions() -> Vec<OperationDoc> {
+    const TAG: &str = "transactions";
+    vec![
+        OperationDoc { success: &[("200", "The procedures.", Content::Json("ProcedureList"))], ..op("get", "/procedures", "listProcedures", TAG, "List the procedures") },
+        OperationDoc { parameters: PROCEDURE, success: &[("200", "The procedure.", Content::Json("Procedure"))], errors: &["404"],
+            ..op("get", "/procedures/{name}", "showProcedure", TAG, "Show a procedure") },
+        OperationDoc { parameters: PROCEDURE, body: Body::Text("A CREATE PROCEDURE or CREATE OR REPLACE PROCEDURE text."), errors: &["404", "409", "413"],
+            success: &[("200", "It was there, with this text or another.", Content::Json("Procedure")), ("201", "It is declared.", Content::Json("Procedure"))],
+            ..op("put", "/procedures/{name}", "createProcedure", TAG, "Declare a procedure") },
+        OperationDoc { parameters: DISCARD, success: &[("204", "It is dropped.", Content::None)], errors: &["404", "409"],
+            ..op("delete", "/procedures/{name}", "dropProcedure", TAG, "Drop a procedure") },
+        OperationDoc { parameters: PROCEDURE, success: &[("200", "The newest, at most 1,000, oldest first.", Content::Json("AbortList"))], errors: &["404"],
+            ..op("get", "/procedures/{name}/aborted", "abortedByProcedure", TAG, "List the transactions that a procedure aborted on batches") },
+        OperationDoc { parameters: PROCEDURE, success: &[("200", "The steps.", Content::Text)], errors: &["404"],
+            ..op("get", "/procedures/{name}/explain", "explainProcedure", TAG, "Describe the steps of a procedure, with the plans of their queries") },
+        OperationDoc { parameters: &["dataflow", "format"], success: &[("200", "The drawing.", Content::Text)], errors: &["404"],
+            ..op("get", "/dataflows/{name}/explain", "explainDataflow", TAG, "Draw the graph of a dataflow") },
+        OperationDoc { parameters: CALL, body: Body::Json("Anything"), success: &[("200", "What RETURN gives; without RETURN `{\"done\": true}`.", Content::Answer)], errors: &["404", "406", "409", "413", "415"],
+            description: "The body has a member for each parameter: a JSON value, or a term as in SPARQL 1.1 Query Results JSON. 409 with `aborted` and `reason` if the procedure aborts.",
+            ..op("post", "/procedures/{name}/call", "callProcedure", TAG, "Call a procedure") },
+        OperationDoc { parameters: CALLS, body: Body::Lines("CallLine"), success: &[("200", "A line for each call, in their order.", Content::Text)], errors: &["415"],
+            description: "Lines are answered as they come. An abort or a refusal is a line and stops nothing.",
+            ..op("post", "/procedures/{name}/calls", "callProcedureManyTimes", TAG, "Call a procedure many times") },
+        OperationDoc { parameters: &["timeout_ms"], body: Body::Lines("CallLine"), success: &[("200", "A line for each call, in their order.", Content::Text)], errors: &["415"],
+            ..op("post", "/calls", "callProcedures", TAG, "Call procedures many times") },
+        OperationDoc { success: &[("200", "The dataflows.", Content::Json("DataflowList"))], ..op("get", "/dataflows", "listDataflows", TAG, "List the dataflows") },
+        OperationDoc { parameters: DATAFLOW, success: &[("200", "The dataflow.", Content::Json("Dataflow"))], errors: &["404"],
+            ..op("get", "/dataflows/{name}", "showDataflow", TAG, "Show a dataflow") },
+        OperationDoc { parameters: DATAFLOW, body: Body::Text("A CREATE DATAFLOW or CREATE OR REPLACE DATAFLOW text."), errors: &["404", "409", "413"],
+            success: &[("200", "It was there, with this text or another.", Content::Json("Dataflow")), ("201", "It is declared.", Content::Json("Dataflow"))],
+            ..op("put", "/dataflows/{name}", "createDataflow", TAG, "Declare a dataflow") },
+        OperationDoc { parameters: DATAFLOW, success: &[("204", "It is dropped; its procedures stay.", Content::None)], errors: &["404", "409"],
+            ..op("delete", "/dataflows/{name}", "dropDataflow", TAG, "Drop a dataflow") },
+        OperationDoc { parameters: DATAFLOW, success: &[("204", "No round begins from now on.", Content::None)], errors: &["404"],
+            ..op("post", "/dataflows/{name}/pause", "pauseDataflow", TAG, "Pause a dataflow") },
+        OperationDoc { parameters: DATAFLOW, success: &[("204", "It goes on.", Content::None)], errors: &["404"],
+            ..op("post", "/dataflows/{name}/resume", "resumeDataflow", TAG, "Resume a dataflow that is paused or stopped") },
+        OperationDoc { parameters: DATAFLOW, success: &[("200", "The newest, at most 1,000, oldest first.", Content::Json("AbortList"))], errors: &["404"],
+            ..op("get", "/dataflows/{name}/aborted", "abortedInDataflow", TAG, "List the transactions of a dataflow that aborted") },
     ]
 }
 
@@ -428,6 +481,8 @@ fn body_json(body: Body) -> Option<Value> {
         Body::Push => {
             let mut types = media_types(PUSH_INPUT);
             types.insert(TIMED_LINES.to_owned(), text_schema());
+            let messages = MessageSyntax::ALL.map(MessageSyntax::media_type);
+            types.extend(messages.map(|it| (it.to_owned(), text_schema())));
             Value::Object(types)
         }
         Body::Text(description) => {

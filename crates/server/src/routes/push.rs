@@ -2,7 +2,7 @@
 //! sees any of it, so a malformed statement refuses the whole push with its line and column.
 //!
 //! The event time is given in a header for the whole body (any RDF syntax), or per line, as
-//! `t_ms<TAB>statement .` in `text/tab-separated-values`.
+//! `t_ms<TAB>statement .` in `text/tab-separated-values`. A body of messages goes to `messages`.
 
 use crate::http::body::{self, BodyBytes};
 use crate::http::error::{ApiError, ApiResult};
@@ -12,14 +12,15 @@ use crate::http::rdf::syntax_error;
 use crate::http::reading::{self, Reading};
 use crate::http::text::{Params, shorten};
 use crate::routes::declarations::name_of;
+use crate::routes::messages::MessagesRequest;
 use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use oxrdfio::{RdfFormat, RdfParser};
 use serde_json::json;
-use somersault::{EventTime, Push, StreamStatement, TimedLines};
+use somersault::{EventTime, MessageSyntax, Push, StreamStatement, TimedLines};
 
 /// The media type of lines `t_ms<TAB>statement .`.
 pub(crate) const TIMED_LINES: &str = "text/tab-separated-values";
@@ -32,6 +33,15 @@ pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult 
     params.only(PARAMETERS)?;
     let sender = Sender::of(&head.headers, &params)?;
     let event_time = event_time(&head.headers, &params)?;
+    if let Some(syntax) = message_syntax(&head.headers)? {
+        let request = MessagesRequest {
+            stream,
+            sender,
+            at: event_time,
+            syntax,
+        };
+        return request.push(&app, &head.headers, body).await;
+    }
     let syntax = Syntax::of(&head.headers, event_time)?;
     let held = app.bodies.read(&head.headers, body).await?;
     let limit = app.engine.config().limits.push_statements;
@@ -65,12 +75,16 @@ pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult 
 
 /// The source of a push, and the seq by which a repeat is recognised.
 #[derive(Debug, PartialEq, Eq)]
-struct Sender {
+pub(crate) struct Sender {
     source: Option<String>,
     seq: Option<u64>,
 }
 
 impl Sender {
+    pub(crate) fn into_parts(self) -> (Option<String>, Option<u64>) {
+        (self.source, self.seq)
+    }
+
     fn of(headers: &HeaderMap, params: &Params) -> ApiResult<Sender> {
         let source = given(headers, params, "push-source", "source")?;
         if let Some(name) = &source
@@ -87,6 +101,16 @@ impl Sender {
             .transpose()?;
         Ok(Sender { source, seq })
     }
+}
+
+/// The syntax of a body of messages; `None` for one push.
+fn message_syntax(headers: &HeaderMap) -> ApiResult<Option<MessageSyntax>> {
+    if body::media_type(headers)?.is_none() {
+        return Ok(None);
+    }
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    Ok(content_type.and_then(MessageSyntax::of_media_type))
 }
 
 /// Returns a value that may be given as a header or as a parameter, but not as two different ones.
@@ -207,6 +231,7 @@ impl Syntax {
                     .iter()
                     .map(|offer| offer.media_type)
                     .chain([TIMED_LINES])
+                    .chain(MessageSyntax::ALL.map(MessageSyntax::media_type))
                     .collect();
                 Err(body::unsupported(body_type.as_deref(), &supported))
             }

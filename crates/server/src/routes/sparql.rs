@@ -8,6 +8,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::{CancelOnDrop, Lane, Reply};
 use crate::http::negotiate::Accept;
 use crate::http::text::{Params, shorten, without_mark};
+use crate::routes::calls::{CallNumber, answers};
 use crate::routes::results::{self, Prepared};
 use crate::state::App;
 use axum::Json;
@@ -16,7 +17,7 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use somersault::oxrdf::NamedNode;
-use somersault::{FastPath, QueryOptions, UpdateOptions};
+use somersault::{CallRequest, FastPath, QueryOptions, UpdateOptions};
 use std::time::Duration;
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -69,7 +70,10 @@ async fn sparql_request(app: &App, request: Request, takes: Takes) -> ApiResult 
             let options = query_options(app, &params, base)?;
             run_query(app, &head.headers, text, options).await
         }
-        Operation::Update(text) => run_update(app, text, update_options(app, &params, base)?).await,
+        Operation::Update(text) => {
+            let options = update_options(app, &params, base)?;
+            run_update(app, &head.headers, text, options).await
+        }
     }
 }
 
@@ -210,7 +214,7 @@ pub(crate) fn graph_iri(parameter: &str, iri: &str) -> ApiResult<NamedNode> {
 }
 
 /// Reads `timeout_ms`: a client may set a shorter timeout than the server's, not a longer one.
-fn timeout(app: &App, params: &Params) -> ApiResult<Option<Duration>> {
+pub(crate) fn timeout(app: &App, params: &Params) -> ApiResult<Option<Duration>> {
     let Some(text) = params.one("timeout_ms")? else {
         return Ok(None);
     };
@@ -268,16 +272,48 @@ async fn run_query(
     prepared.into_response(app)
 }
 
-async fn run_update(app: &App, text: String, options: UpdateOptions) -> ApiResult {
-    let done = app
-        .run(Lane::Write, move |engine| {
-            engine.update(&text).options(&options).run()
-        })
-        .await?;
-    Ok(
-        Json(json!({ "sn": done.sn, "inserted": done.inserted, "deleted": done.deleted }))
-            .into_response(),
-    )
+/// Carries out an update, or the call of a procedure (CALL).
+async fn run_update(
+    app: &App,
+    headers: &HeaderMap,
+    text: String,
+    options: UpdateOptions,
+) -> ApiResult {
+    let accept = Accept::from_headers(headers);
+    let key = CallNumber::of(headers);
+    app.run(Lane::Write, move |engine| -> ApiResult<Response> {
+        if let Some(call) = engine.call_text(&text, options.base.as_deref())? {
+            return run_call(call, key?, &options, &accept);
+        }
+        let done = engine.update(&text).options(&options).run()?;
+        let json = json!({ "sn": done.sn, "inserted": done.inserted, "deleted": done.deleted });
+        Ok(Json(json).into_response())
+    })
+    .await
+}
+
+fn run_call(
+    call: CallRequest<'_>,
+    key: Option<CallNumber>,
+    options: &UpdateOptions,
+    accept: &Accept,
+) -> ApiResult {
+    results::acceptable(accept)?;
+    if !options.using_graphs.is_empty() || !options.using_named_graphs.is_empty() {
+        return Err(ApiError::bad_request(
+            "wrong_parameter",
+            "A CALL takes no using-graph-uri and no using-named-graph-uri: the procedure names its graphs.",
+        ));
+    }
+    let call = match key {
+        None => call,
+        Some(key) => key.set(call),
+    };
+    let call = match options.timeout {
+        None => call,
+        Some(timeout) => call.timeout(timeout),
+    };
+    answers::answer(call.run()?, accept)
 }
 
 /// Answers with the text that describes how a query would run.

@@ -1,7 +1,12 @@
 //! Durable subscriptions over HTTP: created, shown, read, acknowledged and deleted.
 //!
-//! The one thing to know before changing it: what a client reads is the event stream of `events`,
-//! without `Last-Event-ID`: the engine keeps the place, and an acknowledgement moves it.
+//! The one thing to know before changing it: a client reads the event stream of `events` or a
+//! document of [`answers`], always from the first answer that is not acknowledged. The engine keeps
+//! the place, and an acknowledgement moves it.
+
+mod answers;
+
+pub(crate) use answers::answers;
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
@@ -33,7 +38,7 @@ const TERMS: &[&str] = &[
     "when_full",
 ];
 
-fn subscription_json(info: &DurableInfo) -> Value {
+pub(crate) fn subscription_json(info: &DurableInfo) -> Value {
     let id = |id: Option<FiringId>| id.map(|id| id.to_string());
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let href = format!(
@@ -60,6 +65,9 @@ fn subscription_json(info: &DurableInfo) -> Value {
         "oldest": id(info.oldest),
         "oldest_age_ms": info.oldest_age.map(millis),
         "newest": id(info.newest),
+        "acknowledged_total": info.acknowledged_total,
+        "acknowledged_age_ms": info.acknowledged_age.map(millis),
+        "repeats": info.repeats,
         "missed": info.missed,
         "ended": info.ended,
     })

@@ -25,7 +25,12 @@ pub(crate) fn router(app: App) -> Router {
 
 async fn nothing_here(uri: Uri) -> ApiError {
     let path = uri.path();
-    for (kind, what) in [("/streams/", "stream"), ("/queries/", "query")] {
+    for (kind, what) in [
+        ("/streams/", "stream"),
+        ("/queries/", "query"),
+        ("/procedures/", "procedure"),
+        ("/dataflows/", "dataflow"),
+    ] {
         if path.starts_with(kind) {
             return ApiError::not_found(format!(
                 "There is nothing at this address. If the name of the {what} holds a /, percent-encode it as %2F: {kind}http%3A%2F%2Fexample.org%2Fname."

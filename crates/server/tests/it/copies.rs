@@ -8,6 +8,8 @@ use somersault::{EngineConfig, LoadOptions, RdfFormat};
 use somersault_server::ServerConfig;
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 fn durable(folder: &tempfile::TempDir) -> TestServer {
     let config = EngineConfig {
@@ -90,6 +92,42 @@ fn a_client_that_goes_away_frees_what_its_backup_held() {
     until("a place is free", || {
         server.send("POST", "/backup", &[], None).status == 200
     });
+}
+
+/// The grace of requests that are under way is not for clients that take nothing of a copy.
+#[test]
+fn a_stop_ends_copies_that_are_not_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = EngineConfig {
+        data: Some(folder.path().to_owned()),
+        ..engine_config()
+    };
+    let mut limits = ServerConfig::default();
+    limits.shutdown_grace = Duration::from_secs(3_600);
+    let mut server = TestServer::with(config, limits);
+    load(&server, 300_000);
+    let sockets = ["POST /backup", "GET /dump/statements"].map(|line| {
+        let (method, path) = line.split_once(' ').expect("two words");
+        let mut socket = connect(server.address());
+        let request = request_bytes(method, path, &[], None);
+        socket.write_all(&request).expect("the request is sent");
+        let mut some = [0; 1_000];
+        socket.read_exact(&mut some).expect("some of the answer");
+        socket
+    });
+    let (stopped, is_stopped) = channel();
+    std::thread::spawn(move || {
+        server.stop();
+        let _ = stopped.send(());
+    });
+    let waited = is_stopped.recv_timeout(Duration::from_secs(60));
+    waited.expect("the server has stopped");
+    for mut socket in sockets {
+        let mut rest = Vec::new();
+        let read = socket.read_to_end(&mut rest);
+        let is_whole = read.is_ok() && rest.ends_with(b"0\r\n\r\n");
+        assert!(!is_whole, "the client sees that it breaks off");
+    }
 }
 
 #[test]

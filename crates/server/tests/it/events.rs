@@ -475,6 +475,37 @@ fn little_waits_in_the_system_for_a_client_that_does_not_read() {
     assert!(taken < 1_200_000, "{taken} bytes");
 }
 
+/// The grace of requests that are under way is not for clients that do not read.
+#[test]
+fn a_stop_does_not_wait_for_clients_that_do_not_read() {
+    let mut config = ServerConfig::default();
+    config.shutdown_grace = Duration::from_secs(3_600);
+    config.stall_timeout = Duration::from_secs(3_600);
+    let (mut server, path) = started(TestServer::with(engine_config(), config));
+    let mut reader = server.events(&format!("{RESULTS}?from=now"), &[]);
+    assert!(reader.comment());
+    let value = "x".repeat(1_000);
+    for second in 0..30 {
+        let line = |row| {
+            let at = second * 1000;
+            format!("{at}\t<http://e/{value}{row}> <http://e/p> \"x\" .\n")
+        };
+        let lines: String = (0..500).map(line).collect();
+        server.push(&path, &lines).expect(200);
+        server.advance(&path, (second + 1) * 1000);
+    }
+    let quiet = server.engine.quiesce(Duration::from_secs(60));
+    quiet.expect("a client that does not read delays nothing");
+    let (stopped, is_stopped) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        server.stop();
+        let _ = stopped.send(());
+    });
+    let waited = is_stopped.recv_timeout(Duration::from_secs(60));
+    waited.expect("the server has stopped");
+    drop(reader);
+}
+
 /// Events of several pieces are whole, including one that is too long for the cache.
 #[test]
 fn long_events_are_whole() {

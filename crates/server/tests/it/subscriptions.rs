@@ -84,6 +84,129 @@ fn answers_come_until_they_are_acknowledged() {
 }
 
 #[test]
+fn answers_are_read_without_an_open_stream() {
+    let (server, path) = started();
+    server.put(BILL, "").expect(201);
+    let next = |parameters: &str| {
+        server
+            .get(&format!("{BILL}/answers{parameters}"))
+            .expect(200)
+    };
+    let nothing = json!({ "answers": [], "missed": 0, "ended": null });
+    assert_eq!(next("").json(), nothing);
+    assert_eq!(next("?wait_ms=20").json(), nothing);
+    seconds(&server, &path, 0, 3);
+    let closes = |document: &Value| -> Vec<i64> {
+        let answers = document["answers"].as_array().expect("answers").iter();
+        answers
+            .map(|it| it["close_ms"].as_i64().expect("a close"))
+            .collect()
+    };
+    until("three answers", || state(&server)["waiting"] == 3);
+    let reply = next("?limit=2&wait_ms=60000");
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let first = reply.json();
+    assert_eq!(closes(&first), [1000, 2000]);
+    assert_eq!(
+        first["answers"][0]["results"]["results"]["bindings"][0]["s"]["value"],
+        "http://e/s0"
+    );
+    assert_eq!(
+        closes(&next("").json()),
+        [1000, 2000, 3000],
+        "nothing is acknowledged"
+    );
+    let ack = json!({ "id": first["answers"][1]["id"] }).to_string();
+    server
+        .post(&format!("{BILL}/ack"), "application/json", &ack)
+        .expect(200);
+    assert_eq!(closes(&next("?limit=1000").json()), [3000]);
+    let ack = json!({ "id": next("").json()["answers"][0]["id"] }).to_string();
+    server
+        .post(&format!("{BILL}/ack"), "application/json", &ack)
+        .expect(200);
+    // A request that waits is answered with the next answer.
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| closes(&next("?wait_ms=60000").json()));
+        seconds(&server, &path, 3, 4);
+        assert_eq!(waiting.join().expect("it is answered"), [4000]);
+    });
+    for bad in ["limit=0", "limit=1001", "limit=x", "wait_ms=-1", "max=3"] {
+        server.get(&format!("{BILL}/answers?{bad}")).expect(400);
+    }
+    server
+        .get("/queries/seen/subscriptions/none/answers")
+        .expect(404);
+}
+
+#[test]
+fn a_document_of_answers_says_what_is_lost() {
+    let (server, path) = started();
+    server.put(BILL, "{\"from\": \"kept\"}").expect(201);
+    seconds(&server, &path, 0, 9);
+    until("nine answers", || state(&server)["waiting"] == 9);
+    for (when_full, answers, missed) in [("skip", 5, 4), ("end", 0, 4)] {
+        let address = format!("/queries/seen/subscriptions/{when_full}");
+        let terms = json!({ "from": "kept", "answers": 5, "when_full": when_full });
+        server.put(&address, &terms.to_string()).expect(201);
+        let document = server.get(&format!("{address}/answers")).expect(200).json();
+        let count = document["answers"].as_array().map(Vec::len);
+        assert_eq!(
+            (count, &document["missed"]),
+            (Some(answers), &json!(missed))
+        );
+        assert_eq!(
+            document["ended"].is_string(),
+            when_full == "end",
+            "{document}"
+        );
+    }
+}
+
+#[test]
+fn metrics_and_health_show_subscriptions() {
+    let (server, path) = started();
+    server.put(BILL, "").expect(201);
+    seconds(&server, &path, 0, 3);
+    until("three answers", || state(&server)["waiting"] == 3);
+    let next = server.get(&format!("{BILL}/answers")).expect(200).json();
+    server.get(&format!("{BILL}/answers?limit=2")).expect(200);
+    let ack = json!({ "id": next["answers"][0]["id"] }).to_string();
+    let ack = server.post(&format!("{BILL}/ack"), "application/json", &ack);
+    let shown = ack.expect(200).json();
+    assert_eq!(
+        (&shown["acknowledged_total"], &shown["repeats"]),
+        (&json!(1), &json!(2))
+    );
+    assert!(shown["acknowledged_age_ms"].is_u64(), "{shown}");
+    let metrics = server.get("/metrics").expect(200).text().to_owned();
+    for (name, value) in [
+        ("waiting", "2"),
+        ("acknowledged_total", "1"),
+        ("acknowledged_seconds", "1"),
+        ("repeats_total", "2"),
+        ("missed", "0"),
+        ("ended", "0"),
+    ] {
+        let line = format!(
+            "somersault_subscription_{name}{{query=\"seen\",subscription=\"bill\"}} {value}"
+        );
+        assert!(
+            metrics.lines().any(|other| other == line),
+            "{line} in {metrics}"
+        );
+    }
+    assert!(
+        metrics.contains("\nsomersault_subscriptions 1\n"),
+        "{metrics}"
+    );
+    let health = server.get("/health").expect(200).json();
+    assert_eq!(health["status"], "ok");
+    assert_eq!(health["subscriptions"][0]["name"], "bill");
+    assert_eq!(health["sinks"], json!([]));
+}
+
+#[test]
 fn a_query_is_dropped_after_its_subscriptions() {
     let (server, path) = started();
     server.put(BILL, "{\"from\": \"kept\"}").expect(201);

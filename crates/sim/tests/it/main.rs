@@ -1,5 +1,7 @@
 //! A modest number of seeds in every `cargo test`; `somersault-sim --seeds N` runs more.
 
+mod transactions;
+
 use somersault::{Engine, EngineConfig, EventTime};
 use somersault_disk::{CrashKeep, SimDisk};
 use somersault_sim::{Plant, Summary, run, run_planted, run_twice, trace_of};

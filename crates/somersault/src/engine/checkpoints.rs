@@ -157,9 +157,9 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`EngineError::Conflict`] if another checkpoint is being written, or nothing is written to a
-    /// folder; [`EngineError::DiskFull`] or [`EngineError::DiskFailed`] if its files cannot be
-    /// written. Nothing else has changed then.
+    /// [`EngineError::UnderWay`] if another checkpoint is being written; [`EngineError::Conflict`]
+    /// if nothing is written to a folder; [`EngineError::DiskFull`] or [`EngineError::DiskFailed`]
+    /// if its files cannot be written. Nothing else has changed then.
     pub fn checkpoint(&self) -> Result<CheckpointInfo, EngineError> {
         self.begin_checkpoint()?.wait()
     }

@@ -12,6 +12,7 @@ use oxttl::nquads::LowLevelNQuadsSerializer;
 use somersault_model::{Direction, ShardId, Sn, TermId};
 use somersault_store::{ListKey, ListReader, Store};
 use somersault_stream::QueryStatus;
+use somersault_txn::DataflowState;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -64,9 +65,9 @@ impl Engine {
         Ok(dump)
     }
 
-    /// Returns the declarations of all streams and continuous queries, as statements that
-    /// `somersault register` declares again, each after those that it needs. Derived streams come
-    /// with their queries. Paused queries are followed by PAUSE.
+    /// Returns the declarations of all streams, continuous queries, procedures and dataflows, as
+    /// statements that `somersault register` declares again, each after those that it needs.
+    /// Derived streams come with their queries. PAUSE follows paused queries and dataflows.
     ///
     /// ```
     /// use somersault::{Engine, EngineConfig};
@@ -115,7 +116,25 @@ impl Engine {
             }
             queries = waiting;
         }
+        self.push_procedures(&mut text)?;
         Ok(text)
+    }
+
+    /// Procedures in the order of their declaration, which decides ties, and dataflows behind them.
+    fn push_procedures(&self, text: &mut String) -> Result<(), EngineError> {
+        let mut procedures = self.inner.driver.procedures()?;
+        procedures.sort_unstable_by_key(|procedure| procedure.uid);
+        for procedure in procedures {
+            push_statement(text, &procedure.declaration.text);
+        }
+        for dataflow in self.inner.driver.dataflows()? {
+            push_statement(text, &dataflow.declaration.text);
+            if dataflow.state == DataflowState::Paused {
+                let name = quoted(&dataflow.declaration.name);
+                push_statement(text, &format!("PAUSE DATAFLOW {name}"));
+            }
+        }
+        Ok(())
     }
 
     fn push_query(&self, text: &mut String, query: &QueryStatus) -> Result<(), EngineError> {

@@ -12,6 +12,7 @@ use somersault_log::{AnswerPosition, SubscriptionTerms};
 use somersault_model::EventTime;
 use somersault_runtime::InputReceipt;
 use somersault_stream::{Input, QueryStatus, SubscriptionAsk, SubscriptionRequest};
+use std::cmp::Reverse;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub struct DurableOptions {
     /// The memory of the answers that are kept for it at most, in bytes. The newest is kept however
     /// large it is.
     pub bytes: u64,
-    /// The time within which an answer is to be acknowledged; looked at when the next one is ready.
+    /// The time within which an answer is to be acknowledged. After a restart it begins again.
     pub deadline: Option<Duration>,
     /// Also answers without rows.
     pub empties: bool,
@@ -137,6 +138,12 @@ pub struct DurableInfo {
     pub newest: Option<FiringId>,
     /// How long the oldest has been ready.
     pub oldest_age: Option<Duration>,
+    /// The number of answers that were acknowledged since the engine was opened.
+    pub acknowledged_total: u64,
+    /// The time since the newest of these acknowledgements.
+    pub acknowledged_age: Option<Duration>,
+    /// How often an answer was given to a reader again since the engine was opened.
+    pub repeats: u64,
     /// The number of answers that were let go since the last acknowledgement.
     pub missed: u64,
     /// Why it has ended, as a sentence.
@@ -322,6 +329,31 @@ impl Engine {
         Ok(infos)
     }
 
+    /// Returns the durable subscriptions to all queries, those with the most waiting answers first.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// let engine = Engine::open(EngineConfig::default())?;
+    /// assert!(engine.all_durable_subscriptions().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn all_durable_subscriptions(&self) -> Vec<DurableInfo> {
+        let mut all = Vec::new();
+        for status in self.inner.driver.subscribed_queries() {
+            let states = self.inner.continuous.durable(status.member).into_iter();
+            all.extend(
+                states
+                    .filter(|state| state.status.query == status.name)
+                    .map(|state| DurableInfo::new(&status, state)),
+            );
+        }
+        let name = |info: &DurableInfo| (info.query.clone(), info.name.clone());
+        all.sort_by_cached_key(|info| (Reverse(info.waiting), name(info)));
+        all
+    }
+
     fn ask(&self, query: &str, name: &str, ask: SubscriptionAsk) -> Result<(), EngineError> {
         let request = SubscriptionRequest {
             received_ms: self.now_ms(),
@@ -438,6 +470,9 @@ impl DurableInfo {
             oldest: state.oldest.map(id),
             newest: state.newest.map(id),
             oldest_age: state.oldest_age,
+            acknowledged_total: state.acknowledged,
+            acknowledged_age: state.acknowledged_age,
+            repeats: state.repeats,
             missed: state.status.missed,
             ended: state.status.ended.map(ended_by),
         }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::error::EngineError;
-use crate::info::{Health, HealthStatus};
+use crate::info::{AbortInfo, Health, HealthStatus, StoppedInfo};
 use crate::metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
 use somersault_model::Sn;
 use somersault_runtime::{CheckpointStatus, RuntimeError};
@@ -63,7 +63,17 @@ impl Engine {
             inflight_bytes: self.inner.driver.status().inflight_bytes,
             inflight_limit_bytes: self.inner.config.limits.inflight_bytes,
             checkpoints: self.checkpoints(),
+            stopped_dataflows: self.stopped_dataflows(),
         }
+    }
+
+    fn stopped_dataflows(&self) -> Vec<StoppedInfo> {
+        let stopped = self.inner.driver.stopped_dataflows().into_iter();
+        let info = stopped.map(|stopped| StoppedInfo {
+            abort: AbortInfo::of(&stopped.abort),
+            dataflow: stopped.name,
+        });
+        info.collect()
     }
 
     /// Returns what is known of the engine's checkpoints, up to a second ago; `None` without a data
@@ -156,6 +166,7 @@ impl Engine {
                 log_bytes: inner.log.bytes(),
             },
             checkpoints: self.checkpoints(),
+            transactions: inner.driver.transaction_counts(),
             streams: self
                 .streams()
                 .into_iter()

@@ -1,24 +1,17 @@
-//! One-shot queries, updates and explanations. `execute.rs` executes queries; the driver has an
-//! update evaluated while it takes no other input (S15).
+//! One-shot queries and explanations. `execute.rs` executes queries.
 
 use super::execute::Wanted;
-use super::{Engine, FastPath, QueryOptions, UpdateOptions, UpdateSummary};
+use super::{Engine, FastPath, QueryOptions};
 use crate::error::{EngineError, LimitKind};
-use parking_lot::Mutex;
 use somersault_continuous::continuous_dataset;
 use somersault_lang::lift::Shape;
 use somersault_lang::{ParseErrorKind, Parser};
-use somersault_model::{EventTime, QueryUid, Sn};
-use somersault_query::{BoundQuery, Dataset, Invocation, Prepared, SnapshotView, evaluate_update};
-use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
-use somersault_store::{Snapshot, WindowVersion};
+use somersault_model::Sn;
+use somersault_query::{BoundQuery, Dataset, Invocation, Prepared, SnapshotView};
+use somersault_runtime::window_version;
+use somersault_store::WindowVersion;
 use somersault_stream::{QueryDeclaration, WindowDeclaration};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-/// The uid under which updates key their random functions; no registration ever gets this far.
-const UPDATE: QueryUid = QueryUid(u64::MAX - 1);
 
 impl Engine {
     /// Answers a query here if it is light, and otherwise returns it for the query pool.
@@ -72,57 +65,6 @@ impl Engine {
             });
         }
         Ok(())
-    }
-
-    /// Carries out an update and returns when its effects are stable (S15).
-    pub(super) fn carry_out(
-        &self,
-        text: &str,
-        options: &UpdateOptions,
-    ) -> Result<UpdateSummary, EngineError> {
-        self.check_running()?;
-        self.check_text(text)?;
-        let update = self.parser(options.base.as_deref()).parse_update(text)?;
-        let using = options.using();
-        let mut execution = self.one_shot_execution(options.timeout, None);
-        execution.query = UPDATE;
-        let environment = Arc::clone(&self.inner.environment);
-        // The text is short; the effects count once they are known.
-        let result = self.evaluate_and_apply(0, move |snapshot| {
-            // NOW() is the time of the SN at which the update is evaluated, not of the SN when it
-            // was sent (S6).
-            execution.now = environment.stable_time();
-            // Keyed by the SN: no two updates share one, so their blank nodes differ (S6).
-            execution.close = EventTime(snapshot.sn().0 as i64);
-            let view = SnapshotView::new(snapshot, Vec::new(), Dataset::stored());
-            let effects = evaluate_update(&update, using.as_ref(), view, &execution);
-            effects.map_err(EngineError::from)
-        })?;
-        Ok(result.into())
-    }
-
-    /// Has the driver evaluate a job on the newest snapshot and apply its result; if the job
-    /// fails, nothing happens. The job holds statements of `bytes` bytes.
-    pub(super) fn evaluate_and_apply<C: Into<Change>>(
-        &self,
-        bytes: usize,
-        evaluate: impl FnOnce(Snapshot) -> Result<C, EngineError> + Send + 'static,
-    ) -> Result<UpdateResult, EngineError> {
-        let failure = Arc::new(Mutex::new(None));
-        let reported = Arc::clone(&failure);
-        let job: UpdateJob = Box::new(move |snapshot| {
-            let run = AssertUnwindSafe(|| evaluate(snapshot).map(Into::into));
-            let result = catch_unwind(run).unwrap_or_else(|_| {
-                Err(EngineError::Internal("the evaluation panicked".to_owned()))
-            });
-            result.map_err(|error| *reported.lock() = Some(error)).ok()
-        });
-        let result = self.inner.driver.update(job, bytes)?;
-        if let Some(error) = failure.lock().take() {
-            return Err(error);
-        }
-        self.inner.counters.updates.fetch_add(1, Ordering::Relaxed);
-        Ok(result)
     }
 
     /// Describes how a one-shot or continuous query would be run.
@@ -228,14 +170,4 @@ impl Engine {
 fn is_continuous(text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
     upper.contains("REGISTER") || (upper.contains("FROM") && upper.contains("RANGE"))
-}
-
-impl From<UpdateResult> for UpdateSummary {
-    fn from(result: UpdateResult) -> Self {
-        UpdateSummary {
-            sn: result.sn,
-            inserted: result.inserted,
-            deleted: result.deleted,
-        }
-    }
 }

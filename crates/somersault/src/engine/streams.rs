@@ -37,7 +37,8 @@ impl Engine {
     pub fn create_stream(&self, name: Option<&str>, text: &str) -> Result<StreamInfo, EngineError> {
         self.check_running()?;
         self.check_text(text)?;
-        let declaration: CreateStream = match self.parser(None).parse_statement(text)? {
+        let parser = self.parser(None);
+        let declaration: CreateStream = match parser.parse_statement(text)? {
             Statement::CreateStream(declaration) => declaration,
             _ => {
                 return Err(EngineError::Invalid(

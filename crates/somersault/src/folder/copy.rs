@@ -10,13 +10,11 @@ use super::verify::VerifiedFiles;
 use crate::archive::ArchiveReader;
 use crate::error::EngineError;
 use somersault_checkpoint::{FileKind, FileName};
-use somersault_disk::Disk;
+use somersault_disk::{Disk, NameTaken, create_unfinished, finish, unfinished};
 use somersault_log::{Log, LogCopy, LogFileKind, LogOptions, verify_log};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// The end of the name of a file that is being written.
-pub(super) const UNFINISHED: &str = ".tmp";
 const CHUNK: usize = 1 << 18;
 
 /// The files of a copy.
@@ -61,10 +59,14 @@ pub fn copy_folder(
     let files = VerifiedFiles::read(from, &Arc::default())?;
     let report = files.report(&**from)?;
     if let Some(first) = report.damage.first() {
-        return Err(EngineError::Conflict(format!(
-            "{} is not copied, because it is damaged: {first}; see the whole list with somersault verify",
-            from.describe()
-        )));
+        return Err(EngineError::Damaged {
+            file: from.describe().into(),
+            offset: 0,
+            message: format!(
+                "{} is not copied, because it is damaged: {first}; see the whole list with somersault verify",
+                from.describe()
+            ),
+        });
     }
     if report.log.is_none() {
         return Err(EngineError::NotFound(format!(
@@ -209,10 +211,9 @@ impl<'d> FolderWriter<'d> {
         if is_manifest(name) {
             self.sync()?;
         }
-        let unfinished = format!("{name}{UNFINISHED}");
-        self.written.push(unfinished.clone());
+        self.written.push(unfinished(name));
         let failed = |error| unwritten(self.disk, name, error);
-        let mut file = self.disk.create(&unfinished).map_err(failed)?;
+        let mut file = create_unfinished(self.disk, name).map_err(failed)?;
         let mut content = content.take(length);
         let mut chunk = vec![0; CHUNK];
         loop {
@@ -231,9 +232,7 @@ impl<'d> FolderWriter<'d> {
                 content.limit()
             )));
         }
-        file.sync().map_err(failed)?;
-        drop(file);
-        self.disk.rename(&unfinished, name).map_err(failed)?;
+        finish(self.disk, name, file, NameTaken::Refuse).map_err(failed)?;
         self.written.pop();
         self.note(name, length)
     }

@@ -7,15 +7,14 @@
 //! 4. What is in the folder besides.
 //! 5. On demand: an engine begins from the folder in memory, and checks its invariants.
 
-use super::copy::UNFINISHED;
 use crate::config::EngineConfig;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use somersault_checkpoint::{
     FileName, Manifest, VerifiedCheckpoint, VerifiedCheckpoints, verify_checkpoints,
 };
-use somersault_disk::Disk;
-use somersault_log::{Log, LogFileKind, OpenProgress, VerifiedLog, verify_log};
+use somersault_disk::{Disk, UNFINISHED};
+use somersault_log::{Log, LogFileKind, LostLoad, OpenProgress, VerifiedLog, verify_log};
 use somersault_model::Sn;
 use std::collections::BTreeSet;
 use std::io;
@@ -263,6 +262,21 @@ impl VerifiedFiles {
             damage: self.log.damage.iter().map(ToString::to_string).collect(),
             notes: self.notes(),
         };
+        for lost in &self.log.lost_loads {
+            match self.need_of(disk, lost) {
+                Need::Always => report.damage.push(lost.error.to_string()),
+                Need::Before(checkpoint) => report.damage.push(format!(
+                    "{}/{} is missing or damaged. A start from checkpoint {checkpoint} does not need it, and one from an earlier checkpoint would: take another checkpoint (somersault checkpoint), or restore the file from a copy",
+                    disk.describe(),
+                    lost.name
+                )),
+                Need::Never => report.damage.push(format!(
+                    "{}/{} is missing or damaged. Each checkpoint covers it, so no start needs it, and no copy of it",
+                    disk.describe(),
+                    lost.name
+                )),
+            }
+        }
         for checkpoint in &self.checkpoints.checkpoints {
             report
                 .damage
@@ -321,6 +335,18 @@ impl VerifiedFiles {
                 "{file} covers the log through record {position}, and the log ends with record {end}: put the segments back that are missing"
             )
         })
+    }
+
+    /// Which starts need a load segment: those from checkpoints that do not cover its record.
+    fn need_of(&self, disk: &dyn Disk, load: &LostLoad) -> Need {
+        let mut usable = self.whole_manifests();
+        usable.retain(|manifest| self.misfits(disk, manifest).is_none());
+        let covers = |manifest: &&&Manifest| manifest.position() >= load.position.0;
+        match usable.iter().filter(covers).map(|it| it.number()).min() {
+            Some(_) if usable.iter().all(|manifest| covers(&manifest)) => Need::Never,
+            Some(checkpoint) => Need::Before(checkpoint),
+            None => Need::Always,
+        }
     }
 
     /// The reason why no checkpoint and the log together give the whole state.
@@ -458,6 +484,16 @@ impl VerifiedFiles {
         }
         notes
     }
+}
+
+/// The starts that need a file.
+enum Need {
+    /// All.
+    Always,
+    /// Those from checkpoints before this one.
+    Before(u64),
+    /// None.
+    Never,
 }
 
 const LEFTOVERS: &str = "left over";

@@ -10,4 +10,5 @@ mod limits;
 mod queries;
 mod streams;
 mod support;
+mod transactions;
 mod updates;

@@ -14,9 +14,9 @@ use crate::memory::Array;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};
+use somersault_pool::in_parallel;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of vertices of an image that are taken at a time.
 const STRETCH: usize = 1 << 12;
@@ -110,7 +110,7 @@ impl Build<'_> {
     pub(crate) fn run(&self) -> Built {
         let mut rest = Vec::new();
         let mut room = self.old.image().room;
-        let labelled = parallel(self.threads, &self.stretches(), |quads| {
+        let labelled = in_parallel(self.threads, &self.stretches(), |quads| {
             Labelled::new(quads)
         });
         let sides = [Direction::Out, Direction::In].map(|direction| {
@@ -120,7 +120,7 @@ impl Build<'_> {
         });
         let assembly = Assembly::new(self.shard, self.placement, room, sides);
         let older = Some(self.old.image());
-        let indexes = parallel(self.threads, assembly.parts(), |part| {
+        let indexes = in_parallel(self.threads, assembly.parts(), |part| {
             assembly.index(part, older)
         });
         let image = assembly.finish(indexes);
@@ -140,7 +140,7 @@ impl Build<'_> {
         labelled: &[Labelled<'_>],
         rest: &mut Vec<Group>,
     ) -> (LabelEdges, u64) {
-        let parts = parallel(self.threads, labelled, |stretch| {
+        let parts = in_parallel(self.threads, labelled, |stretch| {
             self.part(direction, stretch)
         });
         let cells = self.cells(direction);
@@ -156,7 +156,7 @@ impl Build<'_> {
         // The largest first, so that no thread is left alone with it at the end.
         jobs.sort_by_cached_key(|job| (std::cmp::Reverse(job.size()), job.label));
         let numbering = Numbering::new(self.shard, self.placement, room);
-        let built = parallel(self.threads, &jobs, |job| {
+        let built = in_parallel(self.threads, &jobs, |job| {
             self.job(job, direction, numbering)
         });
         let built = jobs.iter().map(|job| job.label).zip(built);
@@ -393,37 +393,4 @@ fn append(builder: &mut EdgesBuilder, pairs: &[u128]) {
         builder.neighbour(neighbour_of(*pair));
         last = Some(*pair);
     }
-}
-
-/// Runs all the work on at most this many threads. Returns the results, in the order of the work.
-pub(crate) fn parallel<'w, W: Sync, R: Send>(
-    threads: usize,
-    work: &'w [W],
-    run: impl Fn(&'w W) -> R + Sync,
-) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let turn = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(work) = work.get(at) else {
-                return done;
-            };
-            done.push((at, run(work)));
-        }
-    };
-    let helpers = threads.min(work.len()).saturating_sub(1);
-    let mut done = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(turn)).collect();
-        let mut done = turn();
-        for helper in helpers {
-            match helper.join() {
-                Ok(more) => done.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        done
-    });
-    done.sort_unstable_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
 }

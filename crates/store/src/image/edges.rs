@@ -7,6 +7,8 @@ use crate::lists::gallop;
 use crate::memory::Array;
 use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, Placement, TermId};
+use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Lists from this length on have a fast membership test, if it is asked for.
 const MEMBERS_FROM: usize = 64;
@@ -112,11 +114,39 @@ impl Edges {
     }
 }
 
+/// Pieces whose vertices ascend from one to the next; those that were taken are freed.
+struct PiecesInOrder {
+    pieces: VecDeque<EdgesBuilder>,
+    /// The place in the first piece of the next vertex.
+    at: usize,
+}
+
+impl PiecesInOrder {
+    /// Appends the lists of the vertices below this one, or all, to `all`, and passes over its own.
+    fn copy_below(&mut self, vertex: Option<TermId>, all: &mut EdgesBuilder) {
+        while let Some(piece) = self.pieces.front() {
+            let vertices = &piece.vertices[self.at..];
+            let below = vertex.map_or(vertices.len(), |vertex| gallop(vertices, vertex));
+            all.copy(piece, self.at..self.at + below);
+            self.at += below;
+            if let Some(next) = piece.vertices.get(self.at) {
+                self.at += usize::from(Some(*next) == vertex);
+                return;
+            }
+            self.pieces.pop_front();
+            self.at = 0;
+        }
+    }
+}
+
 /// Takes ascending vertices with their ascending neighbours, and grows as needed.
 pub(crate) struct EdgesBuilder {
     vertices: Array<TermId>,
     starts: Array<u32>,
     neighbours: Array<TermId>,
+    /// The most edges that may come. Large arrays grow to this room at once, since only what is
+    /// used of it takes memory.
+    most: usize,
 }
 
 impl EdgesBuilder {
@@ -126,14 +156,143 @@ impl EdgesBuilder {
             vertices: Array::with_capacity(edges),
             starts: Array::with_capacity(edges + 1),
             neighbours: Array::with_capacity(edges),
+            most: 0,
         }
+    }
+
+    /// A builder without room, to which at most this many edges come.
+    pub(crate) fn with_most(edges: usize) -> EdgesBuilder {
+        EdgesBuilder {
+            most: edges,
+            ..EdgesBuilder::with_capacity(0)
+        }
+    }
+
+    /// Gives back the room for further edges.
+    pub(crate) fn settle(&mut self) {
+        self.vertices.give_back(0);
+        self.starts.give_back(1);
+        self.neighbours.give_back(0);
+    }
+
+    /// Joins edges whose vertices ascend from one builder to the next.
+    pub(crate) fn concatenated(mut pieces: Vec<EdgesBuilder>) -> EdgesBuilder {
+        if pieces.len() == 1
+            && let Some(only) = pieces.pop()
+        {
+            return only;
+        }
+        let edges = pieces.iter().map(EdgesBuilder::len).sum();
+        let mut all = EdgesBuilder::with_capacity(edges);
+        for piece in pieces {
+            all.copy(&piece, 0..piece.vertices.len());
+        }
+        all
+    }
+
+    /// The lists of these pieces, whose vertices ascend from one to the next, except where later
+    /// changes have the same vertex: of all lists of a vertex the last counts, and an empty one
+    /// means that there is none.
+    pub(crate) fn changed(pieces: Vec<EdgesBuilder>, changes: &[EdgesBuilder]) -> EdgesBuilder {
+        if changes.is_empty() {
+            return EdgesBuilder::concatenated(pieces);
+        }
+        let edges: usize = pieces.iter().chain(changes).map(EdgesBuilder::len).sum();
+        let mut all = EdgesBuilder::with_capacity(edges);
+        let mut pieces = PiecesInOrder {
+            pieces: pieces.into(),
+            at: 0,
+        };
+        let mut heads = vec![0; changes.len()];
+        loop {
+            let vertices = changes.iter().zip(&heads);
+            let vertices = vertices.filter_map(|(edges, head)| edges.vertices.get(*head).copied());
+            let lowest = vertices.min();
+            pieces.copy_below(lowest, &mut all);
+            let Some(lowest) = lowest else {
+                return all;
+            };
+            let mut list: &[TermId] = &[];
+            for (edges, head) in changes.iter().zip(&mut heads) {
+                if edges.vertices.get(*head) == Some(&lowest) {
+                    list = edges.list_at(*head);
+                    *head += 1;
+                }
+            }
+            if !list.is_empty() {
+                all.list(lowest, list);
+            }
+        }
+    }
+
+    /// Appends the lists at these places of another builder, whose vertices are higher.
+    fn copy(&mut self, from: &EdgesBuilder, places: Range<usize>) {
+        let start = |place: usize| match from.starts.get(place) {
+            Some(start) => *start as usize,
+            None => from.neighbours.len(),
+        };
+        let (first, end) = (start(places.start), start(places.end));
+        let before = self.neighbours.len();
+        self.vertices.reserve(places.len());
+        self.vertices.extend(&from.vertices[places.clone()]);
+        // Room for the end of the last, too.
+        self.starts.reserve(places.len() + 1);
+        for start in &from.starts[places] {
+            self.starts.push((before + *start as usize - first) as u32);
+        }
+        self.neighbours.reserve(end - first);
+        self.neighbours.extend(&from.neighbours[first..end]);
+    }
+
+    /// Merges edges whose vertices are in any order from one builder to the next; the lists of the
+    /// same vertex become one. `None` if two builders have the same edge.
+    pub(crate) fn merged(mut builders: Vec<EdgesBuilder>) -> Option<EdgesBuilder> {
+        if builders.len() <= 1 {
+            return Some(
+                builders
+                    .pop()
+                    .unwrap_or_else(|| EdgesBuilder::with_capacity(0)),
+            );
+        }
+        let edges = builders.iter().map(EdgesBuilder::len).sum();
+        let mut all = EdgesBuilder::with_capacity(edges);
+        let mut heads = vec![0; builders.len()];
+        let mut list = Vec::new();
+        loop {
+            let at = builders.iter().zip(&heads);
+            let vertices = at.filter_map(|(builder, head)| builder.vertices.get(*head).copied());
+            let Some(lowest) = vertices.min() else {
+                return Some(all);
+            };
+            list.clear();
+            for (builder, head) in builders.iter().zip(&mut heads) {
+                if builder.vertices.get(*head) == Some(&lowest) {
+                    list.extend_from_slice(builder.list_at(*head));
+                    *head += 1;
+                }
+            }
+            list.sort_unstable();
+            if list.windows(2).any(|pair| pair[0] == pair[1]) {
+                return None;
+            }
+            all.list(lowest, &list);
+        }
+    }
+
+    /// The neighbours of the vertex at a place.
+    fn list_at(&self, place: usize) -> &[TermId] {
+        let end = self
+            .starts
+            .get(place + 1)
+            .map_or(self.neighbours.len(), |end| *end as usize);
+        &self.neighbours[self.starts[place] as usize..end]
     }
 
     /// Adds a vertex, whose neighbours follow.
     #[inline]
     pub(crate) fn vertex(&mut self, vertex: TermId) {
-        self.vertices.reserve(1);
-        self.starts.reserve(2);
+        self.vertices.reserve_of(1, self.most);
+        self.starts.reserve_of(2, self.most + 1);
         self.vertices.push(vertex);
         self.starts.push(self.neighbours.len() as u32);
     }
@@ -146,9 +305,10 @@ impl EdgesBuilder {
     }
 
     /// Adds a vertex with its neighbours, at least one.
+    #[inline]
     pub(crate) fn list(&mut self, vertex: TermId, neighbours: &[TermId]) {
         self.vertex(vertex);
-        self.neighbours.reserve(neighbours.len());
+        self.neighbours.reserve_of(neighbours.len(), self.most);
         self.neighbours.extend(neighbours);
     }
 
@@ -159,10 +319,8 @@ impl EdgesBuilder {
 
     /// Calls `visit` with each vertex and its neighbours.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(TermId, &[TermId])) {
-        let ends = self.starts.iter().skip(1).map(|start| *start as usize);
-        let ends = ends.chain([self.neighbours.len()]);
-        for ((vertex, start), end) in self.vertices.iter().zip(self.starts.iter()).zip(ends) {
-            visit(*vertex, &self.neighbours[*start as usize..end]);
+        for (place, vertex) in self.vertices.iter().enumerate() {
+            visit(*vertex, self.list_at(place));
         }
     }
 

@@ -7,9 +7,6 @@ use crate::memory::Array;
 use rustc_hash::FxHashMap;
 use somersault_model::TermId;
 
-/// The number of vertices that are taken from an index vertex at a time.
-const STRETCH: usize = 1 << 12;
-
 pub(crate) struct Sets {
     vertices: Vertices,
     set_of: SetNumbers,
@@ -65,32 +62,27 @@ impl Sets {
 
     /// The sets of all vertices of these edges; predicates ascend.
     pub(crate) fn build(edges: &[(TermId, &Edges)], numbering: Numbering, owned: bool) -> Sets {
-        let vertices = union(edges, numbering, owned);
+        let lists: Vec<&Vertices> = edges.iter().map(|(_, edges)| edges.vertices()).collect();
+        let vertices = Vertices::union(&lists, numbering, owned);
         // Sets grow one predicate at a time, as paths in a tree: `nodes[n]` is its parent and last
         // predicate, and a vertex is at the node of the predicates that it has so far.
         let mut nodes: Vec<(u32, u32)> = vec![(0, u32::MAX)];
         let mut at = Array::<u32>::zeroed(vertices.len());
         let mut step: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut stretch = Vec::with_capacity(STRETCH);
-        for (number, (_, edges)) in edges.iter().enumerate() {
+        for (number, list) in lists.into_iter().enumerate() {
             step.clear();
             let mut recent = (u32::MAX, 0);
-            for from in (0..edges.vertices().len()).step_by(STRETCH) {
-                stretch.clear();
-                edges.vertices().write(from, from + STRETCH, &mut stretch);
-                for vertex in &stretch {
-                    let place = vertices.place(*vertex).expect("the union has all vertices");
-                    let node = at[place];
-                    if node != recent.0 {
-                        let next = *step.entry(node).or_insert_with(|| {
-                            nodes.push((node, number as u32));
-                            (nodes.len() - 1) as u32
-                        });
-                        recent = (node, next);
-                    }
-                    at[place] = recent.1;
+            vertices.places_of(list, |place| {
+                let node = at[place];
+                if node != recent.0 {
+                    let next = *step.entry(node).or_insert_with(|| {
+                        nodes.push((node, number as u32));
+                        (nodes.len() - 1) as u32
+                    });
+                    recent = (node, next);
                 }
-            }
+                at[place] = recent.1;
+            });
         }
         Sets::of_nodes(edges, vertices, &nodes, at)
     }
@@ -161,32 +153,4 @@ impl SetNumbers {
             SetNumbers::Words(array) => array[place] as usize,
         }
     }
-}
-
-/// All vertices of these edges.
-fn union(edges: &[(TermId, &Edges)], numbering: Numbering, owned: bool) -> Vertices {
-    let mut lists: Vec<&Vertices> = edges.iter().map(|(_, edges)| edges.vertices()).collect();
-    // The longest first: it contains most of the others, which are merged in while they are short.
-    lists.sort_by_key(|vertices| std::cmp::Reverse(vertices.len()));
-    let total: usize = lists.iter().map(|vertices| vertices.len()).sum();
-    let mut ids = Array::<u64>::with_capacity(total);
-    let mut stretch = Vec::with_capacity(STRETCH);
-    for vertices in lists {
-        for from in (0..vertices.len()).step_by(STRETCH) {
-            stretch.clear();
-            vertices.write(from, from + STRETCH, &mut stretch);
-            stretch.iter().for_each(|id| ids.push(id.raw()));
-        }
-    }
-    // A sequence of ascending stretches: the stable sort finds and merges them.
-    ids.sort();
-    let mut distinct = Array::<TermId>::with_capacity(total);
-    let mut last = None;
-    for id in ids.iter() {
-        if last != Some(*id) {
-            distinct.push(TermId::from_raw(*id));
-            last = Some(*id);
-        }
-    }
-    Vertices::new(&distinct, numbering, owned)
 }

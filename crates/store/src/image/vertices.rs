@@ -3,6 +3,8 @@
 //! the ids themselves, in buckets by virtual shard. Ids ascend by tag first, so each tag is a
 //! section.
 
+mod union;
+
 use crate::memory::{Array, Plain};
 use somersault_model::{Placement, ShardId, Tag, TermId, VIRTUAL_SHARDS};
 use std::ops::Range;
@@ -184,11 +186,14 @@ impl Vertices {
     #[inline]
     pub(crate) fn prefetch(&self, id: TermId) {
         let section = self.by_tag[(id.raw() >> TAG_SHIFT) as usize];
-        if let Some(section) = self.sections.get(usize::from(section))
-            && let SectionIds::Bits(words) = &section.kind
-            && let Some(number) = self.numbering.number(id)
-        {
-            somersault_dictionary::prefetch(&raw const words[(number / 64) as usize]);
+        match self.sections.get(usize::from(section)).map(|it| &it.kind) {
+            Some(SectionIds::Bits(words)) => {
+                if let Some(number) = self.numbering.number(id) {
+                    somersault_dictionary::prefetch(&raw const words[(number / 64) as usize]);
+                }
+            }
+            Some(SectionIds::Listed { buckets, .. }) => buckets.prefetch(id),
+            None => {}
         }
     }
 
@@ -325,6 +330,12 @@ impl Buckets {
         self.starts[bucket] as usize..self.starts[bucket + 1] as usize
     }
 
+    /// Prefetches the memory that [`Buckets::range`] reads.
+    #[inline]
+    fn prefetch(&self, id: TermId) {
+        somersault_dictionary::prefetch(&raw const self.starts[bucket_of(id, self.shift)]);
+    }
+
     fn bytes(&self) -> usize {
         size_of_val(&*self.starts)
     }
@@ -343,12 +354,18 @@ fn bitmap(ids: &[TermId], first: usize, numbering: &Numbering, words: usize) -> 
             .expect("the numbering was made for all vertices that are owned");
         bitmap[(number / 64) as usize].bits |= 1 << (number % 64);
     }
+    rank(&mut bitmap, first);
+    bitmap
+}
+
+/// Ranks words, the first of which has the place `first`. Returns the place behind the last.
+fn rank(words: &mut [Word], first: usize) -> usize {
     let mut rank = first;
-    for word in bitmap.iter_mut() {
+    for word in words {
         word.rank = rank as u32;
         rank += word.bits.count_ones() as usize;
     }
-    bitmap
+    rank
 }
 
 /// A membership test for a long list of one tag: by a bit if the list is dense, otherwise by

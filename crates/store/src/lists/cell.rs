@@ -337,6 +337,12 @@ impl Cell {
         }
     }
 
+    /// Whether the key leads to nothing now.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.word.load(Ordering::Relaxed).is_null()
+    }
+
     /// Prefetches the cell behind a pointer: every other cell lies on two cache lines.
     #[inline]
     pub(crate) fn prefetch(cell: *const Cell) {

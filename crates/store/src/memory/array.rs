@@ -104,15 +104,25 @@ impl<T: Plain> Array<T> {
     /// Makes room for `more` values, as much as there was before at least if there is too little.
     #[inline]
     pub(crate) fn reserve(&mut self, more: usize) {
+        self.reserve_of(more, 0);
+    }
+
+    /// As [`Array::reserve`]; an array with pages of its own gets room for `most` values at once.
+    #[inline]
+    pub(crate) fn reserve_of(&mut self, more: usize, most: usize) {
         if more > self.capacity() - self.length {
-            self.grow(more);
+            self.grow(more, most);
         }
     }
 
     #[cold]
-    fn grow(&mut self, more: usize) {
+    fn grow(&mut self, more: usize, most: usize) {
         let needed = self.length.saturating_add(more);
-        let mut larger = Array::with_capacity(needed.max(2 * self.capacity()).max(8));
+        let mut room = needed.max(2 * self.capacity()).max(8);
+        if needed <= most && room.saturating_mul(size_of::<T>()) >= MAPPED_FROM {
+            room = most;
+        }
+        let mut larger = Array::with_capacity(room);
         larger.extend(self);
         *self = larger;
     }
@@ -144,18 +154,25 @@ impl<T: Plain> Array<T> {
 
     /// Gives back the unused room.
     pub(crate) fn finish(mut self) -> Array<T> {
+        self.give_back(0);
+        self
+    }
+
+    /// Gives back the unused room, except that for this many values.
+    pub(crate) fn give_back(&mut self, except: usize) {
+        let kept = self.capacity().min(self.length + except);
         if self.mapped {
-            let used = self.length * size_of::<T>();
+            let used = kept * size_of::<T>();
             // SAFETY: the mapping is this array's own, and nothing behind `used` is in use.
             self.room = unsafe { pages::shrink(self.start.cast(), self.room, used) };
-            return self;
+            return;
         }
-        let this = ManuallyDrop::new(self);
+        let this = ManuallyDrop::new(std::mem::replace(self, Array::new()));
         // SAFETY: these are the parts of the Vec of `of_vec`, of which `length` values were
         // written.
         let mut vec = unsafe { Vec::from_raw_parts(this.start.as_ptr(), this.length, this.room) };
-        vec.shrink_to_fit();
-        Array::of_vec(vec)
+        vec.shrink_to(kept);
+        *self = Array::of_vec(vec);
     }
 
     /// Size in memory besides this value itself.

@@ -7,30 +7,36 @@
 
 mod counts;
 mod effective;
+mod find;
 mod publish;
 
 use self::effective::{keep_effective, length};
+use self::find::{ListFinder, Upcoming};
 use crate::half_edges::{Group, HalfEdge};
-use crate::image::{Edges, Vertices};
+use crate::image::Vertices;
 use crate::lists::Changes;
 use crate::lists::Dated;
 use crate::lists::{self, Folded, Retained};
 use crate::lists::{Base, FLAT_LIMIT, FreshBase};
-use crate::lists::{Cell, Content, Key, ListKind, Segments};
+use crate::lists::{Cell, Content, Key, ListKind};
 use crate::shard::applied::Applied;
 use crate::shard::generation::Generation;
 use crate::shard::writer::WriterState;
+use crate::spread::append_sorted;
 use rustc_hash::FxHashMap;
-use somersault_dictionary::prefetch;
 use somersault_model::{Direction, Operation, TermId};
 use std::ptr::NonNull;
 
-/// The numbers of lists ahead of its use at which the writer prefetches a key's slot, its cell, the
-/// head of its content, and its members.
-const SLOT_AHEAD: usize = 24;
+/// The numbers of lists ahead of its use at which the writer prefetches a cell, the head of its
+/// content, and its members.
 const CELL_AHEAD: usize = 16;
 const CONTENT_AHEAD: usize = 8;
 const MEMBERS_AHEAD: usize = 4;
+/// The number of ids ahead at which their places in the image are prefetched.
+const PLACE_AHEAD: usize = 16;
+/// The number of half edges whose lists are found before the first of them is changed: what was
+/// found stays in the nearest caches.
+const PORTION: usize = 1024;
 
 /// The writer at work on one SN.
 pub(crate) struct ApplyPass<'a> {
@@ -45,86 +51,6 @@ pub(crate) struct ApplyPass<'a> {
     /// list is changed once, by [`ApplyPass::finish`]: changed graph by graph, an SN with many new
     /// graphs would copy a growing list for each.
     graphs: FxHashMap<TermId, Operation>,
-}
-
-/// The known location of a list in the image.
-#[derive(Clone, Copy)]
-enum InImage<'a> {
-    /// Among these edges, if it exists.
-    Among(&'a Edges),
-    /// At this place.
-    At(&'a Edges, usize),
-    /// The list itself.
-    Found(&'a [TermId]),
-}
-
-impl<'a> InImage<'a> {
-    /// Finds the place.
-    #[inline]
-    fn find(&mut self, vertex: TermId) {
-        if let InImage::Among(edges) = *self {
-            *self = match edges.vertices().place(vertex) {
-                Some(place) => {
-                    edges.prefetch_range(place);
-                    InImage::At(edges, place)
-                }
-                None => InImage::Found(&[]),
-            };
-        }
-    }
-
-    /// Finds the list.
-    #[inline]
-    fn find_list(&mut self, vertex: TermId) {
-        self.find(vertex);
-        if let InImage::At(edges, place) = *self {
-            let list = edges.list(place);
-            prefetch(list.as_ptr());
-            *self = InImage::Found(list);
-        }
-    }
-
-    /// The list, which may be empty.
-    #[inline]
-    fn list(mut self, vertex: TermId) -> &'a [TermId] {
-        self.find_list(vertex);
-        match self {
-            InImage::Found(list) => list,
-            InImage::Among(_) | InImage::At(..) => &[],
-        }
-    }
-}
-
-/// A list that is changed soon, and where it is as far as that is known.
-struct Upcoming<'a> {
-    key: Key,
-    hash: u64,
-    in_image: InImage<'a>,
-    cell: Sought,
-}
-
-/// The cell of a list, once it has been looked up.
-#[derive(Clone, Copy)]
-enum Sought {
-    NotYet,
-    Found(Option<NonNull<Cell>>),
-}
-
-impl Upcoming<'_> {
-    /// Looks the cell up, once.
-    ///
-    /// # Safety
-    /// As for [`Segments::find`].
-    #[inline]
-    unsafe fn cell(&mut self, segments: &Segments) -> Option<NonNull<Cell>> {
-        if let Sought::Found(cell) = self.cell {
-            return cell;
-        }
-        // SAFETY: passed on.
-        let cell = unsafe { segments.find_by(self.key, self.hash) }.map(NonNull::from);
-        self.cell = Sought::Found(cell);
-        cell
-    }
 }
 
 /// The effect of a change on a list.
@@ -165,6 +91,33 @@ struct Summary {
     statements: FxHashMap<TermId, u64>,
 }
 
+/// The number of the first half edges that are changed together: all of each vertex.
+fn whole_vertices(sorted: &[HalfEdge]) -> usize {
+    let Some(last) = sorted.get(PORTION - 1) else {
+        return sorted.len();
+    };
+    let behind = |edge: &HalfEdge| edge.vertex <= last.vertex;
+    PORTION + sorted[PORTION..].partition_point(behind)
+}
+
+/// Prefetches the lists that are changed soon; the next one is the first.
+#[inline]
+fn look_ahead(lists: &[Upcoming<'_>]) {
+    let cell = |ahead: usize| lists.get(ahead).and_then(Upcoming::cell);
+    if let Some(cell) = cell(CELL_AHEAD) {
+        Cell::prefetch(cell.as_ptr());
+    }
+    // SAFETY: this is for the writer: no cell and no content is freed while it works.
+    unsafe {
+        if let Some(cell) = cell(CONTENT_AHEAD) {
+            cell.as_ref().prefetch_content();
+        }
+        if let Some(cell) = cell(MEMBERS_AHEAD) {
+            cell.as_ref().prefetch_members();
+        }
+    }
+}
+
 impl<'a> ApplyPass<'a> {
     /// # Safety
     /// The state is that of the shard's one writer, and the generation is the shard's newest: the
@@ -194,41 +147,73 @@ impl<'a> ApplyPass<'a> {
         }
         let mut edges = std::mem::take(&mut self.state.edges);
         edges.clear();
-        edges.extend_from_slice(&group.edges);
-        // What was prepared is in ascending stretches, which the stable sort merges.
-        edges.sort();
-        let mut lists = self.lists_of(group, &edges);
-        let mut at = 0;
+        append_sorted(&group.edges, &mut edges);
+        let label = (group.graph, group.direction);
         let mut summary = Summary::default();
+        let (mut lists, mut rest) = (Vec::new(), &edges[..]);
+        while !rest.is_empty() {
+            let portion = whole_vertices(rest);
+            let (of_portion, others) = rest.split_at(portion);
+            // SAFETY: this is the writer, as for this pass.
+            let mut finder = unsafe {
+                ListFinder::new(self.generation, self.state, operation == Operation::Insert)
+            };
+            finder.lists(label, of_portion, &mut lists);
+            self.change_portion(of_portion, &lists, operation, &mut summary);
+            rest = others;
+        }
+        self.state.edges = edges;
+        self.state.edges.shrink_to(1 << 16);
+        self.summarise(label.0, label.1, &summary, operation);
+    }
+
+    /// As [`ApplyPass::group`], for sorted half edges of some vertices whose lists have been found.
+    fn change_portion(
+        &mut self,
+        edges: &[HalfEdge],
+        lists: &[Upcoming<'a>],
+        operation: Operation,
+        summary: &mut Summary,
+    ) {
+        let mut at = 0;
         let (mut members, mut predicates) = (Vec::new(), Vec::new());
         for of_vertex in edges.chunk_by(|a, b| a.vertex == b.vertex) {
             let vertex = of_vertex[0].vertex;
             predicates.clear();
             for of_list in of_vertex.chunk_by(|a, b| a.predicate == b.predicate) {
                 let predicate = of_list[0].predicate;
-                self.look_ahead(&mut lists[at..]);
-                let list = &mut lists[at];
+                look_ahead(&lists[at..]);
+                let list = &lists[at];
                 at += 1;
                 members.clear();
-                members.extend(of_list.iter().map(|edge: &HalfEdge| edge.neighbour));
+                members.extend(of_list.iter().map(|edge| edge.neighbour));
                 members.dedup();
                 let touched = self.change_list(list, &members, operation);
                 if touched.flipped {
                     predicates.push(predicate);
                     summary.vertices.entry(predicate).or_default().push(vertex);
                 }
-                if touched.effective > 0 && group.direction == Direction::Out {
+                if touched.effective > 0 && list.key().direction == Direction::Out {
                     *summary.statements.entry(predicate).or_default() += touched.effective as u64;
                 }
             }
+            look_ahead(&lists[at..]);
+            let list = &lists[at];
+            at += 1;
             if !predicates.is_empty() {
-                let key = Key::predicates_of(group.graph, vertex, group.direction);
-                self.change(key, &predicates, operation, Certainty::KnownEffective);
+                let (key, certainty) = (list.key(), Certainty::KnownEffective);
+                match list.cell() {
+                    Some(cell) => self.change_found(
+                        (key, Some(cell)),
+                        None,
+                        &predicates,
+                        operation,
+                        certainty,
+                    ),
+                    None => self.change(key, &predicates, operation, certainty),
+                };
             }
         }
-        self.state.edges = edges;
-        self.state.edges.shrink_to(1 << 16);
-        self.summarise(group.graph, group.direction, &summary, operation);
     }
 
     /// Deletes all statements of a graph, in both directions.
@@ -264,60 +249,6 @@ impl<'a> ApplyPass<'a> {
             }
         }
         edges
-    }
-
-    /// The lists that these half edges of a group, which are sorted, belong to.
-    fn lists_of(&self, group: &Group, sorted: &[HalfEdge]) -> Vec<Upcoming<'a>> {
-        let generation: &'a Generation = self.generation;
-        let mut known: FxHashMap<TermId, Option<&'a Edges>> = FxHashMap::default();
-        let lists = sorted.chunk_by(|a, b| (a.vertex, a.predicate) == (b.vertex, b.predicate));
-        let of = |list: &[HalfEdge]| {
-            let HalfEdge {
-                vertex, predicate, ..
-            } = list[0];
-            let key = Key::adjacency(group.graph, vertex, predicate, group.direction);
-            let edges = *known.entry(predicate).or_insert_with(|| {
-                let held = (generation.image).held(key.graph, predicate, key.direction);
-                held.map(|held| &*held.edges)
-            });
-            Upcoming {
-                key,
-                hash: key.hash(),
-                in_image: edges.map_or(InImage::Found(&[]), InImage::Among),
-                cell: Sought::NotYet,
-            }
-        };
-        lists.map(of).collect()
-    }
-
-    /// Prefetches the lists that are changed soon; the next one is the first.
-    #[inline]
-    fn look_ahead(&self, lists: &mut [Upcoming<'a>]) {
-        let segments = &self.generation.segments;
-        // SAFETY: this is the writer: no table and no content is freed while it works.
-        unsafe {
-            if let Some(list) = lists.get(SLOT_AHEAD) {
-                segments.prefetch_slot(list.hash);
-                if let InImage::Among(edges) = list.in_image {
-                    edges.vertices().prefetch(list.key.vertex);
-                }
-            }
-            if let Some(list) = lists.get_mut(CELL_AHEAD) {
-                segments.prefetch_cell(list.hash);
-                list.in_image.find(list.key.vertex);
-            }
-            if let Some(list) = lists.get_mut(CONTENT_AHEAD) {
-                list.in_image.find_list(list.key.vertex);
-                if let Some(cell) = list.cell(segments) {
-                    cell.as_ref().prefetch_content();
-                }
-            }
-            if let Some(list) = lists.get_mut(MEMBERS_AHEAD)
-                && let Some(cell) = list.cell(segments)
-            {
-                cell.as_ref().prefetch_members();
-            }
-        }
     }
 
     /// Updates the index vertices and counts of a graph.
@@ -400,21 +331,20 @@ impl<'a> ApplyPass<'a> {
         self.change_cell(key, None, ids, operation, certainty)
     }
 
-    /// As [`ApplyPass::change`], for the neighbours of a vertex.
+    /// As [`ApplyPass::change`], for a list that has been found.
     fn change_list(
         &mut self,
-        list: &mut Upcoming<'_>,
+        list: &Upcoming<'_>,
         ids: &[TermId],
         operation: Operation,
     ) -> ListChange {
-        let key = list.key;
-        if !key.is_adjacency() {
-            return self.change(key, ids, operation, Certainty::Unknown);
+        let (key, certainty) = (list.key(), Certainty::Unknown);
+        match list.found() {
+            Some((cell, in_image)) if key.is_adjacency() => {
+                self.change_found((key, cell), Some(in_image), ids, operation, certainty)
+            }
+            _ => self.change(key, ids, operation, certainty),
         }
-        // SAFETY: this is the writer: nothing is freed while it works.
-        let cell = unsafe { list.cell(&self.generation.segments) };
-        let in_image = Some(list.in_image.list(key.vertex));
-        self.change_found((key, cell), in_image, ids, operation, Certainty::Unknown)
     }
 
     /// As [`ApplyPass::change`], for a key whose cell, once it exists, holds everything about it.
@@ -505,7 +435,7 @@ impl<'a> ApplyPass<'a> {
             let cell = self.new_cell(key);
             // SAFETY: a cell of the newest generation, which is not freed in 'a.
             self.publish_dated(unsafe { cell.as_ref() }, block, &effective.inserts);
-            self.insert(cell, key);
+            self.insert_cell(cell, key);
         } else if touched.effective > 0 {
             self.touched += 1;
             let base = if in_image.len() <= FLAT_LIMIT || key.kind() != ListKind::Adjacency {
@@ -519,7 +449,7 @@ impl<'a> ApplyPass<'a> {
             let cell = self.new_cell(key);
             // SAFETY: a cell of the newest generation, which is not freed in 'a.
             self.publish_tail(unsafe { cell.as_ref() }, 0, base.base, None, &effective);
-            self.insert(cell, key);
+            self.insert_cell(cell, key);
         }
         self.state.effective = effective;
         touched
@@ -541,8 +471,16 @@ impl<'a> ApplyPass<'a> {
         // SAFETY: this is the writer: nothing is freed while it works.
         let length = |this: &Self| unsafe { this.generation.len(u64::MAX, key) };
         let before = length(self);
-        let (in_image, others): (Vec<TermId>, Vec<TermId>) =
-            (ids.iter()).partition(|id| vertices.place(**id).is_some());
+        let (mut in_image, mut others) = (Vec::new(), Vec::new());
+        for (at, id) in ids.iter().enumerate() {
+            if let Some(ahead) = ids.get(at + PLACE_AHEAD) {
+                vertices.prefetch(*ahead);
+            }
+            match vertices.place(*id) {
+                Some(_) => in_image.push(*id),
+                None => others.push(*id),
+            }
+        }
         let removed = Key::removed(key.graph, key.predicate, key.direction);
         let reverse = match operation {
             Operation::Insert => Operation::Delete,
@@ -576,7 +514,7 @@ impl<'a> ApplyPass<'a> {
         let cell = self.new_cell(key);
         // SAFETY: a cell of the newest generation, which is not freed in 'a.
         self.publish_ids(unsafe { cell.as_ref() }, self.sn, ids);
-        self.insert(cell, key);
+        self.insert_cell(cell, key);
         self.touched += 1;
     }
 
@@ -595,15 +533,9 @@ impl<'a> ApplyPass<'a> {
     }
 
     /// Lets readers find a cell that [`ApplyPass::new_cell`] has made.
-    fn insert(&mut self, cell: NonNull<Cell>, key: Key) {
-        self.generation.image.note(key);
-        // SAFETY: this is the writer, which frees nothing while it works. The cell and all others
-        // lie in the chunks of this generation, which are freed after its segments.
-        let inserted = unsafe { self.generation.segments.insert(cell, key.hash()) };
-        self.state.live_bytes += inserted.allocated as isize;
-        if let Some(table) = inserted.replaced {
-            self.state.retire_table(table);
-        }
+    fn insert_cell(&mut self, cell: NonNull<Cell>, key: Key) {
+        // SAFETY: this is the writer, and the cell is one of this generation.
+        unsafe { self.state.insert_cell(self.generation, cell, key) };
     }
 
     /// Folds up to `lists` waiting lists whose tails are all at or below the floor.

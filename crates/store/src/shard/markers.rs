@@ -14,6 +14,7 @@ use crate::shard::Shard;
 use crate::shard::generation::CellChunks;
 use crate::snapshots::{Pin, Snapshots};
 use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -74,6 +75,27 @@ impl ChangeList {
     /// The cells, if they are of the generation with this number.
     pub(crate) fn cells(&self, generation: u64) -> Option<&[NonNull<Cell>]> {
         (self.generation == generation).then_some(&self.cells)
+    }
+}
+
+/// The cells that a walk over lists has come to. A cell that changed on both sides of a marker is
+/// in two lists.
+pub(crate) struct CellsSeen {
+    /// Their addresses; `None` for a walk over one list, which has each cell once.
+    addresses: Option<FxHashSet<usize>>,
+}
+
+impl CellsSeen {
+    /// Nothing yet, of a walk over this many lists of one generation.
+    pub(crate) fn of_lists(lists: usize) -> CellsSeen {
+        CellsSeen {
+            addresses: (lists > 1).then(FxHashSet::default),
+        }
+    }
+
+    /// Notes that the walk has come to a cell. Returns whether it is the first time.
+    pub(crate) fn is_first(&mut self, cell: NonNull<Cell>) -> bool {
+        (self.addresses.as_mut()).is_none_or(|seen| seen.insert(cell.as_ptr().addr()))
     }
 }
 

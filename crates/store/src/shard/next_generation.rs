@@ -59,7 +59,8 @@ impl NextGeneration {
         }
     }
 
-    /// Copies a key as it is in the generation to be replaced.
+    /// Copies a key as it is in the generation to be replaced. A key is copied at most once for a
+    /// span with `since`: the changes of a long list are effective once.
     ///
     /// # Safety
     /// Pins keep the contents of `from` at both SNs of the span; or the caller is the writer, which

@@ -23,7 +23,7 @@ use crate::lists::{Key, ListKind};
 use crate::shard::Shard;
 use crate::shard::edge_lists::{EdgeCell, EdgeCells, LabelWalk};
 use crate::shard::generation::Generation;
-use crate::shard::markers::{ChangeList, ListHold};
+use crate::shard::markers::{CellsSeen, ChangeList, ListHold};
 use crate::shard::next_generation::{CopySpan, NextGeneration};
 use crate::shard::pinned::PinnedGeneration;
 use crate::shard::writer::ShardLayout;
@@ -237,6 +237,8 @@ struct ChangedRound {
     marker: ListHold,
     until: PinnedGeneration,
     lists: Vec<Arc<ChangeList>>,
+    /// The cells that were copied.
+    copied: CellsSeen,
     /// The next list, and the next cell of it.
     list: usize,
     cell: usize,
@@ -312,6 +314,7 @@ impl Renewal {
                     CopyRound::Changed(ChangedRound {
                         marker,
                         until,
+                        copied: CellsSeen::of_lists(lists.len()),
                         lists,
                         list: 0,
                         cell: 0,
@@ -498,7 +501,8 @@ impl ChangedRound {
         while let Some(list) = self.lists.get(self.list) {
             let cells = list.cells(from.number).unwrap_or(&[]);
             let end = cells.len().min(self.cell + left);
-            for cell in &cells[self.cell..end] {
+            let some = cells[self.cell..end].iter();
+            for cell in some.filter(|cell| self.copied.is_first(**cell)) {
                 // SAFETY: the cell is of this generation, which is pinned at both SNs.
                 unsafe { next.copy(from, cell.as_ref().key(), span) };
             }

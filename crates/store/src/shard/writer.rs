@@ -25,7 +25,7 @@ use crate::shard::applied::{Applied, ApplyError};
 use crate::shard::apply::ApplyPass;
 use crate::shard::batch::ShardBatch;
 use crate::shard::generation::{CellChunks, Generation};
-use crate::shard::markers::OpenList;
+use crate::shard::markers::{CellsSeen, OpenList};
 use crate::shard::next_generation::CopySpan;
 use crate::shard::renewal::RenewedGeneration;
 use crate::shard::{ReplacedBytes, ReplacedHold, Shard};
@@ -452,7 +452,9 @@ impl ShardWriter {
             sn: u64::MAX,
         };
         let closed = lists.iter().filter_map(|list| list.cells(old.number));
-        for cell in closed.chain([state.changes.cells()]).flatten() {
+        let mut copied = CellsSeen::of_lists(lists.len() + 1);
+        let cells = closed.chain([state.changes.cells()]).flatten();
+        for cell in cells.filter(|cell| copied.is_first(**cell)) {
             // SAFETY: the cells are of the newest generation, and this is its writer.
             unsafe { next.copy(old, cell.as_ref().key(), span) };
         }
@@ -576,6 +578,26 @@ impl WriterState {
         let (cell, allocated) = self.cells.new_cell(key);
         self.live_bytes += allocated as isize;
         cell
+    }
+
+    /// Lets readers find a cell that [`WriterState::new_cell`] has made.
+    ///
+    /// # Safety
+    /// The state is that of the writer of this generation, and the cell is one of its cells.
+    pub(crate) unsafe fn insert_cell(
+        &mut self,
+        generation: &Generation,
+        cell: NonNull<Cell>,
+        key: Key,
+    ) {
+        generation.image.note(key);
+        // SAFETY: the writer frees nothing while it works. The cell and all others lie in the
+        // chunks of this generation, which are freed after its segments.
+        let inserted = unsafe { generation.segments.insert(cell, key.hash()) };
+        self.live_bytes += inserted.allocated as isize;
+        if let Some(table) = inserted.replaced {
+            self.retire_table(table);
+        }
     }
 
     /// Keeps the former content of a cell until no reader can see it.

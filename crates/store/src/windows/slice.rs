@@ -6,11 +6,14 @@ use crate::windows::run::Run;
 use crate::windows::slice_rows::SliceRows;
 use somersault_model::{BatchNumber, EventTime, Lease, Millis, TimedTriple, TripleIds};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A closed batch in its immutable form.
 #[derive(Debug)]
 pub struct Slice {
+    /// Tells it from all other slices of this process.
+    number: u64,
     batch: BatchNumber,
     start: EventTime,
     revision: u32,
@@ -21,6 +24,11 @@ pub struct Slice {
     newest_offsets: OnceLock<Box<[u32]>>,
     /// `None` if all terms are permanent.
     lease: Option<Lease>,
+}
+
+fn next_number() -> u64 {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Per arrival, in order: the number of the triple in the run, and its offset in the batch; in two
@@ -117,6 +125,7 @@ impl Slice {
         let longest = interval.0.unsigned_abs().max(run.len() as u64);
         let arrivals = Arrivals::new(arrivals, longest);
         Slice {
+            number: next_number(),
             batch,
             start,
             revision,
@@ -162,6 +171,7 @@ impl Slice {
             .zip(arrived)
             .map(|(row, (_, offset))| (row, offset));
         Slice {
+            number: next_number(),
             batch: self.batch,
             start: self.start,
             revision: self.revision,
@@ -170,6 +180,11 @@ impl Slice {
             newest_offsets: OnceLock::new(),
             lease: self.lease.clone(),
         }
+    }
+
+    /// The number of this slice, which no other slice of this process has.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The number of the batch.

@@ -1,6 +1,7 @@
 //! The rows of a slice, sorted in both directions as the statements of its batch arrive. While a
 //! batch is open, its first statements are sorted ahead; its slice is made of them and the rest.
 
+use crate::spread::Spread;
 use crate::stretches::Stretches;
 use somersault_model::{TermId, TimedTriple, TripleIds};
 
@@ -8,6 +9,20 @@ use somersault_model::{TermId, TimedTriple, TripleIds};
 pub(crate) type OutRow = (TermId, TermId, TermId, u32);
 /// A statement by predicate, object and subject.
 pub(crate) type IntoRow = (TermId, TermId, TermId);
+
+impl Spread for OutRow {
+    #[inline]
+    fn lead(&self) -> (TermId, TermId) {
+        (self.0, self.1)
+    }
+}
+
+impl Spread for IntoRow {
+    #[inline]
+    fn lead(&self) -> (TermId, TermId) {
+        (self.0, self.1)
+    }
+}
 
 /// The statements of a batch so far, sorted; repeats are kept.
 #[derive(Debug, Default)]
@@ -26,16 +41,17 @@ impl SliceRows {
         let number = |at: usize| u32::try_from(at).expect("a batch has fewer than 2^32 statements");
         let first = self.len();
         let numbered = triples.clone().enumerate();
-        self.out.add(numbered.map(|(at, triple)| {
+        let rows = numbered.map(|(at, triple)| {
             let TripleIds {
                 subject,
                 predicate,
                 object,
             } = triple;
             (predicate, subject, object, number(first + at))
-        }));
+        });
+        self.out.add(&rows.collect::<Vec<OutRow>>());
         let turned = triples.map(|triple| (triple.predicate, triple.object, triple.subject));
-        self.into.add(turned);
+        self.into.add(&turned.collect::<Vec<IntoRow>>());
     }
 
     /// The number of statements.

@@ -59,6 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(graphs, mutations)| Step::Clear(graphs, mutations)),
         2 => prop::collection::vec(quad(), 0..short).prop_map(Step::Prepare),
         1 => prop::collection::vec(quad(), 0..short).prop_map(Step::Close),
+        1 => Just(Step::Forget),
         12 => reference::quiet_step(),
     ]
 }

@@ -4,8 +4,8 @@
 use crate::reference::{Quads, apply, change, compare, graph, predicate, vertex, writers};
 use somersault_model::{Direction, Mutation, QuadIds, ShardId, Sn, TermId};
 use somersault_store::{
-    ListKey, ListRun, Marker, MergedRuns, RenewalNeed, RenewalState, RestoreError, ShardBatch,
-    ShardRestore, ShardWriter, Snapshot, Store, fingerprint,
+    ListKey, ListRun, Marker, MergedRuns, RenewalNeed, RenewalState, RestoreError, RestoredLists,
+    RestoredRange, ShardBatch, ShardRestore, ShardWriter, Snapshot, Store, fingerprint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -100,6 +100,15 @@ impl Mirror {
             })
             .collect();
         let mut restored = restored(&all, shards, sn.next());
+        // The runs of a mirror are as old as its newest copy, so they are compared to each other.
+        for runs in [&all, &self.runs] {
+            let (dull, _writers) = self::restored(runs, shards, sn.next());
+            let cut = 1 + vertices.len() % 7;
+            let (parts, _writers) = restored_in_stretches(runs, shards, sn.next(), cut);
+            let prints = [&dull, &parts].map(|store| fingerprint(&store.pin_stable()));
+            assert_eq!(prints[0], prints[1]);
+            parts.check().expect("the invariants hold");
+        }
         if shards == store.shard_count() {
             let prints = [store, &restored.0].map(|store| fingerprint(&store.pin_stable()));
             assert_eq!(prints[0], prints[1]);
@@ -159,12 +168,56 @@ fn merged(ranges: &[Runs]) -> MergedRuns<MemoryRun<'_>> {
 fn restored(ranges: &[Runs], shards: u16, sn: Sn) -> (Arc<Store>, Vec<ShardWriter>) {
     let store = Store::with_images_from(shards, 1, 3);
     let writers = writers(&store).into_iter().map(|writer| {
-        let mut restore = ShardRestore::new(writer, sn).expect("the store is empty");
+        let (shard, placement) = (writer.shard(), store.placement());
+        let restore = ShardRestore::new(writer, sn).expect("the store is empty");
         let (mut runs, mut ids) = (merged(ranges), Vec::new());
+        let mut lists = RestoredLists::base(shard, placement, 0);
         while let Some(key) = runs.next_list(&mut ids).expect("it cannot fail") {
-            restore.list(key, &ids).expect("runs ascend");
+            lists.list(key, &ids).expect("runs ascend");
         }
-        restore.finish(2)
+        let mut range = RestoredRange::default();
+        range.base.push(lists);
+        restore.finish(vec![range], 2).expect("one stretch ascends")
+    });
+    let writers = writers.collect();
+    store.snapshots().publish_stable(sn);
+    (store, writers)
+}
+
+/// As [`restored`], with each run as a layer that was cut into stretches of some lists.
+fn restored_in_stretches(
+    ranges: &[Runs],
+    shards: u16,
+    sn: Sn,
+    cut: usize,
+) -> (Arc<Store>, Vec<ShardWriter>) {
+    let store = Store::with_images_from(shards, 1, 3);
+    let writers = writers(&store).into_iter().map(|writer| {
+        let (shard, placement) = (writer.shard(), store.placement());
+        let restore = ShardRestore::new(writer, sn).expect("the store is empty");
+        let fill = |mut stretch: RestoredLists, lists: &[ListEntry]| {
+            for (key, ids) in lists {
+                stretch.list(*key, ids).expect("runs ascend");
+            }
+            stretch.settle();
+            stretch
+        };
+        let ranges = ranges.iter().map(|runs| {
+            let mut range = RestoredRange::default();
+            for (layer, run) in runs.iter().enumerate() {
+                let stretches = run.chunks(cut).map(|lists| match layer {
+                    0 => fill(RestoredLists::base(shard, placement, lists.len()), lists),
+                    _ => fill(RestoredLists::changes(shard, placement, lists.len()), lists),
+                });
+                match layer {
+                    0 => range.base = stretches.collect(),
+                    _ => range.changes.push(stretches.collect()),
+                }
+            }
+            range
+        });
+        let ranges = ranges.collect();
+        restore.finish(ranges, 2).expect("runs ascend")
     });
     let writers = writers.collect();
     store.snapshots().publish_stable(sn);
@@ -337,23 +390,49 @@ fn long_lists_change_while_an_image_is_renewed() {
 fn damaged_lists_are_refused() {
     let store = Store::new(2);
     let writer = store.take_writer(ShardId(0)).expect("free");
-    let mut restore = ShardRestore::new(writer, Sn(3)).expect("empty");
+    let restore = ShardRestore::new(writer, Sn(3)).expect("empty");
+    let mut lists = RestoredLists::base(ShardId(0), store.placement(), 9);
     let key = |predicate_number: u64| ListKey {
         direction: Direction::Out,
         graph: graph(0),
         predicate: predicate(predicate_number),
         vertex: vertex(2),
     };
-    assert_eq!(restore.list(key(2), &[vertex(1)]), Ok(()));
+    assert_eq!(lists.list(key(2), &[vertex(1)]), Ok(()));
     for behind in [1, 2] {
-        let behind = restore.list(key(behind), &[vertex(1)]);
+        let behind = lists.list(key(behind), &[vertex(1)]);
         assert_eq!(behind, Err(RestoreError::OutOfOrder(ShardId(0))));
     }
-    let twice = restore.list(key(4), &[vertex(1), vertex(1)]);
+    let twice = lists.list(key(4), &[vertex(1), vertex(1)]);
     assert_eq!(twice, Err(RestoreError::NoList(ShardId(0))));
-    let no_term = restore.list(key(6), &[TermId::UNBOUND]);
+    let no_term = lists.list(key(6), &[TermId::UNBOUND]);
     assert_eq!(no_term, Err(RestoreError::NoList(ShardId(0))));
-    let writer = restore.finish(1);
+    let range = |base: Vec<RestoredLists>| RestoredRange {
+        base,
+        ..RestoredRange::default()
+    };
+    let mut lower = RestoredLists::base(ShardId(0), store.placement(), 9);
+    assert_eq!(lower.list(key(1), &[vertex(1)]), Ok(()));
+    let twice = restore.finish(vec![range(vec![lists, lower])], 1);
+    assert_eq!(twice.err(), Some(RestoreError::OutOfOrder(ShardId(0))));
+    let store = Store::new(1);
+    let writer = store.take_writer(ShardId(0)).expect("free");
+    let restore = ShardRestore::new(writer, Sn(3)).expect("empty");
+    let one = || {
+        let mut lists = RestoredLists::base(ShardId(0), store.placement(), 9);
+        assert_eq!(lists.list(key(1), &[vertex(1)]), Ok(()));
+        range(vec![lists])
+    };
+    let both = vec![one(), one()];
+    let twice = restore.finish(both, 1);
+    assert_eq!(twice.err(), Some(RestoreError::NoList(ShardId(0))));
+    let store = Store::new(2);
+    let writer = store.take_writer(ShardId(0)).expect("free");
+    let restore = ShardRestore::new(writer, Sn(3)).expect("empty");
+    let lists = RestoredLists::base(ShardId(0), store.placement(), 9);
+    let writer = restore
+        .finish(vec![range(vec![lists])], 1)
+        .expect("nothing is wrong");
     assert_eq!(writer.applied(), Sn(3));
     let full = ShardRestore::new(writer, Sn(4));
     assert_eq!(
@@ -363,6 +442,50 @@ fn damaged_lists_are_refused() {
 }
 
 /// Without a marker nothing is recorded; a marker sees what changes after it, each list once.
+/// A marker of another reader falls between two of a renewal, and a list of thousands changes on
+/// both sides of it: the builder copies it once, and so does the writer.
+#[test]
+#[cfg_attr(miri, ignore = "too many statements")]
+fn a_long_list_that_changes_around_a_marker_is_copied_once() {
+    for is_left_to_writer in [false, true] {
+        let store = Store::with_images_from(1, 100, 1);
+        let mut writers = writers(&store);
+        let class: Vec<QuadIds> = (0..2_000).map(|n| quad(n, 0, 5_000)).collect();
+        let change = |writers: &mut [ShardWriter], sn: Sn, mutations: Vec<Mutation>| {
+            apply(&store, writers, sn, &mutations);
+            store.snapshots().publish_stable(sn);
+        };
+        let inserts = class.iter().copied().map(Mutation::insert).collect();
+        change(&mut writers, Sn(1), inserts);
+        // The first step asks for the renewal's first marker, and folding sets what is asked for.
+        assert_eq!(
+            store.renew_portion(RenewalNeed::Worthwhile),
+            RenewalState::Waiting
+        );
+        writers[0].fold(0);
+        // A builder that still waits after its marker is set has left the rest to the writer.
+        let mut waits = 0;
+        while is_left_to_writer && waits < 2 {
+            waits = match store.renew_portion(RenewalNeed::Worthwhile) {
+                RenewalState::Waiting => waits + 1,
+                _ => 0,
+            };
+            writers[0].fold(0);
+        }
+        let delete = |quads: &[QuadIds]| quads.iter().copied().map(Mutation::delete).collect();
+        change(&mut writers, Sn(2), delete(&class[..800]));
+        let marker = store.mark();
+        change(&mut writers, Sn(3), delete(&class[800..1_600]));
+        assert_eq!(marker.after(), Some(Sn(2)), "between the changes");
+        assert_eq!(renew_to_the_end(&store, &mut writers), 1);
+        let snapshot = store.pin_stable();
+        let model: Quads = class[1_600..].iter().copied().collect();
+        let vertices: Vec<TermId> = (0..2_000).chain([5_000]).map(vertex).collect();
+        compare(&snapshot, &model, &vertices);
+        store.check().expect("the invariants hold");
+    }
+}
+
 #[test]
 fn a_marker_lists_what_changes_after_it() {
     let store = Store::new(1);

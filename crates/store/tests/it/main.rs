@@ -4,6 +4,7 @@ mod columns;
 mod images;
 mod lists;
 mod merged_ahead;
+mod prepared;
 mod reference;
 mod stress;
 mod windows;

@@ -48,6 +48,8 @@ pub(crate) enum Step {
     Prepare(Vec<QuadIds>),
     /// All that was prepared and these insertions as one SN.
     Close(Vec<QuadIds>),
+    /// Gives up what was prepared.
+    Forget,
     Pin,
     PinWithDeadline,
     /// Drops the n-th pin that is left.
@@ -92,6 +94,7 @@ fn step(vertices: u64) -> impl Strategy<Value = Step> {
             .prop_map(|(graphs, mutations)| Step::Clear(graphs, mutations)),
         3 => prop::collection::vec(quad(vertices), 0..30).prop_map(Step::Prepare),
         2 => prop::collection::vec(quad(vertices), 0..30).prop_map(Step::Close),
+        1 => Just(Step::Forget),
         12 => quiet_step(),
     ]
 }
@@ -272,7 +275,7 @@ impl Ahead {
         let mut inserted = 0;
         let batches = self.split(more);
         for ((writer, mut batch), edges) in writers.iter_mut().zip(batches).zip(&mut self.edges) {
-            batch.insert_prepared(&std::mem::take(edges));
+            batch.insert_prepared(std::mem::take(edges));
             inserted += writer
                 .apply_promptly(sn, &batch)
                 .expect("in order")
@@ -348,6 +351,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
                 store.snapshots().publish_stable(sn);
                 writers.iter_mut().for_each(ShardWriter::settle);
             }
+            Step::Forget => ahead = Ahead::new(&store),
             Step::Pin | Step::PinWithDeadline => {
                 let snapshot = match step {
                     Step::Pin => store.pin_stable(),

@@ -214,6 +214,7 @@ impl Admitter<'_> {
         let named: Vec<&str> = match input {
             Input::Push(push) => vec![&push.stream],
             Input::ReadPush(ReadPush { head, .. }) => vec![&head.stream],
+            Input::Messages(messages) => vec![&messages.stream],
             Input::Advance { to, .. } => to.iter().map(|(iri, _)| iri.as_str()).collect(),
             _ => Vec::new(),
         };

@@ -5,6 +5,7 @@
 //! trace; and whatever it lets through must apply without a question later, in recovery too.
 
 mod due;
+mod messages;
 mod push;
 mod queries;
 mod subscriptions;
@@ -28,7 +29,7 @@ use due::Reach;
 use somersault_lang::CreateStream;
 use somersault_lang::token::have_same_tokens;
 use somersault_log::{AdvanceRecord, Command, CommandRecord, LoadRecord, Resolved, UpdateRecord};
-use somersault_model::EventTime;
+use somersault_model::{EventTime, Sn};
 use std::sync::Arc;
 
 /// The state that admission reads.
@@ -58,6 +59,7 @@ impl<'c> Admitter<'c> {
         match input {
             Input::Push(push) => self.admit_push(push),
             Input::ReadPush(push) => self.admit_read_push(push),
+            Input::Messages(messages) => self.admit_messages(messages),
             Input::Advance { received_ms, to } => self.admit_advance(received_ms, to),
             Input::CreateStream {
                 received_ms,
@@ -90,6 +92,7 @@ impl<'c> Admitter<'c> {
             Input::PauseQuery { received_ms, name } => self.admit_pause(received_ms, name),
             Input::ResumeQuery { received_ms, name } => self.admit_resume(received_ms, name),
             Input::Subscription(request) => self.admit_subscription(request),
+            Input::Declaration(command) => Ok(self.admit_declaration(*command)),
             Input::Load {
                 received_ms,
                 segment,
@@ -106,14 +109,7 @@ impl<'c> Admitter<'c> {
                 deletes,
                 inserts,
             } => {
-                if let Some(evaluated_at) = evaluated_at
-                    && (evaluated_at != self.cuts.last() || self.home.has_effects())
-                {
-                    return Err(Refusal::Overtaken {
-                        evaluated_at,
-                        newest: self.cuts.last(),
-                    });
-                }
+                self.check_newest(evaluated_at)?;
                 Ok(Admission::Record(Record::Update(UpdateRecord {
                     received_ms,
                     clears,
@@ -182,6 +178,24 @@ impl<'c> Admitter<'c> {
         })))
     }
 
+    /// Refuses effects of an update that was evaluated at an SN which is not the newest any more.
+    fn check_newest(&self, evaluated_at: Option<Sn>) -> Result<(), Refusal> {
+        let newest = self.cuts.last();
+        match evaluated_at {
+            Some(evaluated_at) if evaluated_at != newest || self.home.has_effects() => {
+                Err(Refusal::Overtaken {
+                    evaluated_at,
+                    newest,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn admit_declaration(&self, command: ParsedCommand) -> Admission {
+        Admission::Record(Record::Command(command.at(self.cuts.last())))
+    }
+
     fn admit_create(
         &self,
         received_ms: i64,
@@ -228,8 +242,15 @@ impl<'c> Admitter<'c> {
         Ok(command(received_ms, Command::PauseQuery { name }, resolved))
     }
 
-    /// Refuses a command that takes a stream away from queries over it.
+    /// Refuses a command that takes a stream away from queries over it, or from procedures that
+    /// consume it.
     fn check_unread(&self, stream: &Stream) -> Result<(), Refusal> {
+        if let Some(consumers) = stream.consumers() {
+            return Err(Refusal::Consumed {
+                stream: stream.iri().to_owned(),
+                procedure: consumers.holder.clone(),
+            });
+        }
         match self.queries.readers_of(stream.uid()) {
             None => Ok(()),
             Some(queries) => Err(Refusal::StreamInUse {
@@ -256,7 +277,7 @@ impl<'c> Admitter<'c> {
 
     fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
-        stream.clock().check_source("DROP QUERY ends both")?;
+        stream.clock().check_derived("DROP QUERY ends both")?;
         self.check_unread(stream)?;
         let resolved = Resolved {
             sn: self.cuts.last(),

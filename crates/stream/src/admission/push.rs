@@ -80,6 +80,18 @@ impl Admitter<'_> {
             return Ok(PushVerdict::Nothing);
         }
         let passed = clock.judge_times(head, received_ms, times.clone())?;
+        if let Some(consumers) = stream.consumers()
+            && passed.by_clock.is_none()
+        {
+            let first = times.clone().next().flatten();
+            if let Some(other) = times.clone().position(|at| at != first) {
+                return Err(Refusal::SeveralTimes {
+                    stream: head.stream.clone(),
+                    index: other + 1,
+                    procedure: consumers.holder.clone(),
+                });
+            }
+        }
         if passed.by_clock.is_none() {
             let times = times.flatten();
             let reach = Reach::of_push(stream, &head.source, passed.source, times);

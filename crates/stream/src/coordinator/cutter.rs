@@ -55,6 +55,23 @@ impl NextCut<'_> {
     }
 }
 
+impl NextCut<'_> {
+    /// Whether a cut changes the stored graphs by anything but transactions. Says of a plan that
+    /// comes next what [`Cutter::cut`] does with it.
+    pub(super) fn is_foreign(&self, plan: &PlanRecord) -> bool {
+        if plan.through.is_none()
+            && let Some(is_of_transactions) = self.home.has_transactions_next()
+        {
+            return !is_of_transactions;
+        }
+        let may_amend = plan.through.is_none() && plan.stream_times.is_empty();
+        match may_amend && self.home.has_amendments() {
+            true => self.home.amends_facts(),
+            false => self.home.has_facts(plan.through),
+        }
+    }
+}
+
 /// Applies plan records.
 pub(super) struct Cutter<'c> {
     pub(super) home: &'c mut StreamHome,

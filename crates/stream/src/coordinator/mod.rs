@@ -7,6 +7,7 @@
 //! `apply` does next, but for [`Output::Retire`], which follows the pace of firings.
 
 mod cutter;
+mod messages;
 mod releaser;
 mod saved;
 mod status;
@@ -28,7 +29,7 @@ use crate::protocol::statements::Record;
 use crate::queries::{PlannedNeeds, Queries, Registrar, Replacements, Subscriptions};
 use crate::streams::ahead::StreamLimits;
 use crate::streams::clock::StreamClock;
-use crate::streams::home::StreamHome;
+use crate::streams::home::{StreamHome, TakenIn};
 use crate::streams::stream::{NewStream, Stream};
 use cutter::{Cutter, NextCut};
 use releaser::Releaser;
@@ -209,9 +210,12 @@ impl Coordinator {
     ) -> Result<Applied, ResolveError> {
         match record {
             Record::Push(push) => {
-                let (applied, moved) = self.home.push(push, resolve);
-                self.on_streams_moved(moved.as_slice(), out);
-                return Ok(applied);
+                let taken = self.home.push(push, resolve);
+                return Ok(self.on_taken(taken, out));
+            }
+            Record::Messages(record) => {
+                let taken = self.home.messages(record, resolve);
+                return Ok(self.on_taken(taken, out));
             }
             Record::Advance(advance) => {
                 let moved = self.home.advance(advance);
@@ -220,6 +224,10 @@ impl Coordinator {
             Record::Command(command) => return Ok(self.command(command, resolve, out)),
             Record::Load(load) => self.home.load(load, resolve)?,
             Record::Update(update) => self.home.update(update, resolve),
+            Record::Txn(transactions) => {
+                self.home.transactions(transactions, resolve);
+                self.take_emitted(transactions, resolve, out);
+            }
             Record::Plan(plan) => self.cut(plan, out),
             // The last firings of a replaced query are delivered after it has left.
             Record::Delivered(delivered) => {
@@ -230,10 +238,12 @@ impl Coordinator {
             Record::Derived(derived) => {
                 let streams = self.home.streams();
                 let taken = self.planner.queries.take_derived(derived, streams);
-                if let Some(at) = taken
-                    && self.home.derive(derived, at, resolve)
-                {
-                    self.on_streams_moved(&[at.stream], out);
+                if let Some(at) = taken {
+                    let is_moved = self.home.derive(derived, at, resolve);
+                    self.tell_consumers(at.stream, out);
+                    if is_moved {
+                        self.on_streams_moved(&[at.stream], out);
+                    }
                 }
             }
             Record::Subscription(record) => {
@@ -246,8 +256,33 @@ impl Coordinator {
         Ok(Applied::default())
     }
 
+    /// Tells consumers what a stream has taken, and goes on if its time moved.
+    fn on_taken(&mut self, taken: TakenIn, out: &mut Vec<Output>) -> Applied {
+        self.tell_consumers(taken.stream, out);
+        if taken.is_moved {
+            self.on_streams_moved(&[taken.stream], out);
+        }
+        taken.applied
+    }
+
+    fn tell_consumers(&mut self, stream: StreamUid, out: &mut Vec<Output>) {
+        let messages = self.home.take_untold(stream);
+        if !messages.is_empty() {
+            out.push(Output::Messages { stream, messages });
+        }
+    }
+
     /// Closes the batches that the streams have passed and lets waiting groups go on.
     fn on_streams_moved(&mut self, moved: &[StreamUid], out: &mut Vec<Output>) {
+        for uid in moved {
+            let stream = &self.home.streams()[uid];
+            if stream.consumers().is_some()
+                && let Some(through) = stream.watermark()
+            {
+                let stream = *uid;
+                out.push(Output::Reached { stream, through });
+            }
+        }
         self.home.close_batches(moved);
         // All streams of one record have moved before any group looks at them (S4).
         let mut skipped = Vec::new();
@@ -316,6 +351,13 @@ impl Coordinator {
             Command::DropQuery { name } => self.registrar().drop_named(name, out),
             Command::PauseQuery { name } => self.registrar().pause(name, out),
             Command::ResumeQuery { name } => self.registrar().resume(name, resolved, out),
+            // The lane of transactions knows procedures and dataflows.
+            Command::CreateProcedure { .. }
+            | Command::DropProcedure { .. }
+            | Command::CreateDataflow { .. }
+            | Command::DropDataflow { .. }
+            | Command::PauseDataflow { .. }
+            | Command::ResumeDataflow { .. } => {}
         }
         Applied {
             dropped,
@@ -366,6 +408,12 @@ impl Coordinator {
     /// nothing has changed since the last cut. `amends` as for [`Coordinator::next_due_cut`].
     pub fn freshness_cut(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
         self.next_cut().fresh(log_end, amends)
+    }
+
+    /// Whether a cut that comes next changes the stored graphs by anything but transactions: facts
+    /// of streams, loads, updates.
+    pub fn is_foreign(&self, plan: &PlanRecord) -> bool {
+        self.next_cut().is_foreign(plan)
     }
 
     /// Whether anything waits for a cut: closed batches, effects, or only an advance of a stream's

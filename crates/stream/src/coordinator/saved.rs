@@ -108,6 +108,12 @@ impl Coordinator {
         })
     }
 
+    /// Whether a replaced query has firings under way. The driver still knows that query, and
+    /// [`Coordinator::freeze`] does not: a checkpoint of both is made once this is over.
+    pub fn has_retiring_queries(&self) -> bool {
+        self.planner.replacements.are_retiring()
+    }
+
     /// The coordinator that [`Coordinator::freeze`] has saved, after the checkpoint became whole.
     /// The dictionary must be restored before. Limits are set afterwards.
     ///

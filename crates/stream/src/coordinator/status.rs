@@ -73,6 +73,12 @@ impl Coordinator {
         Some(self.query_status(&self.planner.queries.find(name)?))
     }
 
+    /// The queries that have durable subscriptions, by name.
+    pub fn subscribed_queries(&self) -> Vec<QueryStatus> {
+        let names = self.planner.subscriptions.queries();
+        names.filter_map(|name| self.query(name)).collect()
+    }
+
     /// The durable subscriptions of a query, by name; none for an unknown query.
     pub fn subscriptions_of(&self, query: &str) -> Vec<SubscriptionStatus> {
         self.planner
@@ -146,7 +152,7 @@ impl Coordinator {
             amended: totals.amended,
             batches: totals.batches,
             held_statements: stream.held_statements(),
-            held_bytes: stream.held_statements() * STATEMENT_BYTES,
+            held_bytes: stream.counted_statements() * STATEMENT_BYTES,
             sources: stream.clock().source_count(),
         }
     }

@@ -8,7 +8,9 @@
 use super::declaration::{QueryDeclaration, ResolveError};
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
-use somersault_log::CommandRecord;
+use somersault_lang::procedure::{CreateDataflow, CreateProcedure};
+use somersault_log::{CommandRecord, ConsumerBegin};
+use somersault_model::Sn;
 use std::sync::Arc;
 
 /// The parts of a registered text that the coordinator needs; the pattern is left out.
@@ -53,6 +55,20 @@ enum CommandText {
     Query(ParsedQuery),
     /// Of queries that are registered together.
     Queries(ParsedQueries),
+    /// Of CREATE PROCEDURE.
+    Procedure(DeclaredProcedure),
+    /// Of CREATE DATAFLOW.
+    Dataflow(Arc<CreateDataflow>),
+}
+
+/// A declared procedure. What it says follows from its text.
+#[derive(Clone, Debug)]
+struct DeclaredProcedure(Arc<CreateProcedure>);
+
+impl PartialEq for DeclaredProcedure {
+    fn eq(&self, other: &DeclaredProcedure) -> bool {
+        self.0.text == other.0.text
+    }
 }
 
 /// The texts of queries that are registered together.
@@ -96,7 +112,7 @@ impl ParsedQuery {
 
 impl ParsedCommand {
     /// A command that has no text.
-    pub(crate) fn without_text(record: CommandRecord) -> ParsedCommand {
+    pub fn without_text(record: CommandRecord) -> ParsedCommand {
         ParsedCommand {
             record,
             text: CommandText::None,
@@ -124,6 +140,62 @@ impl ParsedCommand {
         ParsedCommand {
             record,
             text: CommandText::Queries(queries),
+        }
+    }
+
+    /// CREATE PROCEDURE.
+    pub fn create_procedure(
+        record: CommandRecord,
+        procedure: Arc<CreateProcedure>,
+    ) -> ParsedCommand {
+        ParsedCommand {
+            record,
+            text: CommandText::Procedure(DeclaredProcedure(procedure)),
+        }
+    }
+
+    /// CREATE DATAFLOW.
+    pub fn create_dataflow(record: CommandRecord, dataflow: Arc<CreateDataflow>) -> ParsedCommand {
+        ParsedCommand {
+            record,
+            text: CommandText::Dataflow(dataflow),
+        }
+    }
+
+    /// The same, resolved at this snapshot number.
+    pub(crate) fn at(mut self, sn: Sn) -> ParsedCommand {
+        self.record.resolved.sn = sn;
+        self
+    }
+
+    /// The same, with where streams stand whose first consumer a procedure is.
+    #[must_use]
+    pub fn with_begins(mut self, begins: Vec<ConsumerBegin>) -> ParsedCommand {
+        self.record.resolved.begins = begins;
+        self
+    }
+
+    /// The declaration of CREATE STREAM.
+    pub fn stream_declaration(&self) -> Option<&Arc<CreateStream>> {
+        match &self.text {
+            CommandText::Stream(declaration) => Some(declaration),
+            _ => None,
+        }
+    }
+
+    /// The procedure of CREATE PROCEDURE.
+    pub fn procedure(&self) -> Option<&Arc<CreateProcedure>> {
+        match &self.text {
+            CommandText::Procedure(procedure) => Some(&procedure.0),
+            _ => None,
+        }
+    }
+
+    /// The dataflow of CREATE DATAFLOW.
+    pub fn dataflow(&self) -> Option<&Arc<CreateDataflow>> {
+        match &self.text {
+            CommandText::Dataflow(dataflow) => Some(dataflow),
+            _ => None,
         }
     }
 

@@ -112,6 +112,14 @@ pub enum ResolveError {
         /// The text.
         text: String,
     },
+    /// A text that was logged as CREATE PROCEDURE or CREATE DATAFLOW is something else.
+    #[error(
+        "the log holds as a declaration what is none: {text}\nOpen the data folder with the version that wrote it."
+    )]
+    NotADeclaration {
+        /// The text.
+        text: String,
+    },
     /// A load segment cannot be read.
     #[error("{reason}")]
     Segment {

@@ -3,8 +3,8 @@
 //! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission
 //! makes of it is, and everything that the record's effect depends on must be in the record (S6).
 
-use super::command::ParsedQuery;
-use super::statements::{Numbered, Record};
+use super::command::{ParsedCommand, ParsedQuery};
+use super::statements::{Numbered, PushStatements, Record};
 use crate::protocol::declaration::QueryDeclaration;
 use crate::protocol::firing::FiringKey;
 use crate::protocol::refusal::Refusal;
@@ -24,6 +24,8 @@ pub enum Input {
     Push(Push),
     /// The same, already read where it was received.
     ReadPush(ReadPush),
+    /// Messages of one stream from one source: each is taken or refused by itself.
+    Messages(MessagesInput),
     /// Streams that are complete through a time, moved together (S4). Going back is no error and
     /// moves nothing.
     Advance {
@@ -108,6 +110,8 @@ pub enum Input {
     },
     /// A durable subscription to a query is created, moved on or dropped.
     Subscription(SubscriptionRequest),
+    /// A statement about procedures or dataflows. The lane of transactions has judged it.
+    Declaration(Box<ParsedCommand>),
     /// A load segment that is already on disk.
     Load {
         /// When it was received.
@@ -189,6 +193,7 @@ impl Input {
         match self {
             Input::Push(push) => size_of_val(&push.statements[..]),
             Input::ReadPush(push) => push.statements.bytes(),
+            Input::Messages(messages) => messages.statements.bytes(),
             _ => 0,
         }
     }
@@ -227,6 +232,47 @@ pub struct ReadPush {
     pub untimed: Option<usize>,
 }
 
+/// Messages that were offered together, in order.
+#[derive(Clone, Debug)]
+pub struct MessagesInput {
+    /// The stream's IRI.
+    pub stream: String,
+    /// The source's name; see [`Push::source`].
+    pub source: String,
+    /// When they were received; the event time on an ARRIVAL TIME stream.
+    pub received_ms: i64,
+    /// The messages.
+    pub messages: Vec<OfferedMessage>,
+    /// The statements of those that can be read, one message after the other, each at the event
+    /// time of its message.
+    pub statements: PushStatements,
+}
+
+/// One of several messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfferedMessage {
+    /// The source's number for it; see [`Push::seq`].
+    pub seq: Option<u64>,
+    /// Its event time.
+    pub at: Option<EventTime>,
+    /// The number of its statements; `None` if its caller knows already why it cannot be taken. It
+    /// may be a repeat all the same: a number that was taken is one whatever it carries.
+    pub statements: Option<u32>,
+}
+
+/// The verdict on one of several messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessageOutcome {
+    /// It is taken.
+    Taken,
+    /// Its (stream, source, seq) was taken before.
+    Repeated,
+    /// It is refused, and leaves no trace.
+    Refused(Refusal),
+    /// Its caller knows why it cannot be taken.
+    Unreadable,
+}
+
 /// The stream, source and number of a push.
 #[derive(Clone, Debug)]
 pub struct PushHead {
@@ -255,6 +301,10 @@ pub enum Admission {
     /// For queries that are registered together: log this record, if there is one, then apply it.
     /// There is one outcome for each query, in their order.
     Several(Option<Record>, Vec<Result<Taken, Refusal>>),
+    /// For messages: log this record, if there is one, then apply it. The outcomes are those of the
+    /// first messages. If there are fewer than messages, the others are offered again after the
+    /// cuts that are due, unless the last outcome [ends the messages](Refusal::ends_messages).
+    Messages(Option<Record>, Vec<MessageOutcome>),
     /// It has been done before: acknowledge it, log nothing.
     Repeat(Repeat),
     /// It changes nothing (an empty push, an advance to where the streams are already): acknowledge

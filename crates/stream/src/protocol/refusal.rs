@@ -119,6 +119,48 @@ pub enum Refusal {
         /// The remedy.
         remedy: String,
     },
+    /// An interior stream is filled by procedures alone.
+    #[error(
+        "stream <{stream}> is INTERIOR: the EMIT steps of procedures alone fill it and say how far it is; push to the streams that those procedures consume"
+    )]
+    Interior {
+        /// The stream.
+        stream: String,
+    },
+    /// A stream that procedures consume can be neither dropped nor reset.
+    #[error("stream <{stream}> is consumed by procedure {procedure}; drop that first")]
+    Consumed {
+        /// The stream.
+        stream: String,
+        /// The procedure.
+        procedure: String,
+    },
+    /// A push has several event times, and procedures consume its stream.
+    #[error(
+        "statement {index} of the push to <{stream}> has another event time than those before it, but procedure {procedure} consumes the stream, and a message has one time; send messages, or one push for each time. Nothing of the push was taken"
+    )]
+    SeveralTimes {
+        /// The stream.
+        stream: String,
+        /// Which statement of the push, from 1.
+        index: usize,
+        /// The procedure.
+        procedure: String,
+    },
+    /// A request gives event times to a stream that finds them in the data.
+    #[error(
+        "stream <{stream}> takes event times from its data (TIMESTAMP); leave out the time that the request gives. Nothing was taken"
+    )]
+    TimeGiven {
+        /// The stream.
+        stream: String,
+    },
+    /// The data of a message does not have the time that TIMESTAMP looks for.
+    #[error("{reason}")]
+    NoTimestamp {
+        /// The sentence.
+        reason: String,
+    },
     /// A query cannot be dropped while others window the stream that it derives.
     #[error(
         "query {query} derives stream <{stream}>, which is windowed by {queries}; drop them first"
@@ -155,8 +197,8 @@ pub enum Refusal {
     },
     /// An event time went back further than LATENESS allows.
     #[error(
-        "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {watermark} already; {}. Nothing of the push was taken",
-        late_remedy(*.needed_ms, *.idle_ms),
+        "{} has event time {at}, but {source_phrase} complete through {watermark} already; {}. Nothing of {} was taken",
+        subject(*.index, .stream, .statement), late_remedy(*.needed_ms, *.idle_ms), unit(*.index),
         at = .at.0, watermark = .watermark.0,
     )]
     Late {
@@ -193,8 +235,8 @@ pub enum Refusal {
     },
     /// An event time lies further ahead than AHEAD allows.
     #[error(
-        "statement {index} of the push to <{stream}>, {statement}, has event time {at} ({}), which is {bound}, where the clock says {}; send the right time, or, if it is right, declare the stream with a longer AHEAD (AHEAD 400d, or AHEAD ANY). Nothing of the push was taken",
-        .at, .received, at = .at.0,
+        "{} has event time {at} ({}), which is {bound}, where the clock says {}; send the right time, or, if it is right, declare the stream with a longer AHEAD (AHEAD 400d, or AHEAD ANY). Nothing of {} was taken",
+        subject(*.index, .stream, .statement), .at, .received, unit(*.index), at = .at.0,
     )]
     TooFarAhead {
         /// The stream.
@@ -257,7 +299,8 @@ pub enum Refusal {
     },
     /// An EVENT TIME stream got a statement without event time.
     #[error(
-        "statement {index} of the push to <{stream}> has no event time; give one per line or per push, or declare the stream with ARRIVAL TIME. Nothing of the push was taken"
+        "{} has no event time; give one per line or per push, or declare the stream with ARRIVAL TIME or TIMESTAMP. Nothing of {} was taken",
+        subject(*.index, .stream, ""), unit(*.index),
     )]
     NoEventTime {
         /// The stream.
@@ -344,6 +387,28 @@ pub enum Refusal {
     },
 }
 
+/// In the place of a statement's number: the refusal is about a message, whose statements have one
+/// time.
+pub(crate) const WHOLE_MESSAGE: usize = 0;
+
+/// The subject of a refusal that is about a statement of a push, or about a message.
+fn subject(index: usize, stream: &str, statement: &str) -> String {
+    let push = format!("statement {index} of the push to <{stream}>");
+    match (index, statement) {
+        (WHOLE_MESSAGE, _) => format!("the message to <{stream}>"),
+        (_, "") => push,
+        _ => format!("{push}, {statement},"),
+    }
+}
+
+/// The unit that is taken whole or not at all.
+fn unit(index: usize) -> &'static str {
+    match index {
+        WHOLE_MESSAGE => "it",
+        _ => "the push",
+    }
+}
+
 /// The kind of a refusal, for status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
@@ -372,6 +437,7 @@ impl Refusal {
             index, statement, ..
         } = &mut self
             && statement.is_empty()
+            && *index != WHOLE_MESSAGE
         {
             *statement = text_of(*index - 1);
             if let Some((end, _)) = statement.char_indices().nth(LONGEST_STATEMENT) {
@@ -380,6 +446,12 @@ impl Refusal {
             }
         }
         self
+    }
+
+    /// Whether it does not depend on the data of a message, so that the messages behind it are not
+    /// looked at either: taken before it, they could make it late.
+    pub fn ends_messages(&self) -> bool {
+        self.kind() == RefusalKind::Retry || matches!(self, Refusal::TooManyCloses { .. })
     }
 
     /// The kind of the refusal.
@@ -395,6 +467,8 @@ impl Refusal {
             | Refusal::StreamInUse { .. }
             | Refusal::DerivedStreamTaken { .. }
             | Refusal::Derived { .. }
+            | Refusal::Interior { .. }
+            | Refusal::Consumed { .. }
             | Refusal::DerivedInUse { .. }
             | Refusal::EndsWithReplaced { .. }
             | Refusal::SuccessorBehind { .. }

@@ -1,5 +1,5 @@
-//! Statements of a push that were parsed where they came in: as ids for this run, and encoded for
-//! the log.
+//! Statements of pushes and messages that were parsed where they came in: as ids for this run, and
+//! encoded for the log.
 //!
 //! Before changing anything here: the encoded bytes come from the statements' terms, and hold no
 //! id. Ids only tell repeated terms apart while the bytes are made, and stay in memory.
@@ -92,6 +92,50 @@ impl PushStatements {
         match self {
             PushStatements::Terms(_) => &[],
             PushStatements::Numbered(numbered) => &numbered.scoped,
+        }
+    }
+}
+
+impl PushStatements {
+    /// Memory of the statements, estimated.
+    pub fn bytes(&self) -> usize {
+        match self {
+            PushStatements::Terms(statements) => size_of_val(&statements[..]),
+            PushStatements::Numbered(numbered) => numbered.bytes(),
+        }
+    }
+
+    /// Gives all statements this event time.
+    pub(crate) fn set_time(&mut self, at: EventTime) {
+        match self {
+            PushStatements::Terms(statements) => {
+                statements
+                    .iter_mut()
+                    .for_each(|statement| statement.at = at);
+            }
+            PushStatements::Numbered(numbered) => numbered.set_time(at),
+        }
+    }
+
+    /// The statements for which `keeps` says so; it has an entry for each.
+    #[must_use]
+    pub(crate) fn only(self, keeps: &[bool]) -> PushStatements {
+        if keeps.iter().all(|keep| *keep) {
+            return self;
+        }
+        let mut marks = keeps.iter().copied();
+        let mut is_kept = || marks.next().unwrap_or_default();
+        match self {
+            PushStatements::Terms(mut statements) => {
+                statements.retain(|_| is_kept());
+                PushStatements::Terms(statements)
+            }
+            PushStatements::Numbered(mut numbered) => {
+                numbered.statements.retain(|_| is_kept());
+                let encoded = numbered.encoded.as_ref();
+                numbered.encoded = encoded.map(|it| it.only(|index| keeps[index]));
+                PushStatements::Numbered(numbered)
+            }
         }
     }
 }

@@ -40,6 +40,12 @@ impl StreamNeeds for PlannedNeeds<'_> {
 
     fn holder_of(&self, streams: &Streams, stream: &Stream) -> String {
         let uid = stream.uid();
+        if let Some(consumers) = stream.full_of_messages() {
+            return format!(
+                "procedure {} has yet to consume its messages from place {} on; send what its batch lacks, RESUME its dataflow, DROP PROCEDURE {} DISCARD, or declare the stream with a larger BUDGET",
+                consumers.holder, consumers.floor.0, consumers.holder
+            );
+        }
         let window = self.groups.first_need(uid);
         let first_window = window.map(|(from, _)| stream.batch_of(from));
         let first_firing = self.unfinished.first_read(uid);

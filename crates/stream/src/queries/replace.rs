@@ -119,6 +119,11 @@ impl Replacements {
         self.retiring.contains_key(&query)
     }
 
+    /// Whether any replaced query has firings that still run.
+    pub(crate) fn are_retiring(&self) -> bool {
+        !self.retiring.is_empty()
+    }
+
     /// Counts a firing as done: retiring queries that waited only for it have left.
     pub(crate) fn note_done(&mut self, query: QueryUid, sn: Sn, out: &mut Vec<Output>) {
         let Some(retiring) = self.retiring.get_mut(&query) else {

@@ -29,6 +29,11 @@ impl Subscriptions {
         Some(names.join(", "))
     }
 
+    /// The names of the queries that have some.
+    pub(crate) fn queries(&self) -> impl Iterator<Item = &str> {
+        self.of.keys().map(String::as_str)
+    }
+
     /// The subscriptions of a query, by name.
     pub(crate) fn of_query(&self, query: &str) -> impl Iterator<Item = &SubscriptionStatus> {
         self.of.get(query).into_iter().flat_map(BTreeMap::values)

@@ -4,7 +4,9 @@
 //! holds. The statements of batches that a cut has shown are in the slices.
 
 use serde::{Deserialize, Serialize};
-use somersault_model::{BatchNumber, EventTime, Millis, QuadIds, QueryUid, StreamUid, TimedTriple};
+use somersault_model::{
+    BatchNumber, EventTime, Millis, Place, QuadIds, QueryUid, StreamUid, TimedTriple, TripleIds,
+};
 
 /// A part of the streams' state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,32 @@ pub enum StreamRecord {
     Batch(SavedBatch),
     /// Facts that late statements bring apart from batches, in order.
     Facts(Vec<(StreamUid, QuadIds)>),
+    /// The messages of a stream; without it, it has had as many as pushes, and no consumer.
+    Messages(StreamUid, SavedMessages),
+    /// Messages that consumers of a stream need, ascending.
+    Kept(StreamUid, Vec<SavedMessage>),
+}
+
+/// The messages of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedMessages {
+    /// The place of the newest.
+    pub newest: Place,
+    /// The first place that a consumer needs, and its name.
+    pub consumers: Option<(Place, String)>,
+}
+
+/// A message that consumers need.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedMessage {
+    /// Its place.
+    pub place: Place,
+    /// Its event time.
+    pub at: EventTime,
+    /// The epoch of the lease on the terms of its timing statements.
+    pub epoch: Option<u64>,
+    /// Its statements, in order of arrival.
+    pub statements: Vec<TripleIds>,
 }
 
 /// A stream.

@@ -135,7 +135,7 @@ impl Classifier {
     }
 }
 
-/// A push, as a prefix that makes the labels of its blank nodes unique.
+/// A push or a message, as a prefix that makes the labels of its blank nodes unique.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BlankScope {
     /// By its source and its number.
@@ -164,14 +164,23 @@ impl fmt::Display for BlankScope {
 /// Interns statements whose blank nodes are all in one scope.
 pub(crate) struct Interner<'a> {
     intern: &'a dyn Intern,
-    /// The push whose blank nodes these are; `None` where blank nodes name nodes in the store
-    /// (updates).
+    /// The push or message whose blank nodes these are; `None` where blank nodes name nodes in the
+    /// store (updates).
     scope: Option<BlankScope>,
     /// Which statements mention their terms under the lease; without a lease all terms stay.
     timing: Timing,
     lease: Option<Lease>,
-    /// For a push that was read before: the ids of the terms that waited for the scope.
-    scoped: Vec<TermId>,
+    scoped: ScopedTerms<'a>,
+}
+
+/// Terms of statements that were read before, whose names depend on their push or message.
+#[derive(Default)]
+struct ScopedTerms<'a> {
+    terms: &'a [Term],
+    /// Their ids in the present scope, as far as they have been asked for.
+    ids: Vec<Option<TermId>>,
+    /// The indexes of those that have been asked for.
+    known: Vec<usize>,
 }
 
 impl<'a> Interner<'a> {
@@ -182,7 +191,7 @@ impl<'a> Interner<'a> {
             scope: None,
             timing: Timing::Nothing,
             lease: None,
-            scoped: Vec::new(),
+            scoped: ScopedTerms::default(),
         }
     }
 
@@ -199,12 +208,10 @@ impl<'a> Interner<'a> {
         }
     }
 
-    /// For a push: its blank nodes are its own (S6), including those among the terms that wait for
-    /// the scope.
+    /// For pushes and messages. Each begins with [`Interner::begin`].
     pub(crate) fn of_push(
         intern: &'a dyn Intern,
-        scope: BlankScope,
-        statements: &PushStatements,
+        statements: &'a PushStatements,
         terms: StreamTerms,
     ) -> Interner<'a> {
         let stored = Interner::stored(intern);
@@ -228,14 +235,22 @@ impl<'a> Interner<'a> {
             }
             None => Interner::derived(intern, terms),
         };
-        interner.scope = Some(scope);
-        // Whether a timing statement has it is seen later: what is absorbed then is made permanent.
-        let lease = interner.lease.as_ref();
-        let scoped = statements.scoped().iter();
-        interner.scoped = scoped
-            .map(|term| interner.term(term.as_ref(), lease))
-            .collect();
+        let terms = statements.scoped();
+        interner.scoped = ScopedTerms {
+            terms,
+            ids: vec![None; terms.len()],
+            known: Vec::new(),
+        };
         interner
+    }
+
+    /// Begins a push or a message: its blank nodes are its own (S6), including those among the
+    /// terms that wait for the scope.
+    pub(crate) fn begin(&mut self, scope: BlankScope) {
+        self.scope = Some(scope);
+        for index in self.scoped.known.drain(..) {
+            self.scoped.ids[index] = None;
+        }
     }
 
     /// The lease to keep with the statements, where some of their terms do not stay.
@@ -250,11 +265,11 @@ impl<'a> Interner<'a> {
         Some(absorbed)
     }
 
-    /// Returns the ids of a statement of the push that the interner is for.
-    pub(crate) fn pushed(&self, quad: PushedQuad<'_>) -> QuadIds {
+    /// Returns the ids of a statement of the push or message that has begun.
+    pub(crate) fn pushed(&mut self, quad: PushedQuad<'_>) -> QuadIds {
         match quad {
             PushedQuad::Terms(quad) => self.quad(quad.as_ref()),
-            PushedQuad::Ids(quad) if self.scoped.is_empty() => quad,
+            PushedQuad::Ids(quad) if self.scoped.terms.is_empty() => quad,
             PushedQuad::Ids(quad) => QuadIds {
                 graph: self.known(quad.graph),
                 subject: self.known(quad.subject),
@@ -264,11 +279,19 @@ impl<'a> Interner<'a> {
         }
     }
 
-    fn known(&self, id: TermId) -> TermId {
-        match id.tag() {
-            Tag::Local => self.scoped[id.payload() as usize],
-            _ => id,
+    fn known(&mut self, id: TermId) -> TermId {
+        if id.tag() != Tag::Local {
+            return id;
         }
+        let index = id.payload() as usize;
+        if let Some(id) = self.scoped.ids[index] {
+            return id;
+        }
+        // Whether a timing statement has it is seen later: what is absorbed then is made permanent.
+        let id = self.term(self.scoped.terms[index].as_ref(), self.lease.as_ref());
+        self.scoped.ids[index] = Some(id);
+        self.scoped.known.push(index);
+        id
     }
 
     fn graph_name(&self, name: GraphNameRef<'_>, lease: Option<&Lease>) -> TermId {
@@ -404,8 +427,7 @@ mod tests {
                 stream,
                 timing: Timing::All,
             };
-            let scope = BlankScope::OfPush { stream, push: 1 };
-            let interner = Interner::of_push(&intern, scope, &statements, terms);
+            let interner = Interner::of_push(&intern, &statements, terms);
             let of = interner.lease().map(|lease| lease.epoch().stream());
             assert_eq!(of, Some(stream));
             assert_eq!(*intern.permanent.borrow(), stay);

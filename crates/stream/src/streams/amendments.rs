@@ -28,6 +28,11 @@ impl Amendments {
         self.batches.is_empty() && self.absorbed.is_empty()
     }
 
+    /// Whether there are facts to be absorbed.
+    pub(super) fn has_facts(&self) -> bool {
+        !self.absorbed.is_empty()
+    }
+
     /// From the next cut on, a batch that a cut has shown holds this statement too.
     pub(super) fn add(&mut self, uid: StreamUid, late: LateStatement) {
         let change = self.batches.entry((uid, late.batch));

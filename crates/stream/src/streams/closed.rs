@@ -45,6 +45,13 @@ impl ClosedBatches {
         self.0.values().filter_map(Batch::lease)
     }
 
+    /// Whether batches that end at or before `through` (or all) have facts to be absorbed.
+    pub(super) fn has_facts(&self, through: Option<EventTime>) -> bool {
+        let ended = |end: EventTime| through.is_none_or(|close| end <= close);
+        let mut batches = self.0.iter().take_while(|((end, ..), _)| ended(*end));
+        batches.any(|(_, batch)| !batch.absorbed.is_empty())
+    }
+
     /// Moves the batches that end at or before `through` (or all) into the SN.
     pub(super) fn take_through(&mut self, through: Option<EventTime>, inject: &mut Inject) {
         while let Some(entry) = self.0.first_entry() {

@@ -13,15 +13,21 @@ use super::ahead::StreamLimits;
 use super::amendments::Amendments;
 use super::clock::StreamClock;
 use super::closed::ClosedBatches;
-use super::stream::{NewStream, Stream};
+use super::messages::{Consumers, KeptMessage};
+use super::stream::{NewStream, PushEffects, Stream};
 use crate::protocol::declaration::{Resolve, ResolveError};
 use crate::protocol::firing::BatchSpan;
 use crate::protocol::inject::Inject;
 use crate::protocol::input::Applied;
 use crate::protocol::statements::PushStatements;
 use oxrdf::GraphName;
-use somersault_log::{AdvanceRecord, DerivedRecord, LoadRecord, PushRecord, UpdateRecord};
-use somersault_model::{BatchNumber, EventTime, Intern, Mutation, QuadIds, StreamUid, TermId};
+use somersault_log::{
+    AdvanceRecord, DerivedRecord, LoadRecord, MessagesRecord, PushRecord, TxnItem, TxnMessage,
+    TxnOutcome, TxnRecord, UpdateRecord,
+};
+use somersault_model::{
+    BatchNumber, EventTime, Intern, Mutation, Place, QuadIds, StreamUid, TermId,
+};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -44,10 +50,23 @@ pub(crate) struct StreamHome {
 #[derive(Clone, Debug)]
 enum Effects {
     Mutations(Vec<Mutation>),
+    /// Of transactions.
+    Transactions(Vec<Mutation>),
     /// Graphs to empty, then mutations.
     Clearing(Arc<[TermId]>, Vec<Mutation>),
     /// Graphs to empty, then statements to insert.
     Load(Arc<[TermId]>, Arc<[QuadIds]>),
+}
+
+/// What became of a push, or of messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TakenIn {
+    /// The stream.
+    pub(crate) stream: StreamUid,
+    /// What became of the statements.
+    pub(crate) applied: Applied,
+    /// Whether the stream's time moved.
+    pub(crate) is_moved: bool,
 }
 
 /// The part of a derived firing's record that the planner knows.
@@ -93,23 +112,42 @@ impl StreamHome {
 
 /// Records that streams take.
 impl StreamHome {
-    /// Takes a push. Returns what became of its statements, and the stream if its time moved.
+    /// Takes a push.
     pub(crate) fn push(
         &mut self,
         push: &PushRecord<PushStatements>,
         intern: &dyn Intern,
-    ) -> (Applied, Option<StreamUid>) {
-        let uid = self.logged_stream(&push.stream);
-        let Some(stream) = self.streams.get_mut(uid) else {
-            return (Applied::default(), None);
-        };
-        let effects = stream.push(push, intern);
+    ) -> TakenIn {
+        let stream = self.logged_stream(&push.stream);
+        let taken = self.streams.get_mut(stream);
+        let effects = taken.map(|taken| taken.push(push, intern));
+        self.taken(stream, push.statements.len(), effects.unwrap_or_default())
+    }
+
+    /// Takes messages.
+    pub(crate) fn messages(
+        &mut self,
+        record: &MessagesRecord<PushStatements>,
+        intern: &dyn Intern,
+    ) -> TakenIn {
+        let stream = self.logged_stream(&record.stream);
+        let taken = self.streams.get_mut(stream);
+        let effects = taken.map(|taken| taken.messages(record, intern));
+        self.taken(stream, record.statements.len(), effects.unwrap_or_default())
+    }
+
+    /// Carries out what follows from statements that a stream has taken.
+    fn taken(&mut self, uid: StreamUid, statements: usize, effects: PushEffects) -> TakenIn {
+        let is_moved = effects.is_moved;
         let applied = Applied {
-            accepted: push.statements.len() as u64 - effects.dropped,
+            accepted: statements as u64 - effects.dropped,
             late: effects.dropped,
             dropped: 0,
         };
         for late in effects.late {
+            let Some(stream) = self.streams.get_mut(uid) else {
+                break;
+            };
             let end = late.batch.end(stream.interval());
             if stream.has_cut(end) {
                 stream.await_amendment(late.batch);
@@ -126,7 +164,11 @@ impl StreamHome {
             batch.keep(late.lease);
         }
         self.amendments.absorb(uid, effects.facts);
-        (applied, effects.is_moved.then_some(uid))
+        TakenIn {
+            stream: uid,
+            applied,
+            is_moved,
+        }
     }
 
     /// Takes an advance. Returns the streams whose time moved.
@@ -187,6 +229,61 @@ impl StreamHome {
         false
     }
 
+    /// Takes a message that a transaction has emitted into an interior stream. Its blank nodes are
+    /// those of the store.
+    pub(crate) fn emit(&mut self, message: &TxnMessage, intern: &dyn Intern) {
+        let Some(stream) = self.streams.get_mut(message.stream) else {
+            return;
+        };
+        let interner = Interner::derived(intern, stream.terms());
+        let quads = message.statements.iter();
+        let quads: Vec<QuadIds> = quads.map(|quad| interner.quad(quad.as_ref())).collect();
+        stream.emit(message.at, &quads, interner.lease());
+        assert_eq!(
+            stream.newest_message(),
+            message.place,
+            "S2: a message of <{}> has the next place",
+            stream.iri()
+        );
+    }
+
+    /// Lets go of the messages of a stream below a place.
+    pub(crate) fn release(&mut self, uid: StreamUid, below: Place) {
+        if let Some(stream) = self.streams.get_mut(uid)
+            && let Some(consumers) = stream.consumers()
+        {
+            let holder = consumers.holder.clone();
+            stream.set_consumers(Some(Consumers {
+                floor: below,
+                holder,
+            }));
+        }
+    }
+
+    /// An interior stream is complete through a time. Returns whether its time moved.
+    pub(crate) fn complete(
+        &mut self,
+        uid: StreamUid,
+        through: EventTime,
+        received_ms: i64,
+    ) -> bool {
+        let stream = self.streams.get_mut(uid);
+        stream.is_some_and(|stream| stream.complete(through, received_ms))
+    }
+
+    /// Sets the consumers of a stream's messages.
+    pub(crate) fn set_consumers(&mut self, uid: StreamUid, consumers: Option<Consumers>) {
+        if let Some(stream) = self.streams.get_mut(uid) {
+            stream.set_consumers(consumers);
+        }
+    }
+
+    /// The messages for consumers of a stream that came since the last call.
+    pub(crate) fn take_untold(&mut self, uid: StreamUid) -> Vec<KeptMessage> {
+        let stream = self.streams.get_mut(uid);
+        stream.map_or_else(Vec::new, Stream::take_untold)
+    }
+
     /// Closes the batches that these streams have passed.
     pub(crate) fn close_batches(&mut self, moved: &[StreamUid]) {
         for uid in moved {
@@ -233,6 +330,32 @@ impl StreamHome {
             true => Effects::Mutations(mutations),
             false => Effects::Clearing(clears, mutations),
         });
+    }
+
+    /// Takes the effects of transactions, which are one SN. A statement that several of them change
+    /// is as the last one has left it.
+    pub(crate) fn transactions(&mut self, record: &TxnRecord, resolve: &dyn Resolve) {
+        let interner = Interner::stored(resolve);
+        let entries = record.items.iter().filter_map(|item| match item {
+            TxnItem::Entry(entry) => Some(&entry.outcome),
+            TxnItem::Advance(_) => None,
+        });
+        let changes = entries.flat_map(|outcome| match outcome {
+            TxnOutcome::Committed { changes, .. } => changes.as_slice(),
+            TxnOutcome::Aborted { .. } | TxnOutcome::Rerun => &[],
+        });
+        let mutations: Vec<Mutation> = changes
+            .map(|change| {
+                let quad = interner.quad(change.quad.as_ref());
+                match change.inserts {
+                    true => Mutation::insert(quad),
+                    false => Mutation::delete(quad),
+                }
+            })
+            .collect();
+        if !mutations.is_empty() {
+            self.effects.push_back(Effects::Transactions(mutations));
+        }
     }
 }
 
@@ -284,6 +407,22 @@ impl StreamHome {
         !self.effects.is_empty()
     }
 
+    /// Whether the next effects are those of transactions; `None` if there are none.
+    pub(crate) fn has_transactions_next(&self) -> Option<bool> {
+        let next = self.effects.front()?;
+        Some(matches!(next, Effects::Transactions(_)))
+    }
+
+    /// Whether a cut of batches through this close would absorb facts.
+    pub(crate) fn has_facts(&self, through: Option<EventTime>) -> bool {
+        self.closed.has_facts(through)
+    }
+
+    /// Whether a cut of amendments would absorb facts.
+    pub(crate) fn amends_facts(&self) -> bool {
+        self.amendments.has_facts()
+    }
+
     /// Whether late statements wait for the cut that shows them.
     pub(crate) fn has_amendments(&self) -> bool {
         !self.amendments.is_empty()
@@ -307,7 +446,9 @@ impl StreamHome {
     pub(crate) fn take_effects(&mut self, inject: &mut Inject) -> bool {
         match self.effects.pop_front() {
             None => return false,
-            Some(Effects::Mutations(mutations)) => inject.mutations = mutations,
+            Some(Effects::Mutations(mutations) | Effects::Transactions(mutations)) => {
+                inject.mutations = mutations;
+            }
             Some(Effects::Clearing(clears, mutations)) => {
                 (inject.clears, inject.mutations) = (clears, mutations);
             }

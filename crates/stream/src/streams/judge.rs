@@ -11,8 +11,8 @@ use super::adaptor::{FARTHEST_MS, TimeGate, TooLate};
 use super::ahead::{AheadGate, TooFarAhead};
 use super::clock::StreamClock;
 use crate::protocol::input::PushHead;
-use crate::protocol::refusal::Refusal;
-use somersault_lang::LatePolicy;
+use crate::protocol::refusal::{Refusal, WHOLE_MESSAGE};
+use somersault_lang::{LatePolicy, StreamSource};
 use somersault_model::EventTime;
 use std::num::NonZeroI64;
 
@@ -56,8 +56,26 @@ impl StreamClock {
         }
     }
 
-    /// Derived streams take nothing from outside.
+    /// Whether messages and pushes may be sent to the stream.
+    ///
+    /// # Errors
+    /// The stream is derived or interior.
+    pub fn takes_messages(&self) -> Result<(), Refusal> {
+        self.check_source("push to the streams that it windows")
+    }
+
+    /// Derived and interior streams take nothing from outside.
     pub(crate) fn check_source(&self, remedy: &str) -> Result<(), Refusal> {
+        if self.declaration().source == StreamSource::Interior {
+            return Err(Refusal::Interior {
+                stream: self.iri().to_owned(),
+            });
+        }
+        self.check_derived(remedy)
+    }
+
+    /// A derived stream ends with its query.
+    pub(crate) fn check_derived(&self, remedy: &str) -> Result<(), Refusal> {
         let Some(query) = self.derived_by() else {
             return Ok(());
         };
@@ -80,38 +98,36 @@ impl StreamClock {
         received_ms: i64,
         times: impl Iterator<Item = Option<EventTime>>,
     ) -> Result<PassedTimes, Refusal> {
-        let mut gate = self.gate(&head.source);
-        let by_clock = self.is_arrival_time().then(|| {
-            let now = EventTime(received_ms);
-            // A clock that was set back must not make statements late.
-            now.max(gate.stream.unwrap_or(now))
-                .max(gate.source.unwrap_or(now))
-        });
-        let mut ahead = AheadGate::new(self, received_ms);
-        let rejects = self.declaration().late_policy == LatePolicy::Reject;
+        let mut judge = TimeJudge::new(self, &head.source, received_ms);
         for (at_index, at) in times.enumerate() {
-            let index = at_index + 1;
-            let Some(at) = by_clock.or(at) else {
-                return Err(Refusal::NoEventTime {
-                    stream: head.stream.clone(),
-                    index,
-                });
-            };
-            check_range(&head.stream, at)?;
-            if by_clock.is_none() {
-                let far = |far| far_refusal(head, index, (at, received_ms), far);
-                ahead.pass(at).map_err(far)?;
-            }
-            if let Err(late) = gate.pass(at)
-                && rejects
-            {
-                return Err(self.late_refusal(&head.source, (index, at), late, received_ms));
-            }
+            judge.pass(head, at_index + 1, at)?;
         }
-        Ok(PassedTimes {
-            by_clock,
-            source: gate.source,
-        })
+        Ok(judge.passed())
+    }
+
+    /// Which of several messages, with their numbers and times, would be refused now for their
+    /// times, as far as the clock knows. Admission judges again when the messages have their turn.
+    ///
+    /// # Errors
+    /// No message may be sent to the stream.
+    pub fn judge_messages(
+        &self,
+        (stream, source): (&str, &str),
+        received_ms: i64,
+        messages: impl Iterator<Item = (Option<u64>, Option<EventTime>)>,
+    ) -> Result<Vec<Result<(), Refusal>>, Refusal> {
+        self.check_source("push to the streams that it windows")?;
+        let mut judge = TimeJudge::new(self, source, received_ms);
+        let mut head = PushHead {
+            stream: stream.to_owned(),
+            source: source.to_owned(),
+            seq: None,
+        };
+        let verdicts = messages.map(|(seq, at)| {
+            head.seq = seq;
+            judge.pass(&head, WHOLE_MESSAGE, at).map(drop)
+        });
+        Ok(verdicts.collect())
     }
 
     fn late_refusal(
@@ -137,6 +153,77 @@ impl StreamClock {
             source_phrase,
             needed_ms: late.accepted_from.0 - at.0 + self.lateness().0,
             idle_ms: idle.and_then(|idle| NonZeroI64::new(idle.0)),
+        }
+    }
+}
+
+/// Judges the times of one source's statements, or of its messages, one after the other. It does
+/// not matter how a source groups them.
+#[derive(Debug)]
+pub(crate) struct TimeJudge<'c> {
+    clock: &'c StreamClock,
+    received_ms: i64,
+    gate: TimeGate,
+    ahead: AheadGate,
+    /// On an ARRIVAL TIME stream: the time that all of them get.
+    by_clock: Option<EventTime>,
+    rejects: bool,
+}
+
+impl<'c> TimeJudge<'c> {
+    pub(crate) fn new(clock: &'c StreamClock, source: &str, received_ms: i64) -> TimeJudge<'c> {
+        let gate = clock.gate(source);
+        let by_clock = clock.is_arrival_time().then(|| {
+            let now = EventTime(received_ms);
+            // A clock that was set back must not make statements late.
+            now.max(gate.stream.unwrap_or(now))
+                .max(gate.source.unwrap_or(now))
+        });
+        TimeJudge {
+            clock,
+            received_ms,
+            gate,
+            ahead: AheadGate::new(clock, received_ms),
+            by_clock,
+            rejects: clock.declaration().late_policy == LatePolicy::Reject,
+        }
+    }
+
+    /// Lets a statement or a message pass, or refuses it; after that the judge is as before.
+    /// Returns its event time. `index`: which statement of the push it is, from 1, or
+    /// [`WHOLE_MESSAGE`].
+    pub(crate) fn pass(
+        &mut self,
+        head: &PushHead,
+        index: usize,
+        at: Option<EventTime>,
+    ) -> Result<EventTime, Refusal> {
+        let Some(at) = self.by_clock.or(at) else {
+            return Err(Refusal::NoEventTime {
+                stream: head.stream.clone(),
+                index,
+            });
+        };
+        check_range(&head.stream, at)?;
+        // A late time is not ahead, and moves neither gate.
+        if self.by_clock.is_none() {
+            let far = |far| far_refusal(head, index, (at, self.received_ms), far);
+            self.ahead.pass(at).map_err(far)?;
+        }
+        if let Err(late) = self.gate.pass(at)
+            && self.rejects
+        {
+            let place = (index, at);
+            return Err((self.clock).late_refusal(&head.source, place, late, self.received_ms));
+        }
+        Ok(at)
+    }
+
+    /// The times so far.
+    pub(crate) fn passed(&self) -> PassedTimes {
+        PassedTimes {
+            by_clock: self.by_clock,
+            source: self.gate.source,
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod clock;
 mod closed;
 pub(crate) mod home;
 pub(crate) mod judge;
+pub(crate) mod messages;
 pub(crate) mod retention;
 mod source_clocks;
 mod sources;

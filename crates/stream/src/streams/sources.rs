@@ -9,11 +9,9 @@ use super::clock::StreamClock;
 use super::taken::{Sequence, TakenNumbers};
 use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::statements::PushStatements;
 use crate::protocol::status::SourceNumbers;
 use crate::saved::streams::SavedSource;
 use crate::saved::{RestoreError, contradiction};
-use somersault_log::PushRecord;
 use somersault_model::EventTime;
 use std::collections::BTreeMap;
 
@@ -24,29 +22,30 @@ pub(super) struct Sources {
     taken: BTreeMap<String, TakenNumbers>,
     /// The number of sources that are at each time.
     times: BTreeMap<EventTime, usize>,
-    /// Pushes so far; names the blank nodes of those that have no sequence number.
+    /// Pushes and messages so far; names the blank nodes of those that have no sequence number.
     pushes: u64,
 }
 
 impl Sources {
-    /// Records that a source was heard of. Returns the scope of the push's blank nodes.
+    /// Records a push or a message of a source. Returns the scope of its blank nodes.
     pub(super) fn note(
         &mut self,
         clock: &StreamClock,
-        push: &PushRecord<PushStatements>,
+        (name, received_ms): (&str, i64),
+        seq: Option<u64>,
     ) -> BlankScope {
-        let source = clock.hear(&push.source, push.received_ms);
+        let source = clock.hear(name, received_ms);
         self.pushes += 1;
         let stream = clock.uid();
-        match push.seq {
+        match seq {
             Some(seq) => {
                 source.use_number(seq);
-                match self.taken.get_mut(&push.source) {
+                match self.taken.get_mut(name) {
                     Some(taken) => taken.take(seq),
                     None => {
                         let mut taken = TakenNumbers::default();
                         taken.take(seq);
-                        self.taken.insert(push.source.clone(), taken);
+                        self.taken.insert(name.to_owned(), taken);
                     }
                 }
                 let source = source.number();
@@ -148,7 +147,7 @@ impl Sources {
         numbers.collect()
     }
 
-    /// The number of pushes so far.
+    /// The number of pushes and messages so far.
     pub(super) fn pushes(&self) -> u64 {
         self.pushes
     }

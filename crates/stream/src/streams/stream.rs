@@ -10,6 +10,7 @@ mod saved;
 use super::adaptor::{Classifier, Interner, StreamTerms, TooLate};
 use super::batches::{Batch, GrowingBatch, LateStatement, OpenBatches};
 use super::clock::StreamClock;
+use super::messages::{Consumers, KeptMessage, Messages};
 use super::retention::{Needs, Retention};
 use super::sources::Sources;
 use super::statement_count::StatementCount;
@@ -18,11 +19,13 @@ use crate::protocol::input::PushHead;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::statements::{PushStatements, PushedQuad};
 use crate::protocol::status::SourceNumbers;
-use somersault_lang::{AheadLimit, CreateStream, DerivedStream, LatePolicy, TimeDomain};
-use somersault_log::PushRecord;
+use somersault_lang::{
+    AheadLimit, CreateStream, DerivedStream, LatePolicy, StreamSource, TimeDomain,
+};
+use somersault_log::{MessagesRecord, PushRecord};
 use somersault_model::{
-    BatchNumber, EventTime, Intern, Lease, Millis, Mutation, QuadIds, QueryUid, StreamUid,
-    TimedTriple,
+    BatchNumber, EventTime, Intern, Lease, Millis, Mutation, Place, QuadIds, QueryUid, StreamUid,
+    TimedTriple, TripleIds,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +34,7 @@ use std::sync::Arc;
 /// arrival order and time.
 pub(crate) const STATEMENT_BYTES: u64 = 80;
 
-/// The effects of a push besides the statements that went into open batches.
+/// The effects of a push or of messages besides the statements that went into open batches.
 #[derive(Debug, Default)]
 pub(super) struct PushEffects {
     /// Late statements that were dropped.
@@ -42,6 +45,33 @@ pub(super) struct PushEffects {
     pub(super) late: Vec<LateStatement>,
     /// Facts from late statements whose batches are no longer kept.
     pub(super) facts: Vec<Mutation>,
+}
+
+/// The part of a push or of a message that was taken, for the stream's consumers.
+#[derive(Debug)]
+struct TakenMessage {
+    is_consumed: bool,
+    /// The greatest event time; `None` while no statement was taken.
+    at: Option<EventTime>,
+    /// Empty where no consumer wants them.
+    statements: Vec<TripleIds>,
+}
+
+impl TakenMessage {
+    fn new(is_consumed: bool) -> TakenMessage {
+        TakenMessage {
+            is_consumed,
+            at: None,
+            statements: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, at: EventTime, quad: QuadIds) {
+        self.at = self.at.max(Some(at));
+        if self.is_consumed {
+            self.statements.push(quad.triple());
+        }
+    }
 }
 
 /// The progress of a stream, besides its watermark.
@@ -99,10 +129,12 @@ pub(crate) fn derived_declaration(
 ) -> CreateStream {
     CreateStream {
         iri: derived.iri.clone(),
+        source: StreamSource::Outside,
         classification: derived.classification.clone(),
         into: derived.into.clone(),
         batch,
         time: TimeDomain::Event,
+        timestamp: None,
         lateness: Millis(0),
         late_policy: LatePolicy::Reject,
         ahead: AheadLimit::Any,
@@ -132,6 +164,7 @@ pub(crate) struct Stream {
     numbered: StatementCount,
     retention: Retention,
     totals: StreamTotals,
+    messages: Messages,
 }
 
 impl Stream {
@@ -170,6 +203,7 @@ impl Stream {
             numbered: StatementCount::default(),
             retention: Retention::default(),
             totals: StreamTotals::default(),
+            messages: Messages::default(),
         }
     }
 
@@ -328,21 +362,61 @@ impl Stream {
         push: &PushRecord<PushStatements>,
         intern: &dyn Intern,
     ) -> PushEffects {
-        let mut effects = PushEffects::default();
         let late_before = self.totals.late;
-        let mut gate = self.clock.gate(&push.source);
-        let scope = self.sources.note(&self.clock, push);
-        let interner = Interner::of_push(intern, scope, &push.statements, self.terms());
+        let mut effects = PushEffects::default();
+        let mut interner = Interner::of_push(intern, &push.statements, self.terms());
+        let scope = (self.sources).note(&self.clock, (&push.source, push.received_ms), push.seq);
+        interner.begin(scope);
+        let statements = push.statements.iter();
+        self.take(&push.source, statements, &mut interner, &mut effects);
+        effects.dropped = self.totals.late - late_before;
+        effects.is_moved = self.reach(self.sources.least(), push.received_ms);
+        effects
+    }
+
+    /// Puts messages into batches, each as a push of its own. The stream's time moves after the
+    /// last of them.
+    pub(super) fn messages(
+        &mut self,
+        record: &MessagesRecord<PushStatements>,
+        intern: &dyn Intern,
+    ) -> PushEffects {
+        let late_before = self.totals.late;
+        let mut effects = PushEffects::default();
+        let mut interner = Interner::of_push(intern, &record.statements, self.terms());
+        let mut statements = record.statements.iter();
+        let source = (record.source.as_str(), record.received_ms);
+        for message in &record.messages {
+            let scope = self.sources.note(&self.clock, source, message.seq);
+            interner.begin(scope);
+            let own = statements.by_ref().take(message.statements as usize);
+            self.take(&record.source, own, &mut interner, &mut effects);
+        }
+        effects.dropped = self.totals.late - late_before;
+        effects.is_moved = self.reach(self.sources.least(), record.received_ms);
+        effects
+    }
+
+    /// Takes the statements of a push or of a message.
+    fn take<'p>(
+        &mut self,
+        source: &str,
+        statements: impl Iterator<Item = (EventTime, PushedQuad<'p>)>,
+        interner: &mut Interner<'_>,
+        effects: &mut PushEffects,
+    ) {
+        let mut gate = self.clock.gate(source);
         let mut growing: Option<GrowingBatch> = None;
+        let mut message = TakenMessage::new(self.messages.consumers().is_some());
         let mut first = None;
-        for (at, quad) in push.statements.iter() {
+        for (at, quad) in statements {
             let number = self.batch_of(at);
             match gate.pass(at) {
                 Ok(()) => first = first.or(Some(at)),
                 Err(late) => {
                     let is_accepted = self.amends(at, first, late);
                     let statement = (number, at, quad);
-                    if !is_accepted || !self.take_late(statement, &interner, &mut effects) {
+                    if !is_accepted || !self.take_late(statement, interner, effects) {
                         self.totals.late += u64::from(!is_accepted);
                         continue;
                     }
@@ -358,17 +432,18 @@ impl Stream {
             });
             let quad = interner.pushed(quad);
             batch.add(at, quad, interner.absorbed(&self.classifier, quad));
+            message.add(at, quad);
         }
         self.reinsert(growing);
-        effects.dropped = self.totals.late - late_before;
-        let Some(first) = first else { return effects };
+        if let Some(at) = message.at {
+            self.messages.add(at, &message.statements, interner.lease());
+        }
+        let Some(first) = first else { return };
         if let Some(time) = gate.source {
-            self.sources.set_time(&self.clock, &push.source, time);
+            self.sources.set_time(&self.clock, source, time);
         }
         let begin = first.minus(self.lateness());
         self.progress.begin.get_or_insert(begin);
-        effects.is_moved = self.reach(self.sources.least(), push.received_ms);
-        effects
     }
 
     /// Puts a batch back that was taken out to add statements, and counts them.
@@ -392,13 +467,14 @@ impl Stream {
     fn take_late(
         &mut self,
         (number, at, quad): (BatchNumber, EventTime, PushedQuad<'_>),
-        interner: &Interner<'_>,
+        interner: &mut Interner<'_>,
         effects: &mut PushEffects,
     ) -> bool {
         // Only BUDGET drops a batch within WITHIN. No window can show the statement, but a fact
         // does not depend on windows.
         if number < self.retained_from() {
-            let fact = interner.absorbed(&self.classifier, interner.pushed(quad));
+            let quad = interner.pushed(quad);
+            let fact = interner.absorbed(&self.classifier, quad);
             match fact.is_some() {
                 true => self.totals.amended += 1,
                 false => self.totals.late += 1,
@@ -463,6 +539,10 @@ impl Stream {
         received_ms: i64,
     ) -> bool {
         if !more.statements.is_empty() {
+            if self.consumers().is_some() {
+                let triples: Vec<TripleIds> = more.statements.iter().map(|it| it.triple).collect();
+                self.messages.add(close, &triples, more.lease.clone());
+            }
             let mut growing = self.open.take_out(self.batch_of(close));
             growing.batch.statements.extend(more.statements);
             growing.batch.absorbed.extend(more.absorbed);
@@ -471,6 +551,27 @@ impl Stream {
         }
         self.progress.begin.get_or_insert(close);
         self.reach(Some(next), received_ms)
+    }
+
+    /// Takes a message that a transaction has emitted. An interior stream has no sources: its time
+    /// moves by [`Stream::complete`] alone.
+    pub(super) fn emit(&mut self, at: EventTime, quads: &[QuadIds], lease: Option<Lease>) {
+        let at = self.watermark().map_or(at, |watermark| at.max(watermark));
+        let triples: Vec<TripleIds> = quads.iter().map(|quad| quad.triple()).collect();
+        self.messages.add(at, &triples, lease.clone());
+        let more = self.batch_at(at, quads, lease);
+        let mut growing = self.open.take_out(self.batch_of(at));
+        growing.batch.statements.extend(more.statements);
+        growing.batch.absorbed.extend(more.absorbed);
+        growing.batch.keep(more.lease);
+        self.reinsert(Some(growing));
+        self.progress.begin.get_or_insert(at);
+    }
+
+    /// An interior stream is complete through a time. Returns whether its time moved.
+    pub(super) fn complete(&mut self, through: EventTime, received_ms: i64) -> bool {
+        self.progress.begin.get_or_insert(through);
+        self.reach(Some(through), received_ms)
     }
 
     /// Returns statements of one time as a batch.
@@ -501,6 +602,40 @@ impl Stream {
     /// Counts a batch that was empty when it closed and has a statement now.
     pub(super) fn count_batch(&mut self) {
         self.totals.batches += 1;
+    }
+}
+
+/// Its messages.
+impl Stream {
+    /// The place of the newest message; their number.
+    pub(crate) fn newest_message(&self) -> Place {
+        self.messages.newest()
+    }
+
+    /// The consumers of its messages.
+    pub(crate) fn consumers(&self) -> Option<&Consumers> {
+        self.messages.consumers()
+    }
+
+    /// Sets the consumers of its messages, and lets go of those that none needs.
+    pub(super) fn set_consumers(&mut self, consumers: Option<Consumers>) {
+        self.messages.set_consumers(consumers);
+    }
+
+    /// The messages that its consumers need, ascending.
+    pub(crate) fn kept_messages(&self) -> impl Iterator<Item = &KeptMessage> {
+        self.messages.kept()
+    }
+
+    /// The kept messages that came since the last call.
+    pub(super) fn take_untold(&mut self) -> Vec<KeptMessage> {
+        self.messages.take_untold()
+    }
+
+    /// The consumers, if the messages that they need take more than half of BUDGET.
+    pub(crate) fn full_of_messages(&self) -> Option<&Consumers> {
+        let is_full = self.messages.cost() * STATEMENT_BYTES > self.declaration().budget_bytes / 2;
+        self.consumers().filter(|_| is_full)
     }
 }
 
@@ -620,7 +755,8 @@ impl Stream {
         let keep = self.declaration().keep.max(self.within.unwrap_or_default());
         let by_keep = self.batch_of(watermark.minus(keep));
         let budget = self.declaration().budget_bytes;
-        let is_over_budget = |statements: u64| statements * STATEMENT_BYTES > budget;
+        let kept = self.messages.cost();
+        let is_over_budget = |statements: u64| (statements + kept) * STATEMENT_BYTES > budget;
         let by_windows = by_windows.unwrap_or(cut);
         self.retention
             .release_unneeded(by_windows, by_keep, is_over_budget);
@@ -633,12 +769,18 @@ impl Stream {
         self.retention.retire(first_read)
     }
 
+    /// The number of statements that count towards BUDGET: those that it holds, and the cost of the
+    /// messages that consumers need.
+    pub(crate) fn counted_statements(&self) -> u64 {
+        self.held_statements() + self.messages.cost()
+    }
+
     /// The estimated bytes that the stream has to keep, if those and `more` statements are over its
     /// BUDGET.
     pub(crate) fn over_budget(&self, more: usize, needs: Needs) -> Option<u64> {
         let budget = self.declaration().budget_bytes;
         let more = more as u64;
-        if (self.held_statements() + more) * STATEMENT_BYTES <= budget {
+        if (self.counted_statements() + more) * STATEMENT_BYTES <= budget {
             return None;
         }
         let needed = self.needed_statements(needs);
@@ -653,19 +795,19 @@ impl Stream {
         let uncut = planned.unwrap_or(BatchNumber(i64::MIN));
         let needed = [by_windows, needs.firings()].into_iter().flatten().min();
         let from = needed.map_or(uncut, |needed| needed.min(uncut));
-        self.retention.statements_from(from)
+        self.retention.statements_from(from) + self.messages.cost()
     }
 
     /// Shows on the clock what the stream holds; `holder` says what holds it, for refusals. Returns
     /// whether pushes to the streams that feed this one may have been, or may be, refused for that.
     pub(super) fn publish(&self, needs: Needs, holder: impl FnOnce() -> String) -> bool {
         let budget = self.declaration().budget_bytes;
+        let counted = self.counted_statements();
         self.clock.set_held(self.held_statements());
         let is_near = |statements: &u64| statements * STATEMENT_BYTES > budget / 2;
-        let held = Some(self.held_statements()).filter(is_near);
+        let held = Some(counted).filter(is_near);
         let needed = held.map(|_| self.needed_statements(needs));
-        self.clock
-            .set_needed_at_most(needed.unwrap_or(self.held_statements()));
+        self.clock.set_needed_at_most(needed.unwrap_or(counted));
         let needed = needed.filter(is_near);
         self.clock
             .set_needed(needed.map(|needed| (needed, holder())));

@@ -8,7 +8,7 @@ pub(crate) use crate::world::{Texts, World};
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use somersault_lang::{
     AheadLimit, Classification, CreateStream, DerivedStream, Extent, LatePolicy, Overload, Report,
-    StreamOperator, TimeDomain,
+    StreamOperator, StreamSource, TimeDomain,
 };
 use somersault_log::{PlanRecord, Position};
 use somersault_model::{
@@ -27,10 +27,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) fn stream(iri: &str) -> CreateStream {
     CreateStream {
         iri: NamedNode::new(iri).unwrap(),
+        source: StreamSource::Outside,
         classification: Classification::Timing(vec![predicate("reading")]),
         into: None,
         batch: Millis(10),
         time: TimeDomain::Event,
+        timestamp: None,
         lateness: Millis(0),
         late_policy: LatePolicy::Reject,
         ahead: AheadLimit::Default,
@@ -291,7 +293,10 @@ impl Driver {
 
     fn take(&mut self, input: Input) -> Result<Admission, Refusal> {
         let admission = self.coordinator.admit(input)?;
-        if let Admission::Record(record) | Admission::Several(Some(record), _) = &admission {
+        if let Admission::Record(record)
+        | Admission::Several(Some(record), _)
+        | Admission::Messages(Some(record), _) = &admission
+        {
             self.record(record.clone());
             self.cut_closes();
         }

@@ -8,7 +8,7 @@ use crate::subscriptions::{FiringId, FiringResult};
 use somersault_dictionary::Dictionary;
 use somersault_log::AnswerPosition;
 use somersault_model::QueryUid;
-use somersault_runtime::OutboxReport;
+use somersault_runtime::{LimitReport, OutboxReport};
 use somersault_stream::SubscriptionStatus;
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,13 +47,12 @@ impl Handed {
 
 impl CohortHub {
     /// Puts a change in place.
-    pub(crate) fn put_durable(&mut self, slot: u32, change: DurableChange) {
+    pub(crate) fn put_durable(&mut self, slot: u32, change: DurableChange, now: Instant) {
         let slot = self.ledger.newest(slot);
         match change {
             DurableChange::Subscribed(status) => {
                 let cell = self.ledger.cell(slot);
                 let empties = status.terms.empties;
-                let now = Instant::now();
                 let is_received = |result: &&Arc<CohortResult>| {
                     let is_empty = cell.is_none_or(|cell| result.outcome.is_empty(cell));
                     self.ledger.fires(slot, &result.firing) && (empties || !is_empty)
@@ -73,7 +72,7 @@ impl CohortHub {
             DurableChange::Acknowledged {
                 subscription,
                 through,
-            } => self.outbox.acknowledge(slot, &subscription, through),
+            } => (self.outbox).acknowledge((slot, &subscription), through, now),
             DurableChange::LetGo(status) => self.outbox.let_go(slot, status),
             DurableChange::Unsubscribed(name) => self.outbox.unsubscribe(slot, &name),
         }
@@ -83,14 +82,14 @@ impl CohortHub {
     }
 
     /// A result is kept: durable subscriptions of members that fire in it need it.
-    pub(super) fn put_into_outbox(&mut self, result: &CohortResult, bytes: usize) {
+    pub(super) fn put_into_outbox(&mut self, result: &CohortResult, bytes: usize, now: Instant) {
         if self.outbox.is_empty() {
             return;
         }
         let answer = NeededAnswer {
             position: result.position(),
             bytes: bytes as u64,
-            since: Instant::now(),
+            since: now,
         };
         let ledger = &self.ledger;
         self.outbox.answered(answer, |slot| {
@@ -101,14 +100,22 @@ impl CohortHub {
     }
 
     /// What the driver needs to know of the outbox; `None` if there is no durable subscription.
-    pub(crate) fn outbox_report(&self) -> Option<Box<OutboxReport>> {
+    pub(crate) fn outbox_report(&self, now: Instant) -> Option<Box<OutboxReport>> {
         if self.outbox.is_empty() {
             return None;
         }
         Some(Box::new(OutboxReport {
             needed_from: self.outbox.oldest_needed().map(|oldest| oldest.sn),
-            exceeded: self.outbox.exceeded(Instant::now()),
+            limits: self.limits(now),
         }))
+    }
+
+    /// How the durable subscriptions stand to their limits.
+    pub(crate) fn limits(&self, now: Instant) -> LimitReport {
+        LimitReport {
+            exceeded: self.outbox.exceeded(now),
+            next_deadline: self.outbox.next_deadline(now),
+        }
     }
 
     /// Gives the reader of a subscription up to `most` results after this position; `None` if the
@@ -148,8 +155,8 @@ impl CohortHub {
     }
 
     /// The durable subscriptions to the member in a slot.
-    pub(crate) fn durable(&self, slot: u32) -> Vec<DurableState> {
-        (self.outbox).states(self.ledger.newest(slot), Instant::now())
+    pub(crate) fn durable(&self, slot: u32, now: Instant) -> Vec<DurableState> {
+        (self.outbox).states(self.ledger.newest(slot), now)
     }
 
     /// The position of a kept answer of the member in a slot.

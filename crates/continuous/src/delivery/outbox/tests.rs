@@ -100,6 +100,9 @@ struct Twin {
     /// Each answer that it receives: its number, bytes and time.
     answers: Vec<(u64, u64, u64, State)>,
     is_ended: bool,
+    /// The numbers of answers that were acknowledged, and handed again.
+    acknowledged: u64,
+    repeats: u64,
 }
 
 impl Twin {
@@ -111,6 +114,14 @@ impl Twin {
         let all = 0..self.answers.len();
         all.filter(|at| Twin::is_open(self.answers[*at].3))
             .collect()
+    }
+
+    /// When the next open answer becomes late.
+    fn next_deadline(&self, now: u64) -> Option<u64> {
+        let limit = self.status.terms.deadline_ms?;
+        let open = self.open().into_iter();
+        let deadlines = open.map(|at| self.answers[at].2 + limit);
+        deadlines.filter(|deadline| *deadline > now).min()
     }
 
     /// The number of its oldest open answers that are too many.
@@ -125,7 +136,7 @@ impl Twin {
         };
         let is_late = |at: usize| {
             let since = self.answers[open[at]].2;
-            terms.deadline_ms.is_some_and(|limit| now - since > limit)
+            terms.deadline_ms.is_some_and(|limit| now - since >= limit)
         };
         let fits = |from: &usize| {
             let count = (open.len() - from) as u64;
@@ -145,7 +156,7 @@ proptest! {
         let mut twins = Vec::new();
         for (slot, status) in subscriptions() {
             outbox.subscribe(slot, status.clone(), std::iter::empty());
-            twins.push(Twin { slot, status, answers: Vec::new(), is_ended: false });
+            twins.push(Twin { slot, status, answers: Vec::new(), is_ended: false, acknowledged: 0, repeats: 0 });
         }
         let start = Instant::now();
         let (mut now_ms, mut count) = (0u64, 0u64);
@@ -173,17 +184,21 @@ proptest! {
                     let expected: Vec<AnswerPosition> =
                         open.iter().map(|at| position(twin.answers[*at].0)).collect();
                     prop_assert_eq!(handed, expected);
-                    open.into_iter().for_each(|at| twin.answers[at].3 = State::Handed);
+                    for at in open {
+                        twin.repeats += u64::from(twin.answers[at].3 == State::Handed);
+                        twin.answers[at].3 = State::Handed;
+                    }
                 }
                 Event::Acknowledge(who, less) => {
                     let twin = &mut twins[who];
                     let handed = twin.answers.iter().filter(|it| it.3 == State::Handed);
                     let handed: Vec<u64> = handed.map(|it| it.0).collect();
                     let Some(through) = handed.iter().rev().nth(less).copied() else { continue };
-                    outbox.acknowledge(twin.slot, &twin.status.name, position(through));
+                    outbox.acknowledge((twin.slot, &twin.status.name), position(through), now);
                     for answer in &mut twin.answers {
                         if answer.0 <= through && Twin::is_open(answer.3) {
                             answer.3 = State::Acknowledged;
+                            twin.acknowledged += 1;
                         }
                     }
                 }
@@ -217,7 +232,12 @@ proptest! {
                 let open = twin.open();
                 let handed = open.iter().filter(|at| twin.answers[**at].3 == State::Handed).count();
                 prop_assert_eq!((state.needed, state.handed), (open.len() as u64, handed as u64));
+                let counted = (state.acknowledged, state.repeats);
+                prop_assert_eq!(counted, (twin.acknowledged, twin.repeats));
             }
+            let deadlines = twins.iter().filter_map(|twin| twin.next_deadline(now_ms));
+            let deadline = deadlines.min().map(|ms| start + Duration::from_millis(ms));
+            prop_assert_eq!(outbox.next_deadline(now), deadline);
             let oldest = twins.iter().filter_map(|twin| Some(twin.answers[*twin.open().first()?].0));
             prop_assert_eq!(outbox.oldest_needed(), oldest.min().map(position));
         }

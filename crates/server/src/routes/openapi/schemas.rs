@@ -54,7 +54,14 @@ fn object(properties: Value, absent: &[&str]) -> Value {
 
 /// Returns every schema by its name.
 pub(super) fn schemas() -> Value {
-    let groups = [answers(), checkpoints(), streams(), queries()].into_iter();
+    let groups = [
+        answers(),
+        checkpoints(),
+        streams(),
+        queries(),
+        transactions(),
+    ]
+    .into_iter();
     let members = groups.filter_map(|group| match group {
         Value::Object(members) => Some(members),
         _ => None,
@@ -88,16 +95,121 @@ fn answers() -> Value {
             "sn": integer("The snapshot number in which this is visible."),
         }), &[]),
         "Health": object(json!({
-            "status": json!({ "type": "string", "enum": ["ok", "read_only", "failed", "stopping", "recovering"] }),
+            "status": json!({ "type": "string", "enum": ["ok", "degraded", "read_only", "failed", "stopping", "recovering"] }),
             "message": text("A sentence, with the remedy if there is one."),
             "stable_sn": integer("The snapshot number that one-shot queries see."),
             "stored_statements": integer("Statements stored, over all graphs."),
             "inflight_bytes": integer("Memory of pushes, loads and updates that are on their way to the shards."),
             "inflight_limit_bytes": integer("The limit of `inflight_bytes`; one larger input passes alone."),
             "checkpoints": json!({ "anyOf": [refer("Checkpoints"), { "type": "null" }], "description": "The checkpoints; null without a data folder that is written to." }),
+            "sinks": list_of("Sink"),
+            "subscriptions": json!({ "type": "array", "items": refer("Subscription"), "description": "The durable subscriptions with the most waiting answers, at most 100." }),
+            "stopped_dataflows": list_of("StoppedDataflow"),
             "version": text("The server's version."),
         }), &[]),
+        "Sink": object(json!({
+            "name": text("Its name, which is that of its durable subscription."),
+            "query": text("The query's name."),
+            "class": text("transactional or idempotent: which side drops repeats."),
+            "delivered": integer("The number of answers that it has delivered since its start."),
+            "failures": integer("The number of attempts that failed since its start."),
+            "last_error": optional_text("Why the newest attempt failed; null if none has failed since an answer was delivered."),
+            "trouble": optional_text("Why it delivers nothing; null unless several attempts in a row have failed, or it cannot read its subscription."),
+        }), &[]),
     })
+}
+
+fn transactions() -> Value {
+    let abort = || {
+        json!({
+            "procedure": text("The procedure whose abort it was."),
+            "round": integer("The number of the round: of the border batch, or of the call that led to it."),
+            "of_call": flag("Whether messages of a call led to it."),
+            "reason": text("The reason."),
+            "time_ms": integer("The event time of its batch."),
+        })
+    };
+    let mut stopped = abort();
+    stopped["dataflow"] = text("The dataflow.");
+    json!({
+        "Abort": object(abort(), &[]),
+        "AbortList": object(json!({ "aborted": list_of("Abort"), "dropped": integer("The number of those before them, which are not kept.") }), &[]),
+        "StoppedDataflow": object(stopped, &[]),
+        "CallLine": object(json!({
+            "call": text("The procedure; may be left out where the address names it."),
+            "args": refer("Anything"),
+            "key": text("source/number: a call with a key that was used is answered as before."),
+        }), &["call", "args", "key"]),
+        "ProcedureList": object(json!({ "procedures": list_of("Procedure") }), &[]),
+        "Procedure": procedure(),
+        "DataflowList": object(json!({ "dataflows": list_of("Dataflow") }), &[]),
+        "Dataflow": dataflow(),
+    })
+}
+
+fn maybe_abort(description: &str) -> Value {
+    json!({ "anyOf": [refer("Abort"), { "type": "null" }], "description": description })
+}
+
+fn texts(description: &str) -> Value {
+    json!({ "type": "array", "items": { "type": "string" }, "description": description })
+}
+
+fn procedure() -> Value {
+    let parts = object(
+        json!({ "name": text("Its name, without ?."), "kind": text("ANY, IRI, LITERAL or a datatype.") }),
+        &[],
+    );
+    let consumed = object(
+        json!({
+            "stream": text("The stream."),
+            "batch": text("What of it is one batch."),
+            "batches": integer("Batches consumed, aborted ones included; of a stream that clients push into the number of the newest round."),
+            "waiting_batches": integer("Complete batches that wait."),
+            "waiting_messages": integer("Messages that wait, in complete batches or not."),
+        }),
+        &[],
+    );
+    let window = object(
+        json!({ "name": text("Its name."), "stream": text("The stream whose messages it holds."), "window": text("What it holds.") }),
+        &[],
+    );
+    object(
+        json!({
+            "name": text("Its name."),
+            "href": text("Its address."),
+            "call": optional_text("The address that calls it; null for a streaming procedure."),
+            "text": text("The CREATE PROCEDURE text."),
+            "parameters": json!({ "type": "array", "items": parts }),
+            "streams": json!({ "type": "array", "items": consumed }),
+            "windows": json!({ "type": "array", "items": window }),
+            "emits": texts("The streams that it emits into."),
+            "dataflow": optional_text("The dataflow that names it."),
+            "last_abort": maybe_abort("The newest transaction that it aborted on a batch, if that is kept."),
+        }),
+        &[],
+    )
+}
+
+fn dataflow() -> Value {
+    object(
+        json!({
+            "name": text("Its name."),
+            "href": text("Its address."),
+            "aborted": text("The address of the transactions that aborted."),
+            "text": text("The CREATE DATAFLOW text."),
+            "state": json!({ "type": "string", "enum": ["running", "paused", "stopped"] }),
+            "recovery": json!({ "type": "string", "enum": ["STRONG", "WEAK"] }),
+            "on_abort": json!({ "type": "string", "enum": ["SKIP", "STOP"] }),
+            "transactions": json!({ "type": "array", "items": { "type": "array", "items": { "type": "string" } }, "description": "The procedures that run as one transaction, in the order of a round." }),
+            "rounds": integer("The number of the newest round that has begun."),
+            "waiting_batches": integer("Complete batches that wait for its procedures."),
+            "aborts": integer("The number of its transactions that aborted."),
+            "last_abort": maybe_abort("The newest of them."),
+            "stopped_by": maybe_abort("The abort that has stopped it."),
+        }),
+        &[],
+    )
 }
 
 fn checkpoints() -> Value {
@@ -162,6 +274,19 @@ fn streams() -> Value {
             "accepted": integer("Statements taken; 0 for a repeat."),
             "dropped": integer("Late statements that the stream dropped (LATE DROP)."),
             "repeated": flag("Whether this (stream, source, sequence number) had been taken before."),
+        }), &[]),
+        "PushOrMessagesReceipt": json!({ "oneOf": [
+            { "$ref": "#/components/schemas/PushReceipt" },
+            { "$ref": "#/components/schemas/MessagesReceipt" },
+        ] }),
+        "MessagesReceipt": object(json!({
+            "taken": integer("Messages taken."),
+            "repeated": integer("Messages whose (stream, source, number) had been taken before."),
+            "refused": integer("Messages refused. Their numbers stay free."),
+            "numbers": json!({ "type": "object", "description": "The numbers of the messages taken, repeated and refused, as runs [first, last]. Without sequence numbers they count the messages of the body, from 1." }),
+            "reasons": json!({ "type": "array", "description": "Why messages were refused: number, line, column, code and a sentence, for the first 1,000.", "items": { "type": "object" } }),
+            "accepted": integer("Statements taken."),
+            "dropped": integer("Late statements that the stream dropped (LATE DROP)."),
         }), &[]),
         "AdvanceOne": object(json!({ "to_ms": integer("Milliseconds since 1970.") }), &[]),
         "AdvanceSeveral": object(json!({
@@ -240,7 +365,7 @@ fn queries() -> Value {
             "from": text("The first answer: now (the default), that of the next firing to become due; kept, the oldest one that is kept; or the one after the event with this id."),
             "answers": integer("The number of answers that are kept for it at most (10,000)."),
             "bytes": integer("The memory of the answers that are kept for it at most (64 MiB)."),
-            "deadline_ms": optional("The time within which an answer is to be acknowledged; looked at when the next one is ready."),
+            "deadline_ms": optional("The time within which an answer is to be acknowledged; after a restart it begins again."),
             "empties": flag("Whether it also has answers without rows."),
             "when_full": json!({ "type": "string", "enum": ["end", "skip"], "default": "end", "description": "At a limit: the subscription ends, or its oldest answers are let go." }),
         }), &["from", "answers", "bytes", "deadline_ms", "empties", "when_full"]),
@@ -265,10 +390,19 @@ fn queries() -> Value {
             "oldest": optional_text("The id of the oldest of them."),
             "oldest_age_ms": optional("How long the oldest has been ready."),
             "newest": optional_text("The id of the newest of them."),
+            "acknowledged_total": integer("The number of answers that were acknowledged since the server was started."),
+            "acknowledged_age_ms": optional("The time since the last of these acknowledgements."),
+            "repeats": integer("How often an answer was sent to a reader again since the server was started."),
             "missed": integer("The number of answers that were let go since the last acknowledgement."),
             "ended": optional_text("Why it has ended; null while it goes on."),
         }), &[]),
+        "NextAnswers": object(json!({
+            "answers": list_of("Firing"),
+            "missed": integer("The number of answers that were let go since the last acknowledgement."),
+            "ended": optional_text("Why the subscription has ended; null while it goes on."),
+        }), &[]),
         "Firing": object(json!({
+            "id": text("The id of the event, for acknowledgements."),
             "query": text("The query's name."),
             "uid": integer("The query's number; a new registration has a new one."),
             "close_ms": integer("The close; also the event's id, unless the revision or the ordinal is above 0."),
@@ -308,6 +442,8 @@ pub(super) fn parameters() -> Value {
         "stream": path("name", "The stream's IRI, percent-encoded."),
         "name": path("name", "The query's name, percent-encoded."),
         "who": path("who", "The subscription's name, percent-encoded."),
+        "answers": query("limit", "The number of answers at most (100; up to 1,000).", number()),
+        "wait_ms": query("wait_ms", "How long to wait if no answer is ready (0; up to 60,000).", number()),
         "Event-Time-Ms": header("Event-Time-Ms", "The event time of the whole body in milliseconds since 1970.", number()),
         "Event-Time": header("Event-Time", "The same as an RFC 3339 date-time, to the millisecond.", json!({ "type": "string", "format": "date-time" })),
         "Push-Source": header("Push-Source", "Who sends. Each source of a stream is ordered for itself.", string()),
@@ -321,6 +457,11 @@ pub(super) fn parameters() -> Value {
         "after": query("after", "Only queries whose names come after this one.", string()),
         "limit": query("limit", "The maximum number of queries.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 })),
         "replace": query("replace", "Replaces the query of this name, if there is one.", switch()),
+        "procedure": path("name", "The procedure's name, percent-encoded."),
+        "dataflow": path("name", "The dataflow's name, percent-encoded."),
+        "format": query("format", "A drawing in text, or DOT for Graphviz.", json!({ "type": "string", "enum": ["text", "dot"], "default": "text" })),
+        "discard": query("discard", "Also if messages wait for the procedure, which are given up.", switch()),
+        "Idempotency-Key": header("Idempotency-Key", "source/number: a call with a key that was used is not run again; it is answered as before.", string()),
         "empties": query("empties", "Also firings without rows.", switch()),
     })
 }

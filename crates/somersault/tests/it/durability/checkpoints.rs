@@ -3,13 +3,14 @@
 
 use super::restart::{Step, inputs, outcome, uninterrupted};
 use crate::support::scenario::*;
-use somersault::disk::{CrashKeep, Disk, SimDisk};
+use somersault::disk::{AlteredDisk, CrashKeep, Disk, SimDisk};
 use somersault::{
     Clock, Engine, EngineConfig, EngineError, EventTime, FiringId, LoadOptions, RdfFormat,
     SubscribeOptions, SubscriptionEvent,
 };
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn open(disk: &SimDisk, workers: u16) -> Result<Engine, EngineError> {
@@ -269,6 +270,191 @@ fn unchanged_files_are_carried_over_and_changes_are_written_alone() {
     }
 }
 
+/// Two checkpoints share a file, and a bit of it flips: the next one holds its content again.
+#[test]
+fn a_damaged_file_that_checkpoints_share_is_written_again_from_memory() {
+    let inputs = inputs();
+    let begin = |disk: &SimDisk| {
+        let engine = open(disk, 2).unwrap();
+        inputs[..9].iter().for_each(|it| it(&engine).unwrap());
+        let triples: String = (0..400).map(|at| format!(":x{at} :p :y{at} .")).collect();
+        let text = format!("PREFIX : <{NS}> INSERT DATA {{ {triples} }}");
+        engine.update(&text).run().unwrap();
+        engine
+    };
+    let end = |engine: Engine| {
+        inputs[9..].iter().for_each(|it| it(&engine).unwrap());
+        engine.check().unwrap();
+        (outcome(&engine), ask(&engine, "SELECT ?s { ?s ?p ?o }"))
+    };
+    let expected = end(begin(&SimDisk::new()));
+    let disk = SimDisk::new();
+    let engine = begin(&disk);
+    engine.checkpoint().unwrap();
+    engine.checkpoint().unwrap();
+    let rewritten = || engine.health().checkpoints.unwrap().rewritten_files;
+    for (ending, shards) in [
+        (".terms", 2),
+        (".image", 1),
+        (".slices", 4),
+        (".core", 2),
+        (".answers", 1),
+    ] {
+        // The newest checkpoint names it; of terms and lists the one before does, too.
+        let name = names(&disk, ending).pop().unwrap();
+        let before = rewritten();
+        damage(&disk, &name);
+        engine.checkpoint().unwrap();
+        engine.checkpoint().unwrap();
+        assert!(rewritten() > before, "{name}");
+        let left = names(&disk, ending);
+        assert!(!left.contains(&name), "{name} is among {left:?}");
+        for taken_away in [None, names(&disk, ".manifest").pop()] {
+            let copy = disk.copy();
+            if let Some(newest) = taken_away {
+                copy.remove(&newest).unwrap();
+            }
+            assert_eq!(end(open(&copy, shards).unwrap()), expected, "{name}");
+        }
+    }
+}
+
+/// What the disk gives of a file that it cannot read.
+struct Unreadable;
+
+impl io::Read for Unreadable {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::other("input/output error"))
+    }
+}
+
+/// A disk of which the second half of one file cannot be read while its name is set.
+fn with_unreadable_file(disk: &SimDisk) -> (AlteredDisk, Arc<Mutex<Option<String>>>) {
+    let unreadable = Arc::new(Mutex::new(None));
+    let name = Arc::clone(&unreadable);
+    let read = move |disk: &SimDisk, file: &str| {
+        let whole = disk.read(file)?;
+        if name.lock().unwrap().as_deref() != Some(file) {
+            return Ok(whole);
+        }
+        let half: Box<dyn io::Read + Send> = Box::new(whole.take(disk.length(file)? / 2));
+        Ok(Box::new(half.chain(Unreadable)) as Box<dyn io::Read + Send>)
+    };
+    (AlteredDisk::of(disk).with_read(read), unreadable)
+}
+
+/// A read error is not damage: the file may be whole, so nothing is written again or removed.
+#[test]
+fn a_file_that_cannot_be_read_fails_the_checkpoint_and_stays() {
+    let inputs = inputs();
+    let disk = SimDisk::new();
+    let (altered, unreadable) = with_unreadable_file(&disk);
+    let engine = Engine::open_on(config(), Arc::new(altered)).unwrap();
+    inputs[..9].iter().for_each(|it| it(&engine).unwrap());
+    engine.checkpoint().unwrap();
+    engine.checkpoint().unwrap();
+    for ending in [".terms", ".image", ".slices", ".core", ".answers"] {
+        let before = disk.names();
+        let name = names(&disk, ending).pop().unwrap();
+        *unreadable.lock().unwrap() = Some(name.clone());
+        let refused = engine.checkpoint().unwrap_err().to_string();
+        assert!(refused.contains(&name), "{refused}");
+        assert!(refused.contains("input/output error"), "{refused}");
+        let after = disk.names();
+        assert_eq!(before, after, "{name}");
+    }
+    let checkpoints = engine.health().checkpoints.unwrap();
+    assert_eq!(checkpoints.rewritten_files, 0);
+    // The remedy for a file that stays unreadable.
+    let name = unreadable.lock().unwrap().clone().unwrap();
+    disk.remove(&name).unwrap();
+    engine.checkpoint().unwrap();
+    let checkpoints = engine.health().checkpoints.unwrap();
+    assert_eq!(checkpoints.rewritten_files, 1);
+}
+
+/// The older of the kept checkpoints cannot be read when files are removed: its files stay.
+#[test]
+fn nothing_is_removed_while_a_kept_checkpoint_cannot_be_read() {
+    let inputs = inputs();
+    let disk = SimDisk::new();
+    let (altered, unreadable) = with_unreadable_file(&disk);
+    let engine = Engine::open_on(config(), Arc::new(altered)).unwrap();
+    for taken in inputs[..9].chunks(3) {
+        taken.iter().for_each(|it| it(&engine).unwrap());
+        engine.checkpoint().unwrap();
+    }
+    let manifests = names(&disk, ".manifest");
+    assert_eq!(manifests.len(), 2);
+    *unreadable.lock().unwrap() = manifests.last().cloned();
+    engine.checkpoint().unwrap();
+    let kept = names(&disk, ".manifest");
+    assert_eq!(kept[..2], manifests, "{kept:?}");
+    *unreadable.lock().unwrap() = None;
+    engine.checkpoint().unwrap();
+    assert_eq!(names(&disk, ".manifest").len(), 2);
+}
+
+/// A start that cannot read the newest checkpoint begins from the one before it.
+#[test]
+fn a_checkpoint_that_cannot_be_read_is_passed_over() {
+    let inputs = inputs();
+    let disk = SimDisk::new();
+    let engine = open(&disk, 2).unwrap();
+    for taken in inputs[..9].chunks(3) {
+        taken.iter().for_each(|it| it(&engine).unwrap());
+        engine.checkpoint().unwrap();
+    }
+    inputs[9..].iter().for_each(|it| it(&engine).unwrap());
+    let expected = outcome(&engine);
+    drop(engine);
+    for ending in [".manifest", ".core", ".slices"] {
+        let (altered, unreadable) = with_unreadable_file(&disk.copy());
+        let name = names(&disk, ending).pop().unwrap();
+        *unreadable.lock().unwrap() = Some(name.clone());
+        let engine = Engine::open_on(config(), Arc::new(altered)).unwrap();
+        assert_eq!(outcome(&engine), expected, "{name}");
+    }
+}
+
+/// What a checkpoint has written of streams, the next ones only name, and it comes back with them.
+#[test]
+fn slices_are_written_once() {
+    let disk = SimDisk::new();
+    let engine = open(&disk, 2).unwrap();
+    let text = format!("CREATE STREAM <{NS}s> TIMING (<{NS}at>) BATCH 1s IDLE NEVER");
+    engine.create_stream(None, &text).unwrap();
+    let text = format!(
+        "PREFIX : <{NS}> SELECT (COUNT(*) AS ?n) FROM STREAM :s [RANGE 100s STEP 1s] WHERE {{ ?x :at ?y }}"
+    );
+    engine.register(Some("q"), &text).unwrap();
+    let mut written = Vec::new();
+    for second in 0..10 {
+        let lines: Vec<String> = (0..50)
+            .map(|at| format!("x{second}{at} at p{at}"))
+            .collect();
+        let statements: Vec<(i64, &str)> = (lines.iter().zip(0..))
+            .map(|(line, at)| (second * 1_000 + at, line.as_str()))
+            .collect();
+        engine.push(&format!("{NS}s"), push(&statements)).unwrap();
+        let to = [(format!("{NS}s"), EventTime((second + 1) * 1_000))];
+        engine.advance(to).unwrap();
+        engine.checkpoint().unwrap();
+        let own = format!("checkpoint-{:010}-0000.slices", second + 1);
+        written.push(disk.bytes(&own).unwrap().len());
+    }
+    // Without merging, the last one would be as long as the first; in ten checkpoints eight files
+    // become one once at most.
+    let (all, first) = (written.iter().sum::<usize>(), written[0]);
+    assert!(all < 25 * first, "{written:?}");
+    drop(engine);
+    let engine = open(&disk, 1).unwrap();
+    let to = [(format!("{NS}s"), EventTime(11_000))];
+    engine.advance(to).unwrap();
+    let (_, rows) = firings(&engine, "q", Some(10_000)).remove(0);
+    assert!(rows[0].contains("500"), "{rows:?}");
+}
+
 const WINDOW: &str = "FROM NAMED WINDOW :w ON :s [RANGE 2s STEP 1s] WHERE { WINDOW :w";
 
 /// Queries of all kinds, by name.
@@ -474,4 +660,90 @@ fn everything_goes_on_from_a_checkpoint_that_was_written_beside_inputs() {
         }
         assert_eq!(found.len(), expected.len(), "taken before step {taken}");
     }
+}
+
+/// The inputs of a stream whose slices expire, and are amended before that: `second` is pushed, and
+/// a statement that is three seconds late.
+fn amend_and_expire(engine: &Engine, second: i64) {
+    let at = second * 1_000 + 100;
+    // Many equal statements make a slice so large that checkpoints name it instead of writing it.
+    let lines: Vec<String> = (0..40).map(|n| format!("x{} p o{n}", second % 3)).collect();
+    let statements: Vec<(i64, &str)> = lines.iter().map(|line| (at, line.as_str())).collect();
+    engine.push(&format!("{NS}s"), push(&statements)).unwrap();
+    let to = [(format!("{NS}s"), EventTime((second + 1) * 1_000))];
+    engine.advance(to).unwrap();
+    if second >= 3 {
+        let line = format!("late{second} p o{second}");
+        let late = [(at - 3_000, line.as_str())];
+        engine.push(&format!("{NS}s"), push(&late)).unwrap();
+    }
+}
+
+/// Slices that late statements amend, and slices that expire, while checkpoints name pieces of the
+/// files of earlier ones. The dull twin takes no checkpoint and replays all of its log.
+#[test]
+fn amended_and_expired_slices_come_back_from_pieces_of_earlier_files() {
+    const SECONDS: i64 = 24;
+    // A replay executes all firings again, so that the counts are those of a run without an end.
+    let open = |disk: &SimDisk, workers| {
+        let settings = EngineConfig {
+            workers,
+            kept_firings: 1_000,
+            ..config()
+        };
+        Engine::open_on(settings, Arc::new(disk.clone())).unwrap()
+    };
+    let begin = |disk: &SimDisk| {
+        let engine = open(disk, 2);
+        let clauses = "BATCH 1s LATENESS 0s LATE AMEND WITHIN 5s IDLE NEVER";
+        let text = format!("CREATE STREAM <{NS}s> {clauses}");
+        engine.create_stream(None, &text).unwrap();
+        for (name, range) in [("short", 2), ("long", 6)] {
+            let text = format!(
+                "PREFIX : <{NS}> SELECT ?x ?y FROM NAMED STREAM :s [RANGE {range}s STEP 1s] \
+                 WHERE {{ GRAPH :s {{ ?x :p ?y }} }}"
+            );
+            engine.register(Some(name), &text).unwrap();
+        }
+        engine
+    };
+    let twin_disk = SimDisk::new();
+    let twin = begin(&twin_disk);
+    let disk = SimDisk::new();
+    let mut engine = begin(&disk);
+    let (mut named, mut gone) = (0, BTreeSet::new());
+    for second in 0..SECONDS {
+        amend_and_expire(&twin, second);
+        amend_and_expire(&engine, second);
+        engine.checkpoint().unwrap();
+        let files = names(&disk, ".slices");
+        let newest = files.last().cloned().unwrap();
+        // More files than the two checkpoints have written themselves: earlier ones are named.
+        named += usize::from(files.len() > 2);
+        gone.insert(newest);
+        if second % 5 == 4 {
+            drop(engine);
+            engine = open(&disk, [1, 2, 4][second as usize % 3]);
+        }
+        // Both from a checkpoint and by replaying everything.
+        if second % 6 == 5 || second == SECONDS - 1 {
+            let checkpointed = open(&disk.copy(), [4, 1, 2][second as usize % 3]);
+            let replayed = open(&twin_disk.copy(), 1);
+            // The next second needs the slices, and so does the late statement of it.
+            amend_and_expire(&checkpointed, second + 1);
+            amend_and_expire(&replayed, second + 1);
+            let (found, expected) = (everything_of(&checkpointed), everything_of(&replayed));
+            for (found, expected) in found.iter().zip(&expected) {
+                assert_eq!(found, expected, "after second {second}");
+            }
+            assert_eq!(found.len(), expected.len(), "after second {second}");
+        }
+    }
+    assert!(
+        named > 10,
+        "pieces of earlier files were named {named} times"
+    );
+    gone.retain(|name| disk.names().contains(name));
+    assert!(gone.len() < 12, "files of expired slices go: {gone:?}");
+    assert_eq!(everything_of(&engine), everything_of(&twin));
 }

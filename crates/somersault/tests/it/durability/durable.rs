@@ -3,6 +3,7 @@
 
 use crate::support::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
+use somersault::process_simulation::SimulatedProcess;
 use somersault::{
     DurableEvent, DurableOptions, DurableStart, Engine, EngineConfig, EngineError, EventTime,
     FiringResult, SubscribeOptions, SubscriptionEvent, WhenFull,
@@ -274,6 +275,142 @@ fn a_deadline_ends_a_subscription() {
     quiesce(&engine);
     let ended = engine.durable_subscription("q", "late").unwrap().ended;
     assert!(ended.unwrap().contains("deadline"));
+}
+
+/// The state of a subscription whose answers have become too late.
+fn is_let_go(engine: &Engine, name: &str, answers: u64) -> bool {
+    let info = engine.durable_subscription("q", name).unwrap();
+    assert_eq!(info.missed + info.waiting, answers, "{info:?}");
+    info.waiting == 0
+}
+
+/// An engine in a process that takes turns, with subscriptions to three answers: two whose deadline
+/// comes soon, and one whose deadline is far away.
+fn with_deadlines(disk: &SimDisk, seed: u64) -> (SimulatedProcess, Engine) {
+    let (process, engine) = simulated(disk, seed);
+    prepare(&engine);
+    for (name, deadline_ms, when_full) in [
+        ("ends", 20, WhenFull::End),
+        ("skips", 20, WhenFull::SkipOldest),
+        ("stays", 3_600_000, WhenFull::End),
+    ] {
+        let options = DurableOptions {
+            deadline: Some(Duration::from_millis(deadline_ms)),
+            when_full,
+            ..durable(true)
+        };
+        engine.subscribe_durably("q", name, &options).unwrap();
+    }
+    (process, engine)
+}
+
+fn simulated(disk: &SimDisk, seed: u64) -> (SimulatedProcess, Engine) {
+    let process = SimulatedProcess::new(seed);
+    let settings = EngineConfig {
+        process: Some(process.clone()),
+        ..config()
+    };
+    let engine = Engine::open_on(settings, Arc::new(disk.clone())).unwrap();
+    (process, engine)
+}
+
+/// Lets time pass, without any request that changes something, until both answers are too late.
+fn wait_for_deadlines(process: &SimulatedProcess, engine: &Engine, answers: u64) {
+    for _ in 0..100_000 {
+        let is_over = engine
+            .durable_subscription("q", "ends")
+            .unwrap()
+            .ended
+            .is_some();
+        if is_over && is_let_go(engine, "skips", answers) {
+            return;
+        }
+        process.take_turn();
+    }
+    panic!("{:?}", engine.durable_subscriptions("q"));
+}
+
+/// An engine that does nothing else lets go at the deadline, whichever part of its process has the
+/// next turn. One seed is one run, and a crash afterwards changes nothing.
+#[test]
+fn an_idle_engine_lets_go_at_the_deadline() {
+    for seed in 0..8 {
+        let run = || {
+            let disk = SimDisk::new();
+            let (process, engine) = with_deadlines(&disk, seed);
+            (0..3).for_each(|at| second(&engine, at));
+            quiesce(&engine);
+            wait_for_deadlines(&process, &engine, 3);
+            let ended = engine.durable_subscription("q", "ends").unwrap().ended;
+            assert!(ended.unwrap().contains("deadline"));
+            let mut reader = engine.read_durably("q", "skips").unwrap();
+            let told = reader.try_recv();
+            assert!(
+                matches!(told, Some(DurableEvent::Missed { answers: 3 })),
+                "{told:?}"
+            );
+            assert_eq!(
+                engine.durable_subscription("q", "stays").unwrap().waiting,
+                3
+            );
+            engine.check().unwrap();
+            quiesce(&engine);
+            let states = format!("{:?}", engine.durable_subscriptions("q").unwrap());
+            drop(engine);
+            (process.turns(), states, disk)
+        };
+        let (turns, states, disk) = run();
+        let again = run();
+        assert_eq!((turns, &states), (again.0, &again.1), "seed {seed}");
+        let (_process, engine) = simulated(&disk.crash(CrashKeep::Synced), seed + 100);
+        quiesce(&engine);
+        assert!(is_let_go(&engine, "skips", 3));
+        let ended = engine.durable_subscription("q", "ends").unwrap();
+        assert!(ended.ended.unwrap().contains("deadline"));
+        assert_eq!(
+            engine.durable_subscription("q", "stays").unwrap().waiting,
+            3
+        );
+    }
+}
+
+/// A restart, from the log or a checkpoint, forgets no deadline: it begins again.
+#[test]
+fn a_deadline_outlives_a_restart() {
+    for (seed, takes_checkpoint) in (0..8).map(|seed| (seed, seed % 2 == 0)) {
+        let disk = SimDisk::new();
+        let (_process, engine) = with_deadlines(&disk, seed);
+        second(&engine, 0);
+        quiesce(&engine);
+        if takes_checkpoint {
+            engine.checkpoint().unwrap();
+        }
+        drop(engine);
+        let (process, engine) = simulated(&disk.crash(CrashKeep::Synced), seed + 100);
+        wait_for_deadlines(&process, &engine, 1);
+        assert_eq!(
+            engine.durable_subscription("q", "stays").unwrap().waiting,
+            1
+        );
+    }
+}
+
+/// The same with threads, whose driver sleeps until the deadline.
+#[test]
+fn a_driver_wakes_at_a_deadline() {
+    let engine = engine();
+    prepare(&engine);
+    let options = DurableOptions {
+        deadline: Some(Duration::from_millis(30)),
+        when_full: WhenFull::SkipOldest,
+        ..durable(true)
+    };
+    engine.subscribe_durably("q", "late", &options).unwrap();
+    second(&engine, 0);
+    quiesce(&engine);
+    while !is_let_go(&engine, "late", 1) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

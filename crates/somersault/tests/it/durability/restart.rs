@@ -358,3 +358,67 @@ fn an_engine_that_only_reads_refuses_inputs_and_changes_nothing() {
     reader.shutdown().unwrap();
     assert_eq!(files(&disk), before);
 }
+
+/// The lives of a stream, one after the other under the same name: what its statements leave behind
+/// differs.
+const LIVES: [&str; 3] = ["TIMING (:at)", "TIMING ALL", ""];
+
+fn live(engine: &Engine, life: usize) {
+    let stream = format!("{NS}s");
+    if life > 0 {
+        engine.drop_query("q").unwrap();
+        engine.drop_stream(&stream).unwrap();
+    }
+    let timing = LIVES[life];
+    let text = format!(
+        "PREFIX : <{NS}> CREATE STREAM :s {timing} BATCH 1s LATENESS 0s LATE DROP IDLE NEVER"
+    );
+    engine.create_stream(None, &text).unwrap();
+    let text = format!(
+        "PREFIX : <{NS}> SELECT ?x ?y FROM STREAM :s [RANGE 2s STEP 1s] WHERE {{ ?x :at ?y }}"
+    );
+    engine.register(Some("q"), &text).unwrap();
+    advance(engine, 0);
+    for second in 0..90_i64 {
+        let at = second * 1000 + 500;
+        let (place, friend) = (
+            format!("a at p{life}x{second}"),
+            format!("a knows f{life}x{second}"),
+        );
+        let push = numbered(
+            second as u64,
+            &[
+                (at, &place),
+                (at, &friend),
+                (at, "_:n at home"),
+                (at, "_:n knows b"),
+                (at - 3000, "a knows late"),
+            ],
+        );
+        engine.push(&stream, push).unwrap();
+        advance(engine, (second + 1) * 1000);
+    }
+}
+
+/// The terms of a long log become ids before its records are applied.
+#[test]
+fn a_long_log_over_several_lives_of_a_stream_ends_as_the_run_did() {
+    for checkpoint_after in [None, Some(0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = config();
+        settings.data = Some(folder.path().to_owned());
+        let engine = Engine::open(settings.clone()).unwrap();
+        for life in 0..LIVES.len() {
+            live(&engine, life);
+            if checkpoint_after == Some(life) {
+                engine.checkpoint().unwrap();
+            }
+        }
+        let expected = outcome(&engine);
+        assert!(!expected.0.is_empty());
+        drop(engine);
+        let engine = Engine::open(settings).unwrap();
+        assert_eq!(outcome(&engine), expected);
+        engine.shutdown().unwrap();
+    }
+}

@@ -4,7 +4,9 @@
 use crate::support::scenario::config;
 use somersault::disk::{Disk, SimDisk};
 use somersault::process_simulation::SimulatedProcess;
-use somersault::{CheckpointConfig, CheckpointStatus, Clock, Engine, EngineConfig};
+use somersault::{
+    CheckpointConfig, CheckpointStatus, Clock, Engine, EngineConfig, EventTime, PushLines,
+};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -123,6 +125,46 @@ fn a_checkpoint_that_fails_is_tried_again_and_said() {
     turns(&|status| status.taken == 1);
     assert_eq!(engine.checkpoints().unwrap().failure, None);
     assert_eq!(engine.health().message, "everything works");
+}
+
+/// Shards may have applied the SN of an input that is not stable yet when they are asked for their
+/// marker, and then nothing asks them again but the checkpoint itself.
+#[test]
+fn a_checkpoint_beside_an_input_ends_though_nothing_follows() {
+    let config = EngineConfig {
+        workers: 4,
+        checkpoints: never(),
+        ..config()
+    };
+    let engine = &Engine::open_on(config, Arc::new(SimDisk::new())).unwrap();
+    let streams = ["urn:s0", "urn:s1", "urn:s2", "urn:s3"];
+    for stream in streams {
+        let text = format!("CREATE STREAM <{stream}> TIMELESS");
+        engine.create_stream(None, &text).unwrap();
+    }
+    let input = move |stream: &str, second: i64| {
+        let line = format!("{second}000\t<urn:a> <urn:p> <urn:b{second}> .\n");
+        let push = PushLines {
+            lines: line.as_bytes(),
+            ..PushLines::default()
+        };
+        engine.push_lines(stream, push).unwrap();
+        let to = EventTime(second * 1_000 + 900);
+        engine.advance([(stream, to)]).unwrap();
+    };
+    for round in 0..500 {
+        let pending = std::thread::scope(|scope| {
+            let pending = scope.spawn(|| engine.begin_checkpoint().unwrap());
+            for stream in streams {
+                scope.spawn(move || input(stream, round));
+            }
+            pending.join().unwrap()
+        });
+        let (ended, has_ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || ended.send(pending.wait().map(drop)));
+        let written = has_ended.recv_timeout(PATIENCE);
+        assert!(matches!(written, Ok(Ok(()))), "round {round}: {written:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{contents, filled, go_on, outcome, report, sound};
 use crate::support::scenario::{NS, config};
-use somersault::disk::{AlteredDisk, CrashKeep, Disk, SimDisk};
+use somersault::disk::{AlteredDisk, CrashKeep, Disk, RealDisk, SimDisk};
 use somersault::folder::{VerifyState, copy_folder, receive_backup, start_branch};
 use somersault::{Engine, EngineConfig, EngineError};
 use std::io::{self, Write};
@@ -34,6 +34,24 @@ fn restored(backup: &SimDisk) -> SimDisk {
     start_branch(Arc::new(disk.clone())).unwrap();
     sound(&disk);
     disk
+}
+
+/// Not even a lock file: nothing writes to a backup.
+#[test]
+fn a_start_that_is_refused_leaves_nothing_in_a_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::open_on(config(), Arc::new(SimDisk::new())).unwrap();
+    let disk = RealDisk::existing(folder.path()).unwrap();
+    receive_backup(&archive(&engine)[..], &disk).unwrap();
+    let files = || {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = files();
+    let refused = Engine::open_on(config(), Arc::new(disk)).err().unwrap();
+    assert!(refused.to_string().contains("is a backup"), "{refused}");
+    assert_eq!(files(), before);
 }
 
 #[test]
@@ -231,7 +249,12 @@ fn a_damaged_or_empty_folder_is_not_copied() {
     filled(&disk).shutdown().unwrap();
     let load = "load-0000000001.nq.zst";
     disk.plant(load, b"other bytes".to_vec());
-    let said = copy(&disk).unwrap_err().to_string();
+    let refused = copy(&disk).unwrap_err();
+    assert!(
+        matches!(refused, EngineError::Damaged { .. }),
+        "{refused:?}"
+    );
+    let said = refused.to_string();
     assert!(said.contains(load) && said.contains("not copied"), "{said}");
     assert!(target.names().is_empty());
 }

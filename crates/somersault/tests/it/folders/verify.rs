@@ -1,6 +1,6 @@
 //! What verifying says of a folder, and that it changes nothing.
 
-use super::{contents, filled, go_on, report, sound};
+use super::{contents, filled, go_on, outcome, report, sound};
 use crate::support::scenario::config;
 use somersault::disk::{CrashKeep, Disk, SimDisk};
 use somersault::folder::{VerifyState, copy_folder, start_branch, verify_folder};
@@ -95,6 +95,34 @@ fn a_flipped_byte_of_any_file_is_found_and_named() {
         disk.plant(&name, whole);
     }
     sound(&disk);
+}
+
+/// A lost load segment is damage for those starts alone that replay its record.
+#[test]
+fn a_load_segment_is_needed_by_starts_from_before_it() {
+    let load = "load-0000000001.nq.zst";
+    let disk = SimDisk::new();
+    let engine = filled(&disk);
+    let said = |disk: &SimDisk| {
+        let disk = disk.copy();
+        disk.remove(load).unwrap();
+        (report(&disk, VerifyState::No).damage.concat(), disk)
+    };
+    drop(engine);
+    let (damage, _) = said(&disk);
+    assert!(
+        damage.contains(load) && damage.contains("Restore the file"),
+        "{damage}"
+    );
+    let engine = Engine::open_on(config(), Arc::new(disk.clone())).unwrap();
+    engine.checkpoint().unwrap();
+    drop(engine);
+    let (damage, lost) = said(&disk);
+    assert!(damage.contains("no start needs it"), "{damage}");
+    assert!(!damage.contains("Restore"), "{damage}");
+    let expected = outcome(&Engine::open_on(config(), Arc::new(disk.copy())).unwrap());
+    let engine = Engine::open_on(config(), Arc::new(lost)).unwrap();
+    assert_eq!(outcome(&engine), expected);
 }
 
 #[test]

@@ -182,6 +182,36 @@ fn closes_that_are_under_way_are_answered_first() {
 }
 
 #[test]
+fn a_checkpoint_between_a_replacement_and_the_last_firing_of_the_old_query_opens() {
+    for alone in [false, true] {
+        let disk = SimDisk::new();
+        let engine = Engine::open_on(config(), Arc::new(disk.clone())).unwrap();
+        with_stream(&engine);
+        engine.register(Some("q"), &text(1, alone)).unwrap();
+        // Of the same shape, so that the cohort outlives those that leave it.
+        engine.register(Some("other"), &text(1, alone)).unwrap();
+        for round in 0..20_i64 {
+            let texts: Vec<(i64, String)> = (0..30)
+                .map(|at| (round * 30_000 + at * 1000 + 1, format!("p{at} at home")))
+                .collect();
+            let statements: Vec<(i64, &str)> =
+                texts.iter().map(|(at, it)| (*at, it.as_str())).collect();
+            // Its closes are executed while the query is replaced.
+            engine.push(&format!("{NS}s"), push(&statements)).unwrap();
+            engine
+                .replace(Some("q"), &text(2 - round % 2, alone))
+                .unwrap();
+            engine.checkpoint().unwrap();
+            let copy = Arc::new(disk.copy());
+            let again = Engine::open_on(config(), copy)
+                .unwrap_or_else(|error| panic!("alone {alone}, round {round}: {error}"));
+            again.quiesce(Duration::from_secs(30)).unwrap();
+            again.check().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_refused_replacement_changes_nothing() {
     let engine = engine();
     with_stream(&engine);

@@ -4,6 +4,7 @@ mod clocks;
 mod derived;
 mod jumps;
 mod lines;
+mod messages;
 mod transient;
 mod window_kinds;
 mod windows;

@@ -46,7 +46,7 @@ impl ApplyPass<'_> {
         let old = unsafe { reached.publish_counter(counter) };
         self.state.retire(old);
         if fresh {
-            self.insert(cell, key);
+            self.insert_cell(cell, key);
         }
     }
 

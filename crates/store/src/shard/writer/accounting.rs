@@ -3,7 +3,7 @@
 
 use super::{ImagePolicy, ShardLayout, ShardWriter, WriterState};
 use crate::lists::Content;
-use crate::shard::{RenewalNeed, Renewals, Shard, ShardBatch};
+use crate::shard::{PreparedEdges, RenewalNeed, Renewals, Shard, ShardBatch};
 use crate::snapshots::{Pin, Snapshots};
 use somersault_model::{Mutation, Placement, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard};
 use std::collections::HashSet;
@@ -117,6 +117,21 @@ fn changes_to_a_long_list_are_counted_once() {
     compare(&mut writer);
 }
 
+/// A batch that inserts the statements of these mutations.
+fn inserting(mutations: &[Mutation]) -> ShardBatch {
+    let inserts = mutations.iter().map(|it| Mutation::insert(it.quad));
+    ShardBatch::split(&inserts.collect::<Vec<_>>(), ONE_SHARD).swap_remove(0)
+}
+
+/// A batch that inserts what was prepared, or nothing.
+fn closing(prepared: &mut PreparedEdges, closes: bool) -> ShardBatch {
+    let mut batch = inserting(&[]);
+    if closes {
+        batch.insert_prepared(std::mem::take(prepared));
+    }
+    batch
+}
+
 /// Any changes, loads among them, of lists of all lengths.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under miri")]
@@ -133,6 +148,7 @@ fn any_changes_are_counted_as_a_walk_finds_them() {
         let mut pins: Vec<Arc<Pin>> = Vec::new();
         let mut renewals = Renewals::new(1);
         let mut published = 0;
+        let mut prepared = PreparedEdges::default();
         for sn in 1..120u64 {
             let many = [3, 30, 1_500][random(3) as usize];
             let mut mutations = Vec::new();
@@ -147,9 +163,8 @@ fn any_changes_are_counted_as_a_walk_finds_them() {
                 });
             }
             if random(20) == 0 {
-                let load: Arc<[QuadIds]> =
-                    (0..1_500).map(|_| quad(random(3_000), random(8))).collect();
-                let batch = ShardBatch::split_with_loads(&[load], &[], ONE_SHARD);
+                let load = (0..1_500).map(|_| quad(random(3_000), random(8)));
+                let batch = ShardBatch::split_with_loads(&[load.collect()], &[], ONE_SHARD);
                 writer.apply(Sn(sn), &batch[0]).expect("in order");
                 snapshots.publish_stable(Sn(sn));
             } else if random(2) == 0 {
@@ -158,6 +173,11 @@ fn any_changes_are_counted_as_a_walk_finds_them() {
                 let batch = ShardBatch::split(first, ONE_SHARD).swap_remove(0);
                 writer.apply(Sn(sn), &batch).expect("in order");
                 apply(&snapshots, &mut writer, Sn(sn), second);
+            } else if random(3) == 0 {
+                prepared.add(inserting(&mutations));
+                let batch = closing(&mut prepared, random(2) == 0);
+                writer.apply(Sn(sn), &batch).expect("in order");
+                snapshots.publish_stable(Sn(sn));
             } else {
                 apply(&snapshots, &mut writer, Sn(sn), &mutations);
             }

@@ -7,8 +7,11 @@
 use super::StreamHome;
 use crate::protocol::command::ReadTexts;
 use crate::protocol::declaration::RestoredTerms;
-use crate::saved::streams::{BatchKind, SavedBatch, SavedStream, ShownBatches, StreamRecord};
+use crate::saved::streams::{
+    BatchKind, SavedBatch, SavedMessage, SavedStream, ShownBatches, StreamRecord,
+};
 use crate::saved::{CoreRecord, RestoreError, contradiction};
+use crate::streams::messages::KeptMessage;
 use crate::streams::stream::{Stream, derived_declaration};
 use somersault_lang::CreateStream;
 use somersault_model::{Intern, Lease, StreamUid};
@@ -49,6 +52,14 @@ impl StreamHome {
             StreamRecord::Numbered(uid, batches) => self.saved_stream(uid)?.add_numbered(batches),
             StreamRecord::Batch(batch) => self.restore_batch(batch, terms)?,
             StreamRecord::Facts(facts) => self.amendments.add_facts(facts),
+            StreamRecord::Messages(uid, saved) => {
+                self.saved_stream(uid)?.take_saved_messages(saved);
+            }
+            StreamRecord::Kept(uid, kept) => {
+                for message in kept {
+                    self.restore_message(uid, message, terms)?;
+                }
+            }
         }
         Ok(())
     }
@@ -78,14 +89,7 @@ impl StreamHome {
         terms: &dyn RestoredTerms,
     ) -> Result<(), RestoreError> {
         let (uid, number) = (batch.stream, batch.number);
-        let lease = batch.epoch.and_then(|epoch| terms.lease_of(uid, epoch));
-        if lease.is_some() != batch.epoch.is_some() {
-            return contradiction(format!(
-                "the dictionary has no terms of epoch {} of the stream with the uid {}",
-                batch.epoch.unwrap_or_default(),
-                uid.0
-            ));
-        }
+        let lease = saved_lease(uid, batch.epoch, terms)?;
         let stream = self.saved_stream(uid)?;
         let end = number.end(stream.interval());
         match batch.kind {
@@ -99,12 +103,50 @@ impl StreamHome {
         Ok(())
     }
 
+    fn restore_message(
+        &mut self,
+        uid: StreamUid,
+        message: SavedMessage,
+        terms: &dyn RestoredTerms,
+    ) -> Result<(), RestoreError> {
+        let lease = saved_lease(uid, message.epoch, terms)?;
+        let SavedMessage {
+            place,
+            at,
+            statements,
+            ..
+        } = message;
+        self.saved_stream(uid)?.add_kept(KeptMessage {
+            place,
+            at,
+            statements: statements.into(),
+            lease,
+        })
+    }
+
     fn saved_stream(&mut self, uid: StreamUid) -> Result<&mut Stream, RestoreError> {
         match self.streams.get_mut(uid) {
             Some(stream) => Ok(stream),
             None => contradiction(format!("there is no stream with the uid {}", uid.0)),
         }
     }
+}
+
+/// The lease that saved statements of a stream had.
+fn saved_lease(
+    uid: StreamUid,
+    epoch: Option<u64>,
+    terms: &dyn RestoredTerms,
+) -> Result<Option<Lease>, RestoreError> {
+    let lease = epoch.and_then(|epoch| terms.lease_of(uid, epoch));
+    if lease.is_some() != epoch.is_some() {
+        return contradiction(format!(
+            "the dictionary has no terms of epoch {} of the stream with the uid {}",
+            epoch.unwrap_or_default(),
+            uid.0
+        ));
+    }
+    Ok(lease)
 }
 
 /// The declaration of a saved stream.

@@ -6,10 +6,12 @@
 
 use super::{NewDerived, NewStream, Progress, Stream, StreamTotals};
 use crate::saved::streams::{
-    BatchKind, SavedDerived, SavedSource, SavedStream, SavedTotals, ShownBatches, StreamRecord,
+    BatchKind, SavedDerived, SavedMessages, SavedSource, SavedStream, SavedTotals, ShownBatches,
+    StreamRecord,
 };
-use crate::saved::{CoreRecord, RestoreError, portions};
+use crate::saved::{CoreRecord, RestoreError, contradiction, portions};
 use crate::streams::batches::Batch;
+use crate::streams::messages::{KeptMessage, Messages};
 use crate::streams::retention::Retention;
 use crate::streams::sources::Sources;
 use crate::streams::statement_count::StatementCount;
@@ -84,6 +86,7 @@ impl Stream {
         portions(self.retention.held()).for_each(|part| add(StreamRecord::Held(uid, part)));
         let numbered = portions(self.numbered.batches());
         numbered.for_each(|part| add(StreamRecord::Numbered(uid, part)));
+        self.messages.save(uid, self.sources.pushes(), out);
         for (number, batch) in self.open.iter() {
             batch.save((uid, number, BatchKind::Open), out);
         }
@@ -99,9 +102,10 @@ impl Stream {
         })
     }
 
-    /// The leases on the terms of statements in open batches.
+    /// The leases on the terms of statements in open batches and in kept messages.
     pub(in crate::streams) fn leases(&self) -> impl Iterator<Item = &Lease> {
-        self.open.iter().filter_map(|(_, batch)| batch.lease())
+        let open = self.open.iter().filter_map(|(_, batch)| batch.lease());
+        open.chain(self.messages.kept().filter_map(|it| it.lease.as_ref()))
     }
 
     /// A saved stream without sources and batches, which follow. `declaration` is that of its text.
@@ -140,6 +144,7 @@ impl Stream {
             numbered: StatementCount::restore(saved.numbered),
             retention: Retention::restore(saved.retained_from),
             totals: saved.totals.into(),
+            messages: Messages::restore(saved.pushes),
             ..fresh
         }
     }
@@ -150,6 +155,25 @@ impl Stream {
         saved: Vec<SavedSource>,
     ) -> Result<(), RestoreError> {
         self.sources.add_saved(&self.clock, saved)
+    }
+
+    /// Takes what a checkpoint says of the stream's messages.
+    pub(in crate::streams) fn take_saved_messages(&mut self, saved: SavedMessages) {
+        self.messages.take_saved(saved);
+    }
+
+    /// Adds a saved message that consumers need, behind those before it.
+    pub(in crate::streams) fn add_kept(
+        &mut self,
+        message: KeptMessage,
+    ) -> Result<(), RestoreError> {
+        let place = message.place;
+        if message.statements.is_empty() || !self.messages.may_follow(place) {
+            let iri = self.iri();
+            return contradiction(format!("message {} of <{iri}> is out of place", place.0));
+        }
+        self.messages.keep(message);
+        Ok(())
     }
 
     /// Adds the saved numbers of statements that batches hold.

@@ -1,47 +1,50 @@
-//! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15).
+//! Changes: computed at SN n, their effects are SN n+1, with nothing between (S15). Documents are
+//! written so, and updates that call other machines; all other updates run on the lane of
+//! transactions.
 //!
-//! 1. Everything that can be made visible is cut, and the update waits until that SN is stable.
-//! 2. Its job runs on a lane of its own, over the pinned SN.
+//! 1. Everything that can be made visible is cut, and the change waits until that SN is stable.
+//! 2. Its job runs on a thread of its own, over the pinned SN.
 //! 3. Its effects are logged, applied and cut, and its caller is answered when that SN is stable.
 //!
 //! Before changing anything here: from 1 to 3 no input is taken and nothing is cut.
 //! Acknowledgements, firings and reads go on.
 
-use super::requests::{Change, Event, Reply, UpdateJob, UpdateResult};
+use super::requests::{Change, ChangeJob, Event, Reply};
 use super::stability::Waiter;
 use super::{Phase, Sequencer};
 use crate::error::RuntimeError;
+use crate::lane::UpdateResult;
 use crossbeam_channel::Sender;
 use somersault_model::Sn;
 use somersault_store::Snapshot;
 use somersault_stream::Input;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The way of an answer to an update.
-pub(super) type UpdateReply = Reply<UpdateResult>;
+/// The way of an answer to a change.
+pub(super) type ChangeReply = Reply<UpdateResult>;
 
-/// An update that waits until the snapshot that it reads is stable.
+/// A change that waits until the snapshot that it reads is stable.
 pub(super) struct AwaitedSnapshot {
-    job: UpdateJob,
-    reply: UpdateReply,
+    job: ChangeJob,
+    reply: ChangeReply,
     evaluated_at: Sn,
 }
 
-/// An update whose job runs.
+/// A change whose job runs.
 pub(super) struct UnderEvaluation {
-    reply: UpdateReply,
+    reply: ChangeReply,
     evaluated_at: Sn,
 }
 
-/// The evaluation of an update, for a lane to run.
+/// The evaluation of a change, for a thread to run.
 pub(crate) struct Evaluation {
-    job: UpdateJob,
+    job: ChangeJob,
     snapshot: Snapshot,
     events: Sender<Event>,
 }
 
 impl Evaluation {
-    /// Evaluates the update and sends the result to the sequencer.
+    /// Evaluates the change and sends the result to the sequencer.
     pub(crate) fn run(self) {
         let Evaluation {
             job,
@@ -50,17 +53,20 @@ impl Evaluation {
         } = self;
         let result = catch_unwind(AssertUnwindSafe(|| job(snapshot)));
         let result = result
-            .map_err(|_| RuntimeError::Internal("the evaluation of an update panicked".to_owned()));
+            .map_err(|_| RuntimeError::Internal("the evaluation of a change panicked".to_owned()));
         // The sequencer may have ended.
-        let _ = events.send(Event::UpdateEvaluated(result));
+        let _ = events.send(Event::ChangeEvaluated(result));
     }
 }
 
 impl Sequencer {
-    /// Cuts, so that the update reads everything that was taken before it.
-    pub(super) fn begin_update(&mut self, job: UpdateJob, reply: UpdateReply) {
+    /// Cuts, so that the change reads everything that was taken before it.
+    pub(super) fn begin_change(&mut self, job: ChangeJob, reply: ChangeReply) {
         let ready = self.refuse_if_failed();
-        let ready = ready.and_then(|()| self.cut_all().map_err(RuntimeError::not_taken));
+        // Until its effects are cut, no transaction commits.
+        let ready = ready.and_then(|()| self.close_handover());
+        let ready = ready.and_then(|()| self.cut_all());
+        let ready = ready.map_err(RuntimeError::not_taken);
         match ready {
             Ok(()) => {
                 self.phase = Phase::AwaitingSnapshot(AwaitedSnapshot {
@@ -73,16 +79,16 @@ impl Sequencer {
         }
     }
 
-    /// Has the update evaluated that waits for its snapshot, if the snapshot is stable.
+    /// Has the change evaluated that waits for its snapshot, if the snapshot is stable.
     pub(super) fn evaluate_awaited(&mut self) {
-        let Phase::AwaitingSnapshot(update) = &self.phase else {
+        let Phase::AwaitingSnapshot(change) = &self.phase else {
             return;
         };
-        let is_stable = self.shared.store.snapshots().stable() >= update.evaluated_at;
+        let is_stable = self.shared.store.snapshots().stable() >= change.evaluated_at;
         if !is_stable && self.failure.is_none() {
             return;
         }
-        let Phase::AwaitingSnapshot(update) = std::mem::replace(&mut self.phase, Phase::Open)
+        let Phase::AwaitingSnapshot(change) = std::mem::replace(&mut self.phase, Phase::Open)
         else {
             return;
         };
@@ -90,7 +96,7 @@ impl Sequencer {
             job,
             reply,
             evaluated_at,
-        } = update;
+        } = change;
         if !is_stable {
             let error = self.failure.clone().unwrap_or(RuntimeError::Stopped);
             reply.send(Err(error.not_taken()));
@@ -99,7 +105,7 @@ impl Sequencer {
         let snapshot = self.shared.store.pin_stable();
         if snapshot.sn() != evaluated_at {
             reply.send(Err(RuntimeError::Internal(format!(
-                "an update was to be evaluated at {evaluated_at}, but {} is stable",
+                "a change was to be evaluated at {evaluated_at}, but {} is stable",
                 snapshot.sn()
             ))));
             return;
@@ -111,7 +117,7 @@ impl Sequencer {
         };
         match self.evaluations.send(evaluation) {
             Ok(()) => {
-                self.phase = Phase::EvaluatingUpdate(UnderEvaluation {
+                self.phase = Phase::EvaluatingChange(UnderEvaluation {
                     reply,
                     evaluated_at,
                 });
@@ -120,12 +126,12 @@ impl Sequencer {
         }
     }
 
-    /// Takes the effects of the update that has been evaluated.
+    /// Takes the effects of the change that has been evaluated.
     pub(super) fn on_evaluated(&mut self, change: Result<Option<Change>, RuntimeError>) {
         let mut update = match std::mem::replace(&mut self.phase, Phase::Open) {
-            Phase::EvaluatingUpdate(update) => update,
+            Phase::EvaluatingChange(update) => update,
             other => {
-                debug_assert!(false, "one update is evaluated at a time");
+                debug_assert!(false, "one change is evaluated at a time");
                 self.phase = other;
                 return;
             }
@@ -137,7 +143,7 @@ impl Sequencer {
         self.publish_credit();
         update.reply.release_credit();
         match result {
-            Ok(result) => self.wait_stable(Waiter::Update {
+            Ok(result) => self.wait_stable(Waiter::Change {
                 result,
                 reply: update.reply,
             }),
@@ -145,7 +151,7 @@ impl Sequencer {
         }
     }
 
-    /// Logs the effects of an update on the snapshot that it was evaluated at, and cuts.
+    /// Logs the effects of a change on the snapshot that it was evaluated at, and cuts.
     fn take_change(
         &mut self,
         change: Option<Change>,

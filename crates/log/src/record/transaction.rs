@@ -1,0 +1,148 @@
+//! Transactions of procedures: what led to each, and what it left (S14).
+//!
+//! Before changing anything here: recovery drives the core of transactions by these entries, and
+//! runs no step. So an entry holds what its effect depends on, and nothing that follows from
+//! entries before it: slides of windows and positions of consumers do.
+
+use oxrdf::{Quad, Term};
+use somersault_model::{EventTime, Place, ProcedureUid, StreamUid};
+
+/// Transactions that committed or aborted one after another. Their effects are one SN.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TxnRecord {
+    /// When the record was made, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// The transactions in the order in which they ran, and what interior streams are complete
+    /// through between them.
+    pub items: Vec<TxnItem>,
+    /// For streams whose messages were let go: the first place that is still needed.
+    pub released: Vec<(StreamUid, Place)>,
+}
+
+/// One item of a [`TxnRecord`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum TxnItem {
+    /// A transaction.
+    Entry(TxnEntry),
+    /// Interior streams are complete through these times.
+    Advance(Vec<(StreamUid, EventTime)>),
+}
+
+/// A transaction that committed or aborted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TxnEntry {
+    /// What led to it.
+    pub origin: TxnOrigin,
+    /// How it ended.
+    pub outcome: TxnOutcome,
+}
+
+/// What led to a transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TxnOrigin {
+    /// The batches of a round.
+    Round {
+        /// The round.
+        round: TxnRound,
+        /// The batches, in the order in which they were consumed.
+        consumed: Vec<TxnConsumed>,
+    },
+    /// A call.
+    Call(TxnCall),
+    /// An update, or a procedure of the program that embeds the engine.
+    Update,
+}
+
+/// The round of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxnRound {
+    /// The number of the border batch.
+    Batch(u64),
+    /// The number of the call whose messages led to it.
+    Call(u64),
+}
+
+/// A batch that a procedure consumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxnConsumed {
+    /// The procedure.
+    pub procedure: ProcedureUid,
+    /// The stream.
+    pub stream: StreamUid,
+    /// The places of its messages.
+    pub places: TxnPlaces,
+}
+
+/// The places of a batch's messages, ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TxnPlaces {
+    /// Consecutive ones.
+    Run {
+        /// The first one.
+        first: Place,
+        /// Their number.
+        count: u64,
+    },
+    /// Any others.
+    List(Vec<Place>),
+}
+
+/// A call of a procedure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TxnCall {
+    /// The procedure.
+    pub procedure: ProcedureUid,
+    /// The number of the call: 1, 2, ….
+    pub number: u64,
+    /// Under which source and number it is remembered.
+    pub key: Option<(String, u64)>,
+    /// When it was received, which is NOW() of its steps.
+    pub received: EventTime,
+    /// Its arguments, where recovery runs the steps again.
+    pub arguments: Vec<Term>,
+}
+
+/// How a transaction ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TxnOutcome {
+    /// It committed, with these effects.
+    Committed {
+        /// What changes in the stored graphs. No statement is there twice.
+        changes: Vec<TxnChange>,
+        /// The messages that it emitted, in their order.
+        emitted: Vec<TxnMessage>,
+        /// What a call with a key was answered.
+        answer: Vec<u8>,
+    },
+    /// It aborted, and left nothing but this.
+    Aborted {
+        /// The procedure whose abort it was.
+        procedure: ProcedureUid,
+        /// The reason.
+        reason: String,
+    },
+    /// It committed, and recovery runs its steps again.
+    Rerun,
+}
+
+/// A statement that a transaction changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxnChange {
+    /// The statement.
+    pub quad: Quad,
+    /// Whether it is inserted; else it is deleted.
+    pub inserts: bool,
+}
+
+/// A message that a transaction emitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TxnMessage {
+    /// The interior stream.
+    pub stream: StreamUid,
+    /// Its place there.
+    pub place: Place,
+    /// Its event time.
+    pub at: EventTime,
+    /// Its statements.
+    pub statements: Vec<Quad>,
+}

@@ -1,0 +1,471 @@
+//! Changes of stored graphs that no snapshot has yet: of each statement whether it holds, by both
+//! ends. Layers lie on a snapshot, the newer one on the older one.
+//!
+//! The one thing to know before changing it: a layer says what holds, not what differs from the
+//! data below. What it inserts may be below already, and what it deletes may be absent there.
+
+use rustc_hash::FxHashMap;
+use somersault_model::{Direction, QuadIds, TermId, TripleIds};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+/// From this many entries on a list is kept as a tree: an operation may take a million members from
+/// the list of a class one by one, in any order.
+const FEW: usize = 32;
+
+/// The bytes of one statement in a layer: two lists with one entry each, and their places in maps
+/// that are half empty at worst.
+const STATEMENT_BYTES: usize = 512;
+
+/// Whether each id of a list is in it, as far as a layer says so; ascending.
+#[derive(Debug)]
+enum ListEntries {
+    Few(Vec<(TermId, bool)>),
+    Many(BTreeMap<TermId, bool>),
+}
+
+/// What a layer says of one list of neighbours.
+#[derive(Debug)]
+pub(crate) struct ListPatch {
+    entries: ListEntries,
+    inserted: usize,
+}
+
+impl ListPatch {
+    fn new() -> ListPatch {
+        ListPatch {
+            entries: ListEntries::Few(Vec::new()),
+            inserted: 0,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.entries {
+            ListEntries::Few(list) => list.len(),
+            ListEntries::Many(map) => map.len(),
+        }
+    }
+
+    fn get(&self, id: TermId) -> Option<bool> {
+        match &self.entries {
+            ListEntries::Few(list) => {
+                let at = list.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+                Some(list[at].1)
+            }
+            ListEntries::Many(map) => map.get(&id).copied(),
+        }
+    }
+
+    fn set(&mut self, id: TermId, holds: Option<bool>) {
+        let before = match &mut self.entries {
+            ListEntries::Few(list) => {
+                match (list.binary_search_by_key(&id, |(id, _)| *id), holds) {
+                    (Ok(at), Some(holds)) => Some(std::mem::replace(&mut list[at].1, holds)),
+                    (Ok(at), None) => Some(list.remove(at).1),
+                    (Err(at), Some(holds)) => {
+                        list.insert(at, (id, holds));
+                        None
+                    }
+                    (Err(_), None) => None,
+                }
+            }
+            ListEntries::Many(map) => match holds {
+                Some(holds) => map.insert(id, holds),
+                None => map.remove(&id),
+            },
+        };
+        self.inserted += usize::from(holds == Some(true));
+        self.inserted -= usize::from(before == Some(true));
+        if let ListEntries::Few(list) = &mut self.entries
+            && list.len() > FEW
+        {
+            self.entries = ListEntries::Many(std::mem::take(list).into_iter().collect());
+        }
+    }
+
+    fn each(&self, mut each: impl FnMut(TermId, bool)) {
+        match &self.entries {
+            ListEntries::Few(list) => list.iter().for_each(|(id, holds)| each(*id, *holds)),
+            ListEntries::Many(map) => map.iter().for_each(|(id, holds)| each(*id, *holds)),
+        }
+    }
+
+    /// Writes the list that it makes of `base` to `out`; ascending.
+    pub(crate) fn apply(&self, base: &[TermId], out: &mut Vec<TermId>) {
+        out.clear();
+        let mut rest = base;
+        self.each(|id, holds| {
+            let before = rest.partition_point(|other| *other < id);
+            out.extend_from_slice(&rest[..before]);
+            rest = &rest[before..];
+            if rest.first() == Some(&id) {
+                rest = &rest[1..];
+            }
+            if holds {
+                out.push(id);
+            }
+        });
+        out.extend_from_slice(rest);
+    }
+
+    /// An upper bound of the ids that the list has more than the one below.
+    pub(crate) fn growth(&self) -> usize {
+        self.inserted
+    }
+}
+
+/// A list of neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ListKey {
+    graph: TermId,
+    vertex: TermId,
+    predicate: TermId,
+    direction: Direction,
+}
+
+/// A vertex or a predicate of a graph, in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct IndexKey {
+    graph: TermId,
+    of: TermId,
+    direction: Direction,
+}
+
+/// Ids of one kind differ in the virtual shard and in the last bits of the sequence alone, and a
+/// product carries bits upwards only: without mixing, most keys would share few buckets.
+impl Hash for ListKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let predicate = self.predicate.raw().rotate_left(23);
+        let graph = self.graph.raw().rotate_left(46);
+        let key = self.vertex.raw() ^ predicate ^ graph ^ self.direction as u64;
+        state.write_u64(mixed(key));
+    }
+}
+
+impl Hash for IndexKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let graph = self.graph.raw().rotate_left(46);
+        state.write_u64(mixed(self.of.raw() ^ graph ^ self.direction as u64));
+    }
+}
+
+/// Lets all bits of a key decide on all bits of its hash.
+fn mixed(key: u64) -> u64 {
+    let product = u128::from(key) * 0x9e37_79b9_7f4a_7c15;
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// The numbers of entries of a graph.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    inserted: usize,
+    deleted: usize,
+}
+
+/// What holds in some graphs, whatever is below.
+#[derive(Debug, Default)]
+pub(crate) struct Layer {
+    lists: FxHashMap<ListKey, ListPatch>,
+    /// The predicates of a vertex whose lists have entries.
+    predicates: FxHashMap<IndexKey, BTreeSet<TermId>>,
+    /// The vertices whose lists of a predicate have entries.
+    vertices: FxHashMap<IndexKey, BTreeSet<TermId>>,
+    graphs: FxHashMap<TermId, Counts>,
+    /// Graphs whose statements below do not hold.
+    cleared: BTreeSet<TermId>,
+    entries: usize,
+}
+
+impl Layer {
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries == 0 && self.cleared.is_empty()
+    }
+
+    /// The approximate bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries * STATEMENT_BYTES
+    }
+
+    /// Whether it says something of single statements of a graph.
+    pub(crate) fn touches(&self, graph: TermId) -> bool {
+        self.graphs.contains_key(&graph)
+    }
+
+    /// The graphs of whose single statements it says something.
+    pub(crate) fn graphs(&self) -> impl Iterator<Item = TermId> + '_ {
+        self.graphs.keys().copied()
+    }
+
+    /// The numbers of statements of a graph that it inserts and deletes.
+    pub(crate) fn counts(&self, graph: TermId) -> (usize, usize) {
+        let counts = self.graphs.get(&graph).copied().unwrap_or_default();
+        (counts.inserted, counts.deleted)
+    }
+
+    /// Whether no statement below it holds in a graph.
+    pub(crate) fn is_cleared(&self, graph: TermId) -> bool {
+        !self.cleared.is_empty() && self.cleared.contains(&graph)
+    }
+
+    /// What it says of a list.
+    #[inline]
+    pub(crate) fn list(
+        &self,
+        graph: TermId,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> Option<&ListPatch> {
+        if self.entries == 0 {
+            return None;
+        }
+        self.lists.get(&ListKey {
+            graph,
+            vertex,
+            predicate,
+            direction,
+        })
+    }
+
+    /// What it says of a statement.
+    pub(crate) fn holds(&self, quad: QuadIds) -> Option<bool> {
+        let QuadIds {
+            graph,
+            subject,
+            predicate,
+            object,
+        } = quad;
+        self.list(graph, subject, predicate, Direction::Out)?
+            .get(object)
+    }
+
+    /// The predicates of a vertex of which it says something.
+    pub(crate) fn predicates_of(
+        &self,
+        graph: TermId,
+        vertex: TermId,
+        direction: Direction,
+    ) -> Option<&BTreeSet<TermId>> {
+        self.predicates.get(&IndexKey {
+            graph,
+            of: vertex,
+            direction,
+        })
+    }
+
+    /// The vertices of whose edges with a predicate it says something.
+    pub(crate) fn vertices_with(
+        &self,
+        graph: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> Option<&BTreeSet<TermId>> {
+        self.vertices.get(&IndexKey {
+            graph,
+            of: predicate,
+            direction,
+        })
+    }
+
+    /// The predicates of a graph of which it says something.
+    pub(crate) fn predicates(&self, graph: TermId) -> impl Iterator<Item = TermId> + '_ {
+        let keys = self.vertices.keys();
+        let of_graph =
+            keys.filter(move |key| key.graph == graph && key.direction == Direction::Out);
+        of_graph.map(|key| key.of)
+    }
+
+    /// Says of a statement whether it holds, or nothing; returns what it said before.
+    pub(crate) fn set(&mut self, quad: QuadIds, holds: Option<bool>) -> Option<bool> {
+        let before = self.holds(quad);
+        if before == holds {
+            return before;
+        }
+        for (vertex, direction, other) in ends(quad) {
+            let key = ListKey {
+                graph: quad.graph,
+                vertex,
+                predicate: quad.predicate,
+                direction,
+            };
+            let list = self.lists.entry(key).or_insert_with(ListPatch::new);
+            let was_empty = list.len() == 0;
+            list.set(other, holds);
+            let is_empty = list.len() == 0;
+            if is_empty {
+                self.lists.remove(&key);
+            }
+            if was_empty != is_empty {
+                self.index(key, !is_empty);
+            }
+        }
+        self.count(quad.graph, before, holds);
+        before
+    }
+
+    /// Lists, or no longer lists, a list among those of its vertex and of its predicate.
+    fn index(&mut self, key: ListKey, is_there: bool) {
+        let ListKey {
+            graph,
+            vertex,
+            predicate,
+            direction,
+        } = key;
+        let places = [
+            (&mut self.predicates, vertex, predicate),
+            (&mut self.vertices, predicate, vertex),
+        ];
+        for (map, of, id) in places {
+            let at = IndexKey {
+                graph,
+                of,
+                direction,
+            };
+            let set = map.entry(at).or_default();
+            match is_there {
+                true => _ = set.insert(id),
+                false => _ = set.remove(&id),
+            }
+            if set.is_empty() {
+                map.remove(&at);
+            }
+        }
+    }
+
+    fn count(&mut self, graph: TermId, before: Option<bool>, holds: Option<bool>) {
+        let counts = self.graphs.entry(graph).or_default();
+        match before {
+            Some(true) => counts.inserted -= 1,
+            Some(false) => counts.deleted -= 1,
+            None => self.entries += 1,
+        }
+        match holds {
+            Some(true) => counts.inserted += 1,
+            Some(false) => counts.deleted += 1,
+            None => self.entries -= 1,
+        }
+        if counts.inserted + counts.deleted == 0 {
+            self.graphs.remove(&graph);
+        }
+    }
+
+    /// The statements of a graph that it inserts, in no order.
+    pub(crate) fn statements(&self, graph: TermId) -> Vec<QuadIds> {
+        let said = self.said_of(graph).into_iter();
+        said.filter_map(|(quad, holds)| holds.then_some(quad))
+            .collect()
+    }
+
+    fn said_of(&self, graph: TermId) -> Vec<(QuadIds, bool)> {
+        let mut said = Vec::new();
+        if !self.touches(graph) {
+            return said;
+        }
+        for (key, subjects) in &self.vertices {
+            if key.graph != graph || key.direction != Direction::Out {
+                continue;
+            }
+            let predicate = key.of;
+            for subject in subjects {
+                if let Some(list) = self.list(graph, *subject, predicate, Direction::Out) {
+                    list.each(|object, holds| {
+                        let triple = TripleIds::new(*subject, predicate, object);
+                        said.push((triple.in_graph(graph), holds));
+                    });
+                }
+            }
+        }
+        said
+    }
+
+    /// Takes away all that it says of single statements of a graph.
+    pub(crate) fn take_graph(&mut self, graph: TermId) -> Vec<(QuadIds, bool)> {
+        let taken = self.said_of(graph);
+        for (quad, _) in &taken {
+            self.set(*quad, None);
+        }
+        taken
+    }
+
+    /// Says that no statement below it holds in a graph, or says so no longer; returns whether it
+    /// said so before.
+    pub(crate) fn set_cleared(&mut self, graph: TermId, is_cleared: bool) -> bool {
+        match is_cleared {
+            true => !self.cleared.insert(graph),
+            false => self.cleared.remove(&graph),
+        }
+    }
+}
+
+/// Both ends of a statement, each with the way to the other one.
+pub(crate) fn ends(quad: QuadIds) -> [(TermId, Direction, TermId); 2] {
+    [
+        (quad.subject, Direction::Out, quad.object),
+        (quad.object, Direction::In, quad.subject),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn quad(subject: u64, object: u64) -> QuadIds {
+        let id = TermId::from_raw;
+        TripleIds::new(id(subject), id(100), id(object)).in_graph(TermId::DEFAULT_GRAPH)
+    }
+
+    /// The neighbours of a vertex in a set of statements, read naively.
+    fn neighbours(quads: &BTreeSet<QuadIds>, vertex: TermId, direction: Direction) -> Vec<TermId> {
+        let all = quads.iter().flat_map(|quad| ends(*quad));
+        let found = all.filter(|(from, way, _)| (*from, *way) == (vertex, direction));
+        let set: BTreeSet<TermId> = found.map(|(.., other)| other).collect();
+        set.into_iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_with_a_layer_reads_as_the_set_does(
+            stored in prop::collection::btree_set((1u64..4, 10u64..90), 0..60),
+            steps in prop::collection::vec((1u64..4, 10u64..90, prop::option::of(any::<bool>())), 0..120),
+        ) {
+            let stored: BTreeSet<QuadIds> = stored.iter().map(|(s, o)| quad(*s, *o)).collect();
+            let (mut said, mut layer) = (BTreeMap::new(), Layer::default());
+            for (subject, object, holds) in steps {
+                let quad = quad(subject, object);
+                let before = match holds {
+                    Some(holds) => said.insert(quad, holds),
+                    None => said.remove(&quad),
+                };
+                prop_assert_eq!(layer.set(quad, holds), before);
+            }
+            let model: BTreeSet<QuadIds> = stored
+                .iter()
+                .filter(|quad| !said.contains_key(quad))
+                .chain(said.iter().filter_map(|(quad, holds)| holds.then_some(quad)))
+                .copied()
+                .collect();
+            let ways = [(1..4, Direction::Out), (10..90, Direction::In)];
+            for (vertex, direction) in ways.into_iter().flat_map(|(ids, way)| ids.map(move |id| (id, way))) {
+                let (vertex, predicate) = (TermId::from_raw(vertex), TermId::from_raw(100));
+                let mut found = neighbours(&stored, vertex, direction);
+                let list = layer.list(TermId::DEFAULT_GRAPH, vertex, predicate, direction);
+                let vertices = layer.vertices_with(TermId::DEFAULT_GRAPH, predicate, direction);
+                prop_assert_eq!(vertices.is_some_and(|set| set.contains(&vertex)), list.is_some());
+                if let Some(change) = list {
+                    let base = std::mem::take(&mut found);
+                    change.apply(&base, &mut found);
+                    prop_assert!(found.len() <= base.len() + change.growth());
+                }
+                prop_assert_eq!(found, neighbours(&model, vertex, direction));
+            }
+            let inserted = said.values().filter(|holds| **holds).count();
+            prop_assert_eq!(layer.counts(TermId::DEFAULT_GRAPH), (inserted, said.len() - inserted));
+            let mut taken = layer.take_graph(TermId::DEFAULT_GRAPH);
+            taken.sort_unstable();
+            prop_assert_eq!(taken, said.into_iter().collect::<Vec<_>>());
+            prop_assert!(layer.is_empty() && layer.lists.is_empty() && layer.vertices.is_empty());
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! The view of a transaction: a snapshot, on it what committed since in two layers, and beside them
+//! the batches and owned windows of procedures. A read goes straight to the snapshot unless a layer
+//! says something of its key.
+//!
+//! The one thing to know before changing it: layers hold what the snapshot may hold by now, too
+//! (`layer`). So lists are merged, and nothing is counted from the numbers of entries alone.
+
+use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
+use crate::view::layer::{Layer, ListPatch};
+use crate::view::term_source::TermSource;
+use somersault_model::{Direction, QuadIds, TermId, TripleIds};
+use somersault_store::{PinEnd, PredicateStatistics, Snapshot};
+use std::collections::BTreeSet;
+
+/// The data that transactions read.
+pub(crate) struct Layers {
+    pub(crate) base: Snapshot,
+    /// What committed up to a point.
+    pub(crate) older: Layer,
+    /// What committed since, and what the transaction in flight has written.
+    pub(crate) newer: Layer,
+    /// Batches and owned windows. There is nothing below them.
+    pub(crate) kept: Layer,
+}
+
+/// The parts of the data that have statements of one graph.
+struct Parts<'l> {
+    base: Option<&'l Snapshot>,
+    layers: [Option<&'l Layer>; 2],
+}
+
+impl Layers {
+    pub(crate) fn new(base: Snapshot) -> Layers {
+        Layers {
+            base,
+            older: Layer::default(),
+            newer: Layer::default(),
+            kept: Layer::default(),
+        }
+    }
+
+    #[inline]
+    fn parts(&self, graph: TermId) -> Parts<'_> {
+        if graph.is_kept_graph() {
+            return Parts {
+                base: None,
+                layers: [None, Some(&self.kept)],
+            };
+        }
+        let only = |layer: &'_ Layer| !layer.is_empty();
+        let newer = Some(&self.newer).filter(|layer| only(layer));
+        if self.newer.is_cleared(graph) {
+            return Parts {
+                base: None,
+                layers: [None, newer],
+            };
+        }
+        Parts {
+            base: (!self.older.is_cleared(graph)).then_some(&self.base),
+            layers: [Some(&self.older).filter(|layer| only(layer)), newer],
+        }
+    }
+
+    /// Whether a statement holds.
+    pub(crate) fn holds(&self, quad: QuadIds) -> bool {
+        let parts = self.parts(quad.graph);
+        let mut layers = parts.layers.iter().rev().flatten();
+        let said = layers.find_map(|layer| layer.holds(quad));
+        said.unwrap_or_else(|| parts.base.is_some_and(|base| base.contains(quad)))
+    }
+
+    /// The bytes of what committed since the snapshot, and of the transaction in flight.
+    pub(crate) fn bytes(&self) -> usize {
+        self.older.bytes() + self.newer.bytes() + self.kept.bytes()
+    }
+
+    fn neighbours<'a>(
+        &'a self,
+        graph: TermId,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let parts = self.parts(graph);
+        let change = |layer: &Option<&'a Layer>| -> Option<&'a ListPatch> {
+            (*layer)?.list(graph, vertex, predicate, direction)
+        };
+        let base = |scratch: &'a mut Vec<TermId>| -> &'a [TermId] {
+            match parts.base {
+                Some(base) => base.neighbours(graph, vertex, predicate, direction, scratch),
+                None => &[],
+            }
+        };
+        let mut changes = parts.layers.iter().filter_map(change);
+        let Some(first) = changes.next() else {
+            return base(scratch);
+        };
+        let mut own = Vec::new();
+        let list: &[TermId] = match parts.base {
+            Some(base) => base.neighbours(graph, vertex, predicate, direction, &mut own),
+            None => &[],
+        };
+        let Some(second) = changes.next() else {
+            first.apply(list, scratch);
+            return scratch;
+        };
+        let mut between = Vec::new();
+        first.apply(list, &mut between);
+        second.apply(&between, scratch);
+        scratch
+    }
+
+    /// The ids of the base's list and of the layers' entries in an index; ascending.
+    fn with_entries<'a>(
+        parts: &Parts<'a>,
+        entries: impl Fn(&'a Layer) -> Option<&'a BTreeSet<TermId>>,
+        base: &[TermId],
+        all: &mut Vec<TermId>,
+    ) {
+        all.clear();
+        all.extend_from_slice(base);
+        let before = all.len();
+        all.extend(
+            parts
+                .layers
+                .iter()
+                .flatten()
+                .filter_map(|l| entries(l))
+                .flatten(),
+        );
+        if before > 0 || parts.layers.iter().flatten().count() > 1 {
+            all.sort_unstable();
+            all.dedup();
+        }
+    }
+
+    fn predicates_of<'a>(
+        &'a self,
+        graph: TermId,
+        vertex: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let parts = self.parts(graph);
+        let entries = |layer: &'a Layer| layer.predicates_of(graph, vertex, direction);
+        let layers = || parts.layers.iter().flatten();
+        if !layers().any(|layer| entries(layer).is_some()) {
+            return match parts.base {
+                Some(base) => base.predicates_of(graph, vertex, direction, scratch),
+                None => &[],
+            };
+        }
+        let mut own = Vec::new();
+        let base = (parts.base).map_or(&[][..], |base| {
+            base.predicates_of(graph, vertex, direction, &mut own)
+        });
+        Self::with_entries(&parts, entries, base, scratch);
+        let mut list = Vec::new();
+        let is_left = |predicate: &TermId| {
+            let is_touched = |layer: &&Layer| {
+                entries_of(layer.predicates_of(graph, vertex, direction), *predicate)
+            };
+            !layers().any(is_touched)
+                || !self
+                    .neighbours(graph, vertex, *predicate, direction, &mut list)
+                    .is_empty()
+        };
+        retain(scratch, is_left);
+        scratch
+    }
+
+    fn vertices_with<'a>(
+        &'a self,
+        graph: TermId,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let parts = self.parts(graph);
+        let entries = |layer: &'a Layer| layer.vertices_with(graph, predicate, direction);
+        let layers = || parts.layers.iter().flatten();
+        if !layers().any(|layer| entries(layer).is_some()) {
+            return match parts.base {
+                Some(base) => base.vertices_with(graph, predicate, direction, scratch),
+                None => &[],
+            };
+        }
+        let mut own = Vec::new();
+        let base = (parts.base).map_or(&[][..], |base| {
+            base.vertices_with(graph, predicate, direction, &mut own)
+        });
+        Self::with_entries(&parts, entries, base, scratch);
+        let mut list = Vec::new();
+        // Only a vertex of which a layer says something can have lost its last edge.
+        let is_left = |vertex: &TermId| {
+            let is_touched = |layer: &&Layer| {
+                entries_of(layer.vertices_with(graph, predicate, direction), *vertex)
+            };
+            !layers().any(is_touched)
+                || !self
+                    .neighbours(graph, *vertex, predicate, direction, &mut list)
+                    .is_empty()
+        };
+        retain(scratch, is_left);
+        scratch
+    }
+
+    fn predicates(&self, graph: TermId) -> Vec<TermId> {
+        let parts = self.parts(graph);
+        let mut all = parts.base.map_or(Vec::new(), |base| base.predicates(graph));
+        let before = all.len();
+        for layer in parts.layers.iter().flatten() {
+            all.extend(layer.predicates(graph));
+        }
+        if all.len() > before {
+            all.sort_unstable();
+            all.dedup();
+            let mut list = Vec::new();
+            all.retain(|predicate| {
+                !self
+                    .vertices_with(graph, *predicate, Direction::Out, &mut list)
+                    .is_empty()
+            });
+        }
+        all
+    }
+
+    fn neighbour_estimate(
+        &self,
+        graph: TermId,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> usize {
+        let parts = self.parts(graph);
+        let base = (parts.base).map_or(0, |base| {
+            base.neighbour_estimate(graph, vertex, predicate, direction)
+        });
+        let lists = parts.layers.iter().flatten();
+        let lists = lists.filter_map(|layer| layer.list(graph, vertex, predicate, direction));
+        base + lists.map(ListPatch::growth).sum::<usize>()
+    }
+
+    fn statement_count(&self, graph: TermId) -> u64 {
+        let parts = self.parts(graph);
+        let mut count = parts.base.map_or(0, |base| base.statement_count(graph));
+        for layer in parts.layers.iter().flatten() {
+            let (inserted, deleted) = layer.counts(graph);
+            count = (count + inserted as u64).saturating_sub(deleted as u64);
+        }
+        count
+    }
+
+    fn predicate_statistics(&self, graph: TermId, predicate: TermId) -> PredicateStatistics {
+        let parts = self.parts(graph);
+        match parts.base {
+            // The layers are small compared with the graph; counting them is not worth the time.
+            Some(base) => base.predicate_statistics(graph, predicate),
+            None => {
+                let layers = || parts.layers.iter().flatten();
+                let ends = |direction| {
+                    let entries =
+                        layers().filter_map(|l| l.vertices_with(graph, predicate, direction));
+                    entries.map(|set| set.len() as u64).sum()
+                };
+                let (subjects, objects) = (ends(Direction::Out), ends(Direction::In));
+                PredicateStatistics {
+                    statements: u64::max(subjects, objects),
+                    subjects,
+                    objects,
+                }
+            }
+        }
+    }
+
+    fn stored_graphs(&self) -> Vec<TermId> {
+        let mut graphs = self.base.graphs();
+        let is_named = |graph: &TermId| *graph != TermId::DEFAULT_GRAPH;
+        graphs.extend(self.older.graphs().filter(is_named));
+        graphs.extend(self.newer.graphs().filter(is_named));
+        graphs.sort_unstable();
+        graphs.dedup();
+        let is_as_below = |graph: TermId| {
+            let layers = [&self.older, &self.newer];
+            !layers
+                .iter()
+                .any(|layer| layer.touches(graph) || layer.is_cleared(graph))
+        };
+        graphs.retain(|graph| is_as_below(*graph) || !self.predicates(*graph).is_empty());
+        graphs
+    }
+}
+
+fn entries_of(set: Option<&BTreeSet<TermId>>, id: TermId) -> bool {
+    set.is_some_and(|set| set.contains(&id))
+}
+
+/// [`Vec::retain`] with a condition that changes.
+fn retain(list: &mut Vec<TermId>, mut is_left: impl FnMut(&TermId) -> bool) {
+    list.retain(|id| is_left(id));
+}
+
+/// The data of a transaction as the dataset of one query.
+pub(crate) struct LayeredView<'t> {
+    pub(crate) layers: &'t Layers,
+    pub(crate) dataset: &'t Dataset,
+}
+
+impl LayeredView<'_> {
+    fn graph(source: Source) -> TermId {
+        match source {
+            Source::Stored(graph) => graph,
+            Source::Window(_) => unreachable!("the dataset of a transaction has no stream windows"),
+        }
+    }
+}
+
+impl GraphView for LayeredView<'_> {
+    fn dictionary(&self) -> TermSource<'_> {
+        TermSource::Here(self.layers.base.store().dictionary())
+    }
+
+    fn dataset(&self) -> &Dataset {
+        self.dataset
+    }
+
+    fn stored_graphs(&self) -> Vec<TermId> {
+        self.layers.stored_graphs()
+    }
+
+    #[inline]
+    fn neighbours<'a>(
+        &'a self,
+        source: Source,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let graph = Self::graph(source);
+        self.layers
+            .neighbours(graph, vertex, predicate, direction, scratch)
+    }
+
+    fn neighbour_estimate(
+        &self,
+        source: Source,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> usize {
+        let graph = Self::graph(source);
+        self.layers
+            .neighbour_estimate(graph, vertex, predicate, direction)
+    }
+
+    fn contains(&self, source: Source, triple: TripleIds) -> bool {
+        self.layers.holds(triple.in_graph(Self::graph(source)))
+    }
+
+    fn columns(&self, source: Source) -> Option<Columns<'_>> {
+        let graph = Self::graph(source);
+        let Parts { base, layers } = self.layers.parts(graph);
+        let is_untouched = !layers.iter().flatten().any(|layer| layer.touches(graph));
+        base.filter(|_| is_untouched)
+            .map(|base| Columns::Stored(base, graph))
+    }
+
+    fn predicates_of<'a>(
+        &'a self,
+        source: Source,
+        vertex: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let graph = Self::graph(source);
+        self.layers.predicates_of(graph, vertex, direction, scratch)
+    }
+
+    fn vertices_with<'a>(
+        &'a self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let graph = Self::graph(source);
+        (self.layers).vertices_with(graph, predicate, direction, scratch)
+    }
+
+    fn predicates(&self, source: Source) -> Vec<TermId> {
+        self.layers.predicates(Self::graph(source))
+    }
+
+    fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics {
+        let graph = Self::graph(source);
+        self.layers.predicate_statistics(graph, predicate)
+    }
+
+    fn statement_count(&self, source: Source) -> u64 {
+        self.layers.statement_count(Self::graph(source))
+    }
+
+    fn end(&self) -> Option<PinEnd> {
+        self.layers.base.end()
+    }
+}

@@ -1,0 +1,373 @@
+//! What is declared: the core of transactions, with the texts of procedures, the streams that they
+//! may name, and the messages that they need. The sequencer holds it while the log is replayed, and
+//! the lane from then on.
+//!
+//! Before changing anything here: the core is told of a stream when the first procedure names it,
+//! so that streams of engines without procedures cost nothing.
+
+use super::entries;
+use super::messages::{Message, Messages};
+use crate::checkpoints::{DeclarationRecord, RestoredTransactions};
+use crate::error::RuntimeError;
+use somersault_lang::procedure::{CreateDataflow, CreateProcedure};
+use somersault_lang::{CreateStream, StreamSource};
+use somersault_log::{Command, ConsumerBegin, TxnItem, TxnRecord};
+use somersault_model::{EventTime, Place, ProcedureUid, StreamUid};
+use somersault_stream::{Coordinator, KeptMessage, ParsedCommand};
+use somersault_txn::{
+    Beginning, Command as CoreCommand, Core, DataflowShape, Event, Output, ProcedureShape, Refusal,
+    StreamShape,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Procedures and dataflows, and what their transactions have come to.
+#[derive(Default)]
+pub(crate) struct Declared {
+    core: Core,
+    procedures: BTreeMap<ProcedureUid, Arc<CreateProcedure>>,
+    dataflows: BTreeMap<String, Arc<CreateDataflow>>,
+    streams: BTreeMap<String, (StreamUid, Arc<CreateStream>)>,
+    /// The streams that the core knows.
+    in_core: BTreeSet<StreamUid>,
+    messages: Messages,
+}
+
+impl Declared {
+    /// What a checkpoint says, whose streams and their messages are with the coordinator.
+    pub(crate) fn restored(restored: RestoredTransactions, coordinator: &Coordinator) -> Declared {
+        let streams = coordinator.streams().into_iter();
+        let pushed = streams.filter(|stream| stream.derived_by.is_none());
+        let streams = pushed.map(|stream| {
+            let iri = stream.declaration.iri.as_str().to_owned();
+            (iri, (stream.uid, stream.declaration))
+        });
+        let RestoredTransactions {
+            core,
+            procedures,
+            dataflows,
+        } = restored;
+        let mut declared = Declared {
+            streams: streams.collect(),
+            in_core: core.streams().map(|stream| stream.uid).collect(),
+            core,
+            procedures,
+            dataflows,
+            messages: Messages::default(),
+        };
+        for stream in declared.in_core.clone() {
+            for message in coordinator.kept_messages(stream) {
+                let (place, message) = (message.place, Message::of(message.clone()));
+                declared.messages.insert(stream, place, message);
+            }
+            declared.let_go(stream);
+        }
+        declared
+    }
+
+    /// What is declared, for a checkpoint: nothing if nothing ever was.
+    pub(crate) fn freeze(&self) -> Vec<DeclarationRecord> {
+        if self.core.is_unused() {
+            return Vec::new();
+        }
+        let procedures = self.procedures.iter().map(|(uid, procedure)| {
+            let (text, namespace) = (procedure.text.clone(), procedure.namespace.clone());
+            DeclarationRecord::Procedure {
+                uid: *uid,
+                text,
+                namespace,
+            }
+        });
+        let dataflows = self.dataflows.values().map(|dataflow| {
+            let (text, namespace) = (dataflow.text.clone(), dataflow.namespace.clone());
+            DeclarationRecord::Dataflow { text, namespace }
+        });
+        let core = self.core.freeze().into_iter().map(DeclarationRecord::Core);
+        procedures.chain(dataflows).chain(core).collect()
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Whether a procedure or a dataflow was ever declared.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.core.is_unused()
+    }
+
+    /// The procedures, in the order of their declaration.
+    pub(crate) fn procedures(&self) -> &BTreeMap<ProcedureUid, Arc<CreateProcedure>> {
+        &self.procedures
+    }
+
+    /// The declaration of a dataflow.
+    pub(super) fn dataflow_text(&self, name: &str) -> Option<&Arc<CreateDataflow>> {
+        self.dataflows.get(name)
+    }
+
+    /// The uid of a procedure.
+    pub(crate) fn uid(&self, name: &str) -> Option<ProcedureUid> {
+        let mut procedures = self.core.procedures();
+        let found = procedures.find(|(_, shape)| shape.name == name);
+        found.map(|(uid, _)| uid)
+    }
+
+    /// The uid of a stream.
+    pub(super) fn stream(&self, iri: &str) -> Option<StreamUid> {
+        self.streams.get(iri).map(|(uid, _)| *uid)
+    }
+
+    pub(super) fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    /// Whether a command may be logged.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn judge(&mut self, command: &ParsedCommand) -> Result<(), RuntimeError> {
+        self.tell_streams(command)?;
+        for command in self.core_commands(command)? {
+            self.core.admit(&command)?;
+        }
+        Ok(())
+    }
+
+    /// Applies a logged command.
+    ///
+    /// # Errors
+    /// The log contradicts itself.
+    pub(crate) fn apply(&mut self, command: &ParsedCommand) -> Result<(), RuntimeError> {
+        self.tell_streams(command)?;
+        for command in self.core_commands(command)? {
+            let gone = match &command {
+                CoreCommand::DropProcedure { name, .. } => self.uid(name),
+                _ => None,
+            };
+            self.apply_event(&Event::Command(command))?;
+            gone.map(|uid| self.procedures.remove(&uid));
+        }
+        if let Some(procedure) = command.procedure()
+            && let Some(uid) = self.uid(&procedure.name)
+        {
+            self.procedures.insert(uid, Arc::clone(procedure));
+        }
+        if let Some(dataflow) = command.dataflow() {
+            let name = dataflow.name.clone();
+            self.dataflows.insert(name, Arc::clone(dataflow));
+        }
+        if let Command::DropDataflow { name } = &command.record().command {
+            self.dataflows.remove(name);
+        }
+        self.note_streams(command);
+        Ok(())
+    }
+
+    /// Notes which streams exist.
+    fn note_streams(&mut self, command: &ParsedCommand) {
+        let record = command.record();
+        match (&record.command, record.resolved.stream) {
+            (Command::CreateStream { iri, .. }, Some(uid)) => {
+                if let Some(declaration) = command.stream_declaration() {
+                    let declaration = Arc::clone(declaration);
+                    self.streams.insert(iri.clone(), (uid, declaration));
+                }
+            }
+            (Command::ResetStream { iri }, Some(uid)) => {
+                if let Some((known, _)) = self.streams.get_mut(iri) {
+                    self.in_core.remove(known);
+                    *known = uid;
+                }
+            }
+            (Command::DropStream { iri }, _) => {
+                if let Some((uid, _)) = self.streams.remove(iri) {
+                    self.in_core.remove(&uid);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the core of the streams that a procedure names.
+    fn tell_streams(&mut self, command: &ParsedCommand) -> Result<(), RuntimeError> {
+        let Some(procedure) = command.procedure() else {
+            return Ok(());
+        };
+        let consumed = procedure.consumes.iter().map(|it| &it.stream);
+        let named: Vec<_> = consumed.chain(procedure.emits()).collect();
+        for stream in named {
+            let Some((uid, declaration)) = self.streams.get(stream.as_str()) else {
+                continue;
+            };
+            if self.in_core.insert(*uid) {
+                let shape = StreamShape::of(declaration, *uid);
+                let create = CoreCommand::CreateStream(shape);
+                self.core.apply(&Event::Command(create))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a command means to the core.
+    fn core_commands(&self, command: &ParsedCommand) -> Result<Vec<CoreCommand>, Refusal> {
+        let record = command.record();
+        if let Some(procedure) = command.procedure() {
+            return Ok(vec![CoreCommand::CreateProcedure {
+                shape: ProcedureShape::of(procedure, |iri| self.stream(iri.as_str()))?,
+                or_replace: procedure.or_replace,
+                begins: record.resolved.begins.iter().map(beginning).collect(),
+            }]);
+        }
+        if let Some(dataflow) = command.dataflow() {
+            return Ok(vec![CoreCommand::CreateDataflow {
+                shape: DataflowShape::of(dataflow),
+                or_replace: dataflow.or_replace,
+            }]);
+        }
+        let command = match &record.command {
+            Command::DropProcedure { name, discard } => Some(CoreCommand::DropProcedure {
+                name: name.clone(),
+                discard: *discard,
+            }),
+            Command::DropDataflow { name } => {
+                Some(CoreCommand::DropDataflow { name: name.clone() })
+            }
+            Command::PauseDataflow { name } => {
+                Some(CoreCommand::PauseDataflow { name: name.clone() })
+            }
+            Command::ResumeDataflow { name } => {
+                Some(CoreCommand::ResumeDataflow { name: name.clone() })
+            }
+            Command::DropStream { iri } | Command::ResetStream { iri } => {
+                let uid = self.stream(iri).filter(|uid| self.in_core.contains(uid));
+                uid.map(CoreCommand::DropStream)
+            }
+            _ => None,
+        };
+        Ok(command.into_iter().collect())
+    }
+
+    /// Takes messages for consumers: of a pushed stream; in a replay also of an interior one, which
+    /// the core knows by the entries that emitted them.
+    ///
+    /// # Errors
+    /// The log contradicts itself.
+    pub(crate) fn take_messages(
+        &mut self,
+        stream: StreamUid,
+        messages: Vec<KeptMessage>,
+    ) -> Result<(), RuntimeError> {
+        let is_interior = self.is_interior(stream);
+        for message in messages {
+            let (place, at) = (message.place, message.at);
+            self.messages.insert(stream, place, Message::of(message));
+            if !is_interior {
+                let event = Event::Message { stream, place, at };
+                self.apply_event(&event)?;
+            }
+        }
+        self.let_go(stream);
+        Ok(())
+    }
+
+    /// A stream that procedures consume is complete through a time.
+    ///
+    /// # Errors
+    /// The log contradicts itself.
+    pub(crate) fn reach(
+        &mut self,
+        stream: StreamUid,
+        through: EventTime,
+    ) -> Result<(), RuntimeError> {
+        match self.is_interior(stream) {
+            true => Ok(()),
+            false => self
+                .apply_event(&Event::Complete { stream, through })
+                .map(|_| ()),
+        }
+    }
+
+    pub(crate) fn is_interior(&self, stream: StreamUid) -> bool {
+        let mut streams = self.streams.values();
+        let found = streams.find(|(uid, _)| *uid == stream);
+        found.is_some_and(|(_, declaration)| declaration.source == StreamSource::Interior)
+    }
+
+    /// Keeps a message that a transaction has emitted.
+    pub(super) fn keep(&mut self, stream: StreamUid, place: Place, message: Message) {
+        self.messages.insert(stream, place, message);
+    }
+
+    /// Lets go of the messages of a stream that nothing needs.
+    pub(super) fn let_go(&mut self, stream: StreamUid) {
+        if let Some((below, _)) = self.core.holder(stream) {
+            self.messages.release(stream, below);
+        }
+    }
+
+    /// Applies what has come into the log, or will come there next. Returns the messages that are
+    /// not needed any more.
+    ///
+    /// # Errors
+    /// The log contradicts itself.
+    pub(crate) fn apply_event(
+        &mut self,
+        event: &Event,
+    ) -> Result<Vec<(StreamUid, Place)>, RuntimeError> {
+        let mut released = Vec::new();
+        for output in self.core.apply(event)? {
+            match output {
+                Output::Release { stream, below } => {
+                    self.messages.release(stream, below);
+                    released.push((stream, below));
+                }
+                Output::Stopped { dataflow } => {
+                    tracing::warn!("dataflow {dataflow} has stopped: a transaction aborted");
+                }
+            }
+        }
+        Ok(released)
+    }
+
+    /// Applies logged transactions.
+    ///
+    /// # Errors
+    /// The log contradicts itself, or recovery has to run one of them again.
+    pub(crate) fn replay(&mut self, record: &TxnRecord) -> Result<(), RuntimeError> {
+        let mut items = record.items.iter();
+        items.try_for_each(|item| self.replay_item(item))
+    }
+
+    /// Applies one logged item.
+    ///
+    /// # Errors
+    /// The log contradicts itself, or recovery has to run the item again.
+    pub(super) fn replay_item(&mut self, item: &TxnItem) -> Result<(), RuntimeError> {
+        let event = entries::event(item).map_err(|what| RuntimeError::Internal(what.to_owned()))?;
+        if let Some(event) = event {
+            self.apply_event(&event)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a command is about procedures or dataflows.
+pub(crate) fn is_declaration(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::CreateProcedure { .. }
+            | Command::DropProcedure { .. }
+            | Command::CreateDataflow { .. }
+            | Command::DropDataflow { .. }
+            | Command::PauseDataflow { .. }
+            | Command::ResumeDataflow { .. }
+    )
+}
+
+fn beginning(of: &ConsumerBegin) -> Beginning {
+    Beginning {
+        stream: of.stream,
+        next: of.next,
+        through: of.through,
+    }
+}

@@ -1,0 +1,154 @@
+//! Entries of the core of transactions as the log holds them, and back.
+//!
+//! Before changing anything here: the core must get from the log what it was given live, or a
+//! restart ends in another state (S6).
+
+use somersault_log::{
+    TxnCall, TxnChange, TxnConsumed, TxnEntry, TxnItem, TxnMessage, TxnOrigin, TxnOutcome,
+    TxnPlaces, TxnRound,
+};
+use somersault_txn as txn;
+
+/// An entry with what it changes and the statements of its messages, which the core does not know.
+pub(crate) fn logged(
+    entry: &txn::Entry,
+    changes: Vec<TxnChange>,
+    messages: Vec<Vec<oxrdf::Quad>>,
+) -> TxnEntry {
+    let origin = match &entry.origin {
+        txn::Origin::Round { round, consumed } => TxnOrigin::Round {
+            round: match round {
+                txn::Round::Batch(number) => TxnRound::Batch(*number),
+                txn::Round::Call(number) => TxnRound::Call(*number),
+            },
+            consumed: consumed.iter().map(logged_batch).collect(),
+        },
+        txn::Origin::Call {
+            procedure,
+            number,
+            key,
+            received,
+        } => TxnOrigin::Call(TxnCall {
+            procedure: *procedure,
+            number: *number,
+            key: key.clone().map(|key| (key.source, key.number)),
+            received: *received,
+            arguments: Vec::new(),
+        }),
+    };
+    let outcome = match &entry.outcome {
+        txn::Outcome::Committed { emitted, answer } => TxnOutcome::Committed {
+            changes,
+            emitted: (emitted.iter().zip(messages))
+                .map(|(message, statements)| TxnMessage {
+                    stream: message.stream,
+                    place: message.place,
+                    at: message.at,
+                    statements,
+                })
+                .collect(),
+            answer: answer.clone(),
+        },
+        txn::Outcome::Aborted { procedure, reason } => TxnOutcome::Aborted {
+            procedure: *procedure,
+            reason: reason.clone(),
+        },
+    };
+    TxnEntry { origin, outcome }
+}
+
+fn logged_batch(of: &txn::Consumed) -> TxnConsumed {
+    TxnConsumed {
+        procedure: of.procedure,
+        stream: of.stream,
+        places: match &of.places {
+            txn::Places::Run { first, count } => TxnPlaces::Run {
+                first: *first,
+                count: *count,
+            },
+            txn::Places::List(places) => TxnPlaces::List(places.clone()),
+        },
+    }
+}
+
+/// What led to a logged transaction; `None` for what the core does not know of.
+pub(crate) fn origin(of: &TxnOrigin) -> Option<txn::Origin> {
+    Some(match of {
+        TxnOrigin::Update => return None,
+        TxnOrigin::Round { round, consumed } => txn::Origin::Round {
+            round: match round {
+                TxnRound::Batch(number) => txn::Round::Batch(*number),
+                TxnRound::Call(number) => txn::Round::Call(*number),
+            },
+            consumed: consumed.iter().map(batch).collect(),
+        },
+        TxnOrigin::Call(call) => txn::Origin::Call {
+            procedure: call.procedure,
+            number: call.number,
+            key: call
+                .key
+                .clone()
+                .map(|(source, number)| txn::Key { source, number }),
+            received: call.received,
+        },
+    })
+}
+
+/// The item as the log holds it where recovery runs the transaction again: what led to it alone.
+pub(crate) fn without_effects(item: &TxnItem) -> TxnItem {
+    match item {
+        TxnItem::Entry(entry) => TxnItem::Entry(TxnEntry {
+            origin: entry.origin.clone(),
+            outcome: TxnOutcome::Rerun,
+        }),
+        TxnItem::Advance(times) => TxnItem::Advance(times.clone()),
+    }
+}
+
+/// What an item of the log tells the core; `None` if nothing.
+///
+/// # Errors
+/// Recovery runs it again: its outcome is not in the log.
+pub(crate) fn event(item: &TxnItem) -> Result<Option<txn::Event>, &'static str> {
+    let entry = match item {
+        TxnItem::Advance(times) => return Ok(Some(txn::Event::Advance(times.clone()))),
+        TxnItem::Entry(entry) => entry,
+    };
+    let Some(origin) = origin(&entry.origin) else {
+        return Ok(None);
+    };
+    let outcome = match &entry.outcome {
+        TxnOutcome::Committed {
+            emitted, answer, ..
+        } => txn::Outcome::Committed {
+            emitted: (emitted.iter())
+                .map(|message| txn::Emitted {
+                    stream: message.stream,
+                    place: message.place,
+                    at: message.at,
+                })
+                .collect(),
+            answer: answer.clone(),
+        },
+        TxnOutcome::Aborted { procedure, reason } => txn::Outcome::Aborted {
+            procedure: *procedure,
+            reason: reason.clone(),
+        },
+        TxnOutcome::Rerun => return Err("a transaction that runs again has no outcome yet"),
+    };
+    Ok(Some(txn::Event::Entry(txn::Entry { origin, outcome })))
+}
+
+fn batch(of: &TxnConsumed) -> txn::Consumed {
+    txn::Consumed {
+        procedure: of.procedure,
+        stream: of.stream,
+        places: match &of.places {
+            TxnPlaces::Run { first, count } => txn::Places::Run {
+                first: *first,
+                count: *count,
+            },
+            TxnPlaces::List(places) => txn::Places::List(places.clone()),
+        },
+    }
+}

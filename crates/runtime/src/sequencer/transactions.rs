@@ -1,0 +1,619 @@
+//! Transactions, on the sequencer's side: what the lane has handed over is logged as one record and
+//! cut as one SN; commands for procedures pass the lane's judgement (`lane`, `handover`).
+//!
+//! Before changing anything here: a cut that changes the stored graphs by anything but transactions
+//! is *foreign*. Before it the handover is closed and what waits there is logged, in one step with
+//! the cut. The handover opens at the end of the step, unless a phase needs it closed: while a
+//! change is computed, or the lane judges a command, no transaction may commit. Nor may one while
+//! the lane freezes what is declared, since that must be the state at the end of the log.
+
+use super::requests::{AckWhen, Event, Reply};
+use super::stability::Waiter;
+use super::{Phase, Sequencer};
+use crate::checkpoints::{DeclarationRecord, RestoredTransactions};
+use crate::error::RuntimeError;
+use crate::handover::Handover;
+use crate::lane::{
+    Accepted, Answered, Declared, Drained, LaneEvent, Logged, Rerunner, UpdateRequest,
+    is_declaration, without_effects,
+};
+use crossbeam_channel::Sender;
+use somersault_log::{
+    Command, CommandRecord, ConsumerBegin, PlanRecord, Resolved, TxnItem, TxnRecord,
+};
+use somersault_model::{EventTime, Place, Sn, StreamUid};
+use somersault_query::Effects;
+use somersault_stream::{Consumers, Coordinator, Input, KeptMessage, ParsedCommand, Record};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// While an SN is on its way, transactions wait this long for others to share theirs.
+const GROUP: Duration = Duration::from_millis(2);
+/// This many wait for no others.
+const LARGE_GROUP: usize = 1_024;
+
+/// The lane's counterpart.
+pub(crate) struct Transactions {
+    handover: Arc<Handover<Accepted>>,
+    lane: Sender<LaneEvent>,
+    /// While the log is replayed.
+    replayed: Option<Box<Declared>>,
+    /// Runs transactions again until the log has been replayed.
+    rerunner: Rerunner,
+    /// Whether anything was declared, or an update came.
+    is_used: bool,
+    is_closed: bool,
+    /// Whether the lane freezes what is declared.
+    is_freezing: bool,
+    /// The SN of the newest foreign cut.
+    epoch: Sn,
+    /// The number of accepted transactions that were taken.
+    taken: u64,
+    /// Since when some wait.
+    waiting_since: Option<Instant>,
+    has_told_failure: bool,
+    /// The names of the procedures that consume a stream, by its IRI.
+    consumers: BTreeMap<String, BTreeSet<String>>,
+    /// The number of events that the lane was sent.
+    told: u64,
+    /// The number of those after which it was idle last.
+    idle: Arc<AtomicU64>,
+}
+
+/// An input that the lane judges: a command for procedures, or one that takes a stream away.
+pub(super) struct UnderJudgement {
+    input: Input,
+    reply: Reply,
+}
+
+impl Transactions {
+    /// Without anything declared, and closed.
+    pub(crate) fn new(
+        handover: Arc<Handover<Accepted>>,
+        lane: Sender<LaneEvent>,
+        idle: Arc<AtomicU64>,
+        rerunner: Rerunner,
+    ) -> Transactions {
+        Transactions {
+            handover,
+            lane,
+            replayed: Some(Box::default()),
+            rerunner,
+            is_used: false,
+            is_closed: true,
+            is_freezing: false,
+            epoch: Sn::ZERO,
+            taken: 0,
+            waiting_since: None,
+            has_told_failure: false,
+            consumers: BTreeMap::new(),
+            told: 0,
+            idle,
+        }
+    }
+
+    fn tell(&mut self, event: LaneEvent) {
+        self.told += 1;
+        // A lane that has ended answers nothing; its callers have been told.
+        let _ = self.lane.send(event);
+    }
+
+    /// The lane is to run transactions. All cuts so far are in its first base.
+    fn start_lane(&mut self, newest: Sn) {
+        if !self.is_used {
+            self.is_used = true;
+            self.epoch = newest;
+        }
+    }
+
+    /// The replay begins from a checkpoint.
+    pub(super) fn restore(&mut self, restored: RestoredTransactions, coordinator: &Coordinator) {
+        for procedure in restored.procedures.values() {
+            for consumed in &procedure.consumes {
+                let stream = consumed.stream.as_str().to_owned();
+                let consumers = self.consumers.entry(stream).or_default();
+                consumers.insert(procedure.name.clone());
+            }
+        }
+        self.replayed = Some(Box::new(Declared::restored(restored, coordinator)));
+    }
+
+    /// An SN has become stable.
+    pub(super) fn on_stable(&mut self) {
+        if self.is_used {
+            self.tell(LaneEvent::Moved);
+        }
+    }
+
+    /// The log was replayed: the lane begins.
+    pub(super) fn begin(&mut self, newest: Sn) {
+        self.epoch = newest;
+        if let Some(declared) = self.replayed.take() {
+            self.rerunner.forget();
+            self.is_used = declared.is_used();
+            self.tell(LaneEvent::Begin(declared));
+        }
+    }
+
+    /// Nothing is logged any more.
+    pub(super) fn fail(&mut self, error: &RuntimeError) {
+        if self.has_told_failure {
+            return;
+        }
+        self.has_told_failure = true;
+        self.is_closed = true;
+        for accepted in self.handover.close() {
+            if let Some(answered) = accepted.answered {
+                answered.refuse(error.clone().unproven());
+            }
+        }
+        self.tell(LaneEvent::Failed(error.clone()));
+    }
+
+    /// The sequencer has ended.
+    pub(super) fn end(&mut self) {
+        for accepted in self.handover.close() {
+            if let Some(answered) = accepted.answered {
+                answered.refuse(RuntimeError::Stopped);
+            }
+        }
+        self.tell(LaneEvent::End);
+    }
+
+    /// When waiting transactions are logged at the latest.
+    pub(super) fn next_group(&self) -> Option<Instant> {
+        self.waiting_since.map(|since| since + GROUP)
+    }
+
+    /// Whether nothing is handed over that is not logged, and the lane has nothing to run.
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_idle = !self.is_used || self.idle.load(Ordering::Relaxed) == self.told;
+        is_idle && self.handover.waiting() == 0
+    }
+
+    /// Messages came into a stream that procedures consume.
+    pub(super) fn take_messages(
+        &mut self,
+        stream: StreamUid,
+        messages: Vec<KeptMessage>,
+    ) -> Result<(), RuntimeError> {
+        match &mut self.replayed {
+            Some(declared) => declared.take_messages(stream, messages),
+            None => {
+                self.tell(LaneEvent::Messages(stream, messages));
+                Ok(())
+            }
+        }
+    }
+
+    /// A stream that procedures consume is complete through a time.
+    pub(super) fn reach(
+        &mut self,
+        stream: StreamUid,
+        through: EventTime,
+    ) -> Result<(), RuntimeError> {
+        match &mut self.replayed {
+            Some(declared) => declared.reach(stream, through),
+            None => {
+                self.tell(LaneEvent::Reached(stream, through));
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes which procedures consume which streams. Returns the streams of which that changes.
+    fn note_consumers(&mut self, command: &ParsedCommand) -> Vec<String> {
+        let name = match (&command.record().command, command.procedure()) {
+            (_, Some(procedure)) => &procedure.name,
+            (Command::DropProcedure { name, .. }, _) => name,
+            _ => return Vec::new(),
+        };
+        let mut changed = Vec::new();
+        for (stream, consumers) in &mut self.consumers {
+            if consumers.remove(name) {
+                changed.push(stream.clone());
+            }
+        }
+        for consumed in command.procedure().iter().flat_map(|it| &it.consumes) {
+            let stream = consumed.stream.as_str().to_owned();
+            let consumers = self.consumers.entry(stream.clone()).or_default();
+            consumers.insert(name.clone());
+            changed.push(stream);
+        }
+        changed
+    }
+}
+
+/// Whether the lane has to know of a command.
+fn concerns_lane(command: &Command) -> bool {
+    let is_of_stream = matches!(
+        command,
+        Command::CreateStream { .. } | Command::DropStream { .. } | Command::ResetStream { .. }
+    );
+    is_of_stream || is_declaration(command)
+}
+
+impl Sequencer {
+    /// Replays a record of the log, with the effects of transactions that run again.
+    pub(super) fn replay_transactions(&mut self, record: Record) -> Result<Record, RuntimeError> {
+        let transactions = &mut self.transactions;
+        let (Record::Txn(logged), Some(declared)) = (&record, &mut transactions.replayed) else {
+            return Ok(record);
+        };
+        let whole = transactions.rerunner.replay(declared, logged)?;
+        Ok(whole.map_or(record, Record::Txn))
+    }
+
+    /// Applies to what is declared what a record says, or tells the lane. Both know of
+    /// transactions.
+    pub(super) fn note_transactions(&mut self, record: &Record) -> Result<(), RuntimeError> {
+        match record {
+            Record::Command(command) => self.note_declaration(command),
+            _ => Ok(()),
+        }
+    }
+
+    /// Applies a command to what is declared, or tells the lane, and lets streams know their
+    /// consumers.
+    fn note_declaration(&mut self, command: &ParsedCommand) -> Result<(), RuntimeError> {
+        let transactions = &mut self.transactions;
+        match &mut transactions.replayed {
+            Some(declared) => {
+                declared.apply(command)?;
+                if concerns_lane(&command.record().command) {
+                    transactions.rerunner.forget();
+                }
+            }
+            None => {
+                transactions.is_used |= is_declaration(&command.record().command);
+                if concerns_lane(&command.record().command) {
+                    let declared = LaneEvent::Declared(Box::new(command.clone()));
+                    transactions.tell(declared);
+                }
+            }
+        }
+        for stream in self.transactions.note_consumers(command) {
+            let Some(uid) = self.coordinator.clock_of(&stream).map(|clock| clock.uid()) else {
+                continue;
+            };
+            let consumers = &self.transactions.consumers[&stream];
+            let next = self.coordinator.newest_message(uid);
+            let next = Place(next.map_or(1, |newest| newest.0 + 1));
+            let floor = self.coordinator.kept_messages(uid).next();
+            let floor = floor.map_or(next, |message| message.place);
+            let consumers = consumers.first().map(|holder| Consumers {
+                floor,
+                holder: holder.clone(),
+            });
+            self.coordinator.set_consumers(uid, consumers);
+        }
+        Ok(())
+    }
+
+    /// Logs and cuts the transactions that wait, if they need not wait for others.
+    pub(super) fn take_transactions(&mut self) {
+        let waiting = self.transactions.handover.waiting();
+        if waiting == 0 || self.failure.is_some() {
+            return;
+        }
+        let since = *self.transactions.waiting_since.get_or_insert(self.now.at);
+        let is_due = self.stability.unstable() == 0
+            || waiting >= LARGE_GROUP
+            || self.now.at >= since + GROUP;
+        if is_due {
+            // Times of interior streams may make closes due.
+            let logged = self.log_transactions(false).and_then(|_| self.cut_due());
+            if let Err(error) = logged {
+                tracing::warn!("transactions could not be logged: {error}");
+            }
+        }
+    }
+
+    /// Takes what waits in the handover, which is closed if `closes`; logs it and cuts it. Returns
+    /// whether anything waited.
+    fn log_transactions(&mut self, closes: bool) -> Result<bool, RuntimeError> {
+        let accepted = match closes {
+            true => self.transactions.handover.close(),
+            false => self.transactions.handover.take(),
+        };
+        self.transactions.is_closed |= closes;
+        self.transactions.waiting_since = None;
+        if accepted.is_empty() {
+            return Ok(false);
+        }
+        self.transactions.taken += accepted.len() as u64;
+        let (mut items, mut answered) = (Vec::new(), Vec::new());
+        let mut reruns = BTreeSet::new();
+        let mut released = BTreeMap::new();
+        let mut alone = None;
+        for accepted in accepted {
+            // Places ascend.
+            released.extend(accepted.released);
+            match accepted.logged {
+                Logged::Alone(effects) => {
+                    // The last one: the lane has closed the handover.
+                    alone = Some((effects, accepted.answered));
+                    continue;
+                }
+                Logged::Item(item) => items.push(item),
+                Logged::Rerun(item) => {
+                    reruns.insert(items.len());
+                    items.push(item);
+                }
+                Logged::Nothing => {}
+            }
+            answered.extend(accepted.answered);
+        }
+        self.transactions.is_closed |= alone.is_some();
+        let released = released.into_iter().collect();
+        if let Err(error) = self.log_items(items, &reruns, released) {
+            // The lane has applied what the log does not hold.
+            self.fail(error.clone());
+            let unproven = error.clone().unproven();
+            answered.extend(alone.and_then(|(_, answered)| answered));
+            answered
+                .into_iter()
+                .for_each(|it| it.refuse(unproven.clone()));
+            return Err(error);
+        }
+        answered
+            .into_iter()
+            .for_each(|it| self.answer_transaction(it));
+        if let Some((effects, answered)) = alone {
+            self.log_alone(*effects, answered);
+        }
+        self.transactions.tell(LaneEvent::Drained(Drained {
+            through: self.transactions.taken,
+            sn: self.coordinator.last_cut(),
+        }));
+        Ok(true)
+    }
+
+    /// Answers a transaction when what is logged by now is stable.
+    fn answer_transaction(&mut self, mut answered: Answered) {
+        let sn = self.coordinator.last_cut();
+        answered.shown_at(sn);
+        self.wait_stable(Waiter::Transaction {
+            sn,
+            position: self.log_end,
+            answered,
+        });
+    }
+
+    /// Logs an update in a record of its own, which becomes a foreign cut. If it cannot be logged,
+    /// it alone is refused: nothing depends on it yet.
+    fn log_alone(&mut self, effects: Effects, answered: Option<Answered>) {
+        let before = self.log_end;
+        let update = Input::Update {
+            received_ms: self.now.ms,
+            evaluated_at: None,
+            clears: effects.clears,
+            deletes: effects.deletes,
+            inserts: effects.inserts,
+        };
+        let logged = self.take(update).and_then(|_| self.cut_effects());
+        let Some(answered) = answered else { return };
+        match logged {
+            Ok(()) => self.answer_transaction(answered),
+            Err(error) => answered.refuse(self.for_request(error, before)),
+        }
+    }
+
+    fn log_items(
+        &mut self,
+        items: Vec<TxnItem>,
+        reruns: &BTreeSet<usize>,
+        released: Vec<(StreamUid, Place)>,
+    ) -> Result<(), RuntimeError> {
+        if items.is_empty() && released.is_empty() {
+            return Ok(());
+        }
+        let logged = (!reruns.is_empty()).then(|| {
+            let items = items.iter().enumerate();
+            let items = items.map(|(at, item)| match reruns.contains(&at) {
+                true => without_effects(item),
+                false => item.clone(),
+            });
+            Record::Txn(TxnRecord {
+                received_ms: self.now.ms,
+                items: items.collect(),
+                released: released.clone(),
+            })
+        });
+        let record = Record::Txn(TxnRecord {
+            received_ms: self.now.ms,
+            items,
+            released,
+        });
+        let position = self.append(logged.as_ref().unwrap_or(&record))?;
+        self.apply(&record, position)?;
+        self.cut_effects()
+    }
+
+    /// Closes the handover, and logs and cuts what waits there. It opens at the end of the step.
+    pub(super) fn close_handover(&mut self) -> Result<(), RuntimeError> {
+        match self.transactions.is_used && !self.transactions.is_closed {
+            true => self.log_transactions(true).map(|_| ()),
+            false => Ok(()),
+        }
+    }
+
+    /// Has the lane freeze what is declared, as it is at the end of the log. The handover is closed
+    /// for that. Whether there is anything to wait for.
+    pub(super) fn freeze_transactions(&mut self) -> bool {
+        let transactions = &mut self.transactions;
+        debug_assert!(transactions.replayed.is_none(), "replays are not frozen");
+        if !transactions.is_used {
+            return false;
+        }
+        debug_assert!(transactions.is_closed);
+        let events = self.events.clone();
+        let frozen = Box::new(move |frozen| {
+            // The sequencer may have ended.
+            let _ = events.send(Event::TransactionsFrozen(frozen));
+        });
+        transactions.is_freezing = true;
+        transactions.tell(LaneEvent::Freeze(frozen));
+        true
+    }
+
+    /// The lane has frozen what is declared; it goes on.
+    pub(super) fn on_transactions_frozen(&mut self, frozen: Vec<DeclarationRecord>) {
+        self.transactions.is_freezing = false;
+        self.checkpoints.take_transactions(frozen);
+    }
+
+    /// Before a cut: brings transactions into the log that a foreign one must come after. Returns
+    /// whether there were any: then the next cut may be another.
+    pub(super) fn log_before(&mut self, plan: &PlanRecord) -> Result<bool, RuntimeError> {
+        let transactions = &self.transactions;
+        if !transactions.is_used || transactions.is_closed || !self.coordinator.is_foreign(plan) {
+            return Ok(false);
+        }
+        self.log_transactions(true)
+    }
+
+    /// After a foreign cut: no transaction commits that has not seen it.
+    pub(super) fn note_foreign(&mut self, sn: Sn) {
+        debug_assert!(!self.transactions.is_used || self.transactions.is_closed);
+        self.transactions.epoch = sn;
+    }
+
+    /// At the end of a step: opens the handover, unless the phase needs it closed.
+    pub(super) fn open_handover(&mut self) {
+        let needs_closed = !matches!(self.phase, Phase::Open | Phase::Yielding);
+        let transactions = &mut self.transactions;
+        if !transactions.is_closed
+            || !transactions.is_used
+            || transactions.is_freezing
+            || needs_closed
+            || transactions.has_told_failure
+        {
+            return;
+        }
+        transactions.is_closed = false;
+        transactions.handover.open(transactions.epoch);
+        transactions.tell(LaneEvent::Moved);
+    }
+
+    /// Waits for a transaction that foreign cuts have overtaken, or goes on after it.
+    pub(super) fn yield_to_lane(&mut self) {
+        let wants = self.failure.is_none() && self.transactions.handover.wants_turn();
+        match self.phase {
+            Phase::Open if wants && !self.has_turn() => self.phase = Phase::Yielding,
+            Phase::Yielding if !wants => self.phase = Phase::Open,
+            _ => {}
+        }
+    }
+
+    /// Passes an update on to the lane. Everything that was taken before it is cut, so the update
+    /// reads it.
+    pub(super) fn pass_on(&mut self, update: Box<UpdateRequest>) {
+        let ready = self.refuse_if_failed();
+        self.transactions.start_lane(self.coordinator.last_cut());
+        let ready = ready.and_then(|()| self.cut_all());
+        match ready {
+            Ok(()) => self.transactions.tell(LaneEvent::Update(update)),
+            Err(error) => update.refuse(error.not_taken()),
+        }
+    }
+
+    /// Has a command for procedures or dataflows judged by the lane. Until then no other is taken,
+    /// and no transaction commits.
+    pub(super) fn begin_declaration(&mut self, command: ParsedCommand, reply: Reply) {
+        if !self.transactions.is_used {
+            // Everything so far is in the first base.
+            self.transactions.epoch = self.coordinator.last_cut();
+        }
+        let ready = self.refuse_if_failed().and_then(|()| self.close_handover());
+        if let Err(error) = ready {
+            reply.send(Err(error.not_taken()));
+            return;
+        }
+        let events = self.events.clone();
+        let judged = Box::new(move |judged| {
+            // The sequencer may have ended.
+            let _ = events.send(Event::Judged(judged));
+        });
+        let begins = self.begins(&command);
+        let command = Box::new(command.with_begins(begins));
+        let judge = LaneEvent::Judge(command.clone(), judged);
+        self.transactions.tell(judge);
+        let input = Input::Declaration(command);
+        self.phase = Phase::Judging(Box::new(UnderJudgement { input, reply }));
+    }
+
+    /// Where the streams stand that a procedure consumes.
+    fn begins(&self, command: &ParsedCommand) -> Vec<ConsumerBegin> {
+        let consumed = command.procedure().into_iter().flat_map(|it| &it.consumes);
+        let begin = |iri: &str| {
+            let clock = self.coordinator.clock_of(iri)?;
+            let newest = self.coordinator.newest_message(clock.uid())?;
+            Some(ConsumerBegin {
+                stream: clock.uid(),
+                next: Place(newest.0 + 1),
+                through: clock.watermark().unwrap_or(EventTime::MIN),
+            })
+        };
+        consumed
+            .filter_map(|consumed| begin(consumed.stream.as_str()))
+            .collect()
+    }
+
+    /// Has the lane judge whether a stream may be taken away, where procedures are declared; gives
+    /// back any other input.
+    pub(super) fn judge_stream(&mut self, input: Input, reply: Reply) -> Option<(Input, Reply)> {
+        let command = match &input {
+            Input::DropStream { iri, .. } => Command::DropStream { iri: iri.clone() },
+            Input::ResetStream { iri, .. } => Command::ResetStream { iri: iri.clone() },
+            _ => return Some((input, reply)),
+        };
+        if !self.transactions.is_used || self.refuse_if_failed().is_err() {
+            return Some((input, reply));
+        }
+        if let Err(error) = self.close_handover() {
+            reply.send(Err(error.not_taken()));
+            return None;
+        }
+        let events = self.events.clone();
+        let judged = Box::new(move |judged| {
+            // The sequencer may have ended.
+            let _ = events.send(Event::Judged(judged));
+        });
+        let command = ParsedCommand::without_text(CommandRecord {
+            received_ms: self.now.ms,
+            command,
+            resolved: Resolved::default(),
+        });
+        let judge = LaneEvent::Judge(Box::new(command), judged);
+        self.transactions.tell(judge);
+        self.phase = Phase::Judging(Box::new(UnderJudgement { input, reply }));
+        None
+    }
+
+    /// Takes a command that the lane has judged.
+    pub(super) fn on_judged(&mut self, judged: Result<(), RuntimeError>) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Open);
+        let Phase::Judging(judgement) = phase else {
+            debug_assert!(false, "one command is judged at a time");
+            self.phase = phase;
+            return;
+        };
+        let UnderJudgement { input, reply } = *judgement;
+        match judged {
+            Err(error) => reply.send(Err(error)),
+            Ok(()) => self.on_input(input, AckWhen::Durable, reply),
+        }
+    }
+
+    /// Tells the caller of a command that is being judged that nothing will come of it.
+    pub(super) fn refuse_judgement(&mut self, error: &RuntimeError) {
+        if let Phase::Judging(_) = &self.phase
+            && let Phase::Judging(judgement) = std::mem::replace(&mut self.phase, Phase::Open)
+        {
+            judgement.reply.send(Err(error.clone().not_taken()));
+        }
+    }
+}

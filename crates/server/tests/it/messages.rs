@@ -1,0 +1,220 @@
+//! Messages over HTTP: every syntax, what is refused and where, bodies that come slowly or end too
+//! early, and streams that have no room.
+
+use crate::client::{connect, read_reply};
+use crate::server::TestServer;
+use serde_json::json;
+use std::io::{BufReader, Write};
+use std::time::Duration;
+
+const TIMESTAMP: &str = "TIMESTAMP <http://e/at>";
+const TURTLE: &str = "text/turtle; version=1.2-messages";
+
+fn numbered(path: &str, seq: u64) -> String {
+    format!("{path}?source=feed&seq={seq}")
+}
+
+#[test]
+fn messages_in_all_five_syntaxes() {
+    let server = TestServer::start();
+    let path = server.stream("s", &format!("TIMELESS {TIMESTAMP}"));
+    let int = "^^<http://www.w3.org/2001/XMLSchema#integer>";
+    let line = |n: u32, graph: &str| format!("_:x <http://e/at> \"{n}\"{int}{graph} .\n");
+    let lines = |n: u32, graph: &str| {
+        let (first, second) = (line(n, graph), line(n + 1, graph));
+        format!("VERSION \"1.2-messages\"\n{first}MESSAGE\n{second}")
+    };
+    let bodies = [
+        ("application/n-triples;version=1.2-messages", lines(10, "")),
+        (
+            "application/n-quads; version=\"1.2-messages\"",
+            lines(20, " <http://e/g>"),
+        ),
+        (
+            TURTLE,
+            "_:x <http://e/at> 30 .\n@message .\n_:x <http://e/at> 31 .".to_owned(),
+        ),
+        (
+            "application/trig;version=1.2-messages",
+            "<http://e/g> { _:x <http://e/at> 40 }\nMESSAGE\n_:x <http://e/at> 41 .".to_owned(),
+        ),
+        (
+            "application/x-ld+ndjson",
+            "{\"@context\": {\"at\": \"http://e/at\"}}\n{\"at\": 50}\n{\"at\": 51}\n".to_owned(),
+        ),
+    ];
+    for (index, (media_type, body)) in bodies.iter().enumerate() {
+        let address = numbered(&path, 2 * index as u64 + 1);
+        let answer = server.post(&address, media_type, body).expect(200).json();
+        let first = 2 * index + 1;
+        assert_eq!(
+            answer,
+            json!({
+                "taken": 2, "repeated": 0, "refused": 0, "accepted": 2, "dropped": 0, "reasons": [],
+                "numbers": { "taken": [[first, first + 1]], "repeated": [], "refused": [] },
+            }),
+            "{media_type}"
+        );
+        let again = server.post(&address, media_type, body).expect(200).json();
+        assert_eq!(
+            (again["taken"].as_u64(), again["repeated"].as_u64()),
+            (Some(0), Some(2))
+        );
+    }
+    server.advance(&path, 2_000);
+    let count = "SELECT (COUNT(DISTINCT ?x) AS ?n) { { ?x <http://e/at> ?t } UNION { GRAPH <http://e/g> { ?x <http://e/at> ?t } } }";
+    assert_eq!(server.select(count)[0]["n"]["value"], "10");
+}
+
+#[test]
+fn a_refused_message_is_listed_with_its_number_place_and_reason() {
+    let server = TestServer::start();
+    let path = server.stream("s", TIMESTAMP);
+    let body = "<http://e/a> <http://e/at> 1000 .\nMESSAGE\n<http://e/b> <http://e/p> .\nMESSAGE\n<http://e/c> <http://e/at> 500 .\nMESSAGE\n<http://e/d> <http://e/p> 1 .\nMESSAGE\n<http://e/e> <http://e/at> 1500 .";
+    let answer = server
+        .post(&numbered(&path, 7), TURTLE, body)
+        .expect(200)
+        .json();
+    assert_eq!(
+        answer["numbers"]["taken"],
+        json!([[7, 7], [11, 11]]),
+        "{answer}"
+    );
+    assert_eq!(answer["numbers"]["refused"], json!([[8, 10]]));
+    let reasons = answer["reasons"].as_array().expect("a list");
+    let shown: Vec<_> = reasons
+        .iter()
+        .map(|it| {
+            (
+                it["number"].as_u64(),
+                it["line"].as_u64(),
+                it["code"].as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (Some(8), Some(3), Some("bad_rdf")),
+            (Some(9), Some(5), Some("late")),
+            (Some(10), Some(7), Some("invalid")),
+        ]
+    );
+    let sentence = reasons[2]["error"].as_str().expect("a sentence");
+    assert!(
+        sentence.contains("has no value at <http://e/at>"),
+        "{sentence}"
+    );
+    let metrics = server.get("/metrics").expect(200);
+    assert!(
+        metrics.text().contains("somersault_pushes_total 2"),
+        "two were taken"
+    );
+}
+
+#[test]
+fn requests_that_cannot_be_read_take_nothing() {
+    let server = TestServer::start();
+    let path = server.stream("s", TIMESTAMP);
+    let body = "<http://e/a> <http://e/at> 1000 .";
+    server
+        .post("/streams/http%3A%2F%2Fe%2Fnone", TURTLE, body)
+        .expect_error(404, "not_found", &["http://e/none"]);
+    server
+        .post(&format!("{path}?event_time_ms=5"), TURTLE, body)
+        .expect_error(400, "invalid", &["TIMESTAMP", "leave out"]);
+    server
+        .post(&format!("{path}?number=5"), TURTLE, body)
+        .expect_error(400, "unknown_parameter", &["number"]);
+    let supported = server.post(&path, "text/html", body).expect(415).json();
+    let supported = supported["supported"].to_string();
+    assert!(supported.contains("application/x-ld+ndjson"), "{supported}");
+    let packed = [("Content-Type", TURTLE), ("Content-Encoding", "gzip")];
+    server
+        .send("POST", &path, &packed, Some(b""))
+        .expect_error(415, "unsupported_encoding", &[]);
+    let open = "<http://e/a> <http://e/at> 1000 .\nMESSAGE\n<http://e/b> <http://e/p> [\nMESSAGE\n";
+    let ended = server.post(&numbered(&path, 1), TURTLE, open).expect_error(
+        400,
+        "bad_rdf",
+        &["nothing behind it is read"],
+    );
+    assert_eq!(
+        (&ended["taken"], &ended["from"]),
+        (&json!(1), &json!(3)),
+        "{ended}"
+    );
+}
+
+#[test]
+fn a_full_stream_answers_from_which_message_on_to_send_again() {
+    let server = TestServer::start();
+    let path = server.stream("s", &format!("BUDGET 2 KB {TIMESTAMP}"));
+    let message = |n: u32| format!("<http://e/m{n}> <http://e/at> {} .", 1_000 + 100 * n);
+    let body: Vec<String> = (0..60).map(message).collect();
+    let reply = server.post(&numbered(&path, 100), TURTLE, &body.join("\nMESSAGE\n"));
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    let answer = reply.expect_error(429, "stream_budget", &["BUDGET"]);
+    let taken = answer["taken"].as_u64().expect("a number");
+    assert!((20..30).contains(&taken), "{answer}");
+    assert_eq!(answer["from"], 100 + taken);
+    // Batches close while messages come, so there is room again for those behind them.
+    let mut next = taken as usize;
+    crate::client::until("all are taken", || {
+        let rest = body[next..].join("\nMESSAGE\n");
+        let answer = server.post(&numbered(&path, 100 + next as u64), TURTLE, &rest);
+        next += answer.json()["taken"].as_u64().unwrap_or(0) as usize;
+        next == body.len()
+    });
+}
+
+/// A chunk of a body.
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+#[test]
+fn messages_are_taken_while_their_body_comes() {
+    let server = TestServer::start();
+    let path = server.stream("s", TIMESTAMP);
+    let taken = || server.get(&path).expect(200).json()["tuples"].as_u64();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {TURTLE}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        numbered(&path, 1)
+    );
+    let mut socket = connect(server.address());
+    let mut send = |text: &str| socket.write_all(text.as_bytes()).expect("the server reads");
+    send(&head);
+    let message = |n: u32| format!("<http://e/m{n}> <http://e/at> {n} .\nMESSAGE\n");
+    let first: String = (0..3_000).map(message).collect();
+    send(&chunk(&first));
+    // What makes a group is taken before the rest has come.
+    crate::client::until("messages are taken", || taken() > Some(1_000));
+    send(&chunk("<http://e/last> <http://e/at> 5000 ."));
+    send("0\r\n\r\n");
+    let reply = read_reply(&mut BufReader::new(socket), false);
+    assert_eq!(reply.expect(200).json()["taken"], 3_001);
+}
+
+#[test]
+fn the_end_of_a_body_that_is_cut_off_is_no_message() {
+    let server = TestServer::start();
+    let path = server.stream("s", TIMESTAMP);
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {TURTLE}\r\nContent-Length: 1000\r\n\r\n",
+        numbered(&path, 1)
+    );
+    let mut socket = connect(server.address());
+    let body = "<http://e/a> <http://e/at> 1 .\nMESSAGE\n<http://e/b> <http://e/at> 20 .";
+    socket
+        .write_all(format!("{head}{body}").as_bytes())
+        .expect("the server reads");
+    std::thread::sleep(Duration::from_millis(200));
+    drop(socket);
+    crate::client::until("the first message is taken", || {
+        let sources = server.get(&path).expect(200).json();
+        sources["tuples"].as_u64() == Some(1)
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(server.get(&path).expect(200).json()["tuples"], 1);
+}
