@@ -191,8 +191,8 @@ FUZZ_SECONDS ?= 60
 
 nightly: doctor ## the checks that take too long for make test: SEEDS=10000 of the simulator, newly drawn inputs, a server killed 200 times, each fuzz target for FUZZ_SECONDS=60
 	@seed=$$RANDOM$$RANDOM; echo "PROPTEST_RNG_SEED=$$seed"; PROPTEST_RNG_SEED=$$seed $(CARGO) test --workspace --locked --quiet
-	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed $(CARGO) test --locked --quiet -p somersault-cli --test it -- kills
-	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed $(CARGO) test --locked --quiet -p somersault-cli --test it -- sinks
+	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed $(CARGO) test --workspace --locked --quiet --test it -- kills
+	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed $(CARGO) test --workspace --locked --quiet --test it -- sinks
 	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS)
 	$(MAKE) txn-nightly
 	$(MAKE) jena-oracle QUERIES=20000 SEED=$$RANDOM

@@ -49,15 +49,13 @@ impl TermRun {
 }
 
 impl TermRuns {
-    /// The runs of a checkpoint, of which this dictionary was restored and nothing else was done.
-    #[must_use]
-    pub fn restored(manifest: &Manifest, dictionary: &Dictionary) -> TermRuns {
+    /// The runs of a checkpoint, which reach up to this mark of the dictionary restored from them.
+    fn restored(manifest: &Manifest, through: DictionaryMark) -> TermRuns {
         let files: Vec<ListedFile> = manifest.files_of(FileKind::Terms).copied().collect();
         let written: BTreeSet<u64> = files.iter().map(|file| file.name.checkpoint).collect();
         if written.len() > MOST_RESTORED {
             return TermRuns::default();
         }
-        let through = dictionary.mark();
         let run = TermRun {
             since: DictionaryMark::default(),
             terms: through.terms(),
@@ -164,8 +162,17 @@ fn write_run(
     Ok(listed)
 }
 
-/// Reads the dictionary of a checkpoint on this number of threads. Also returns the leases of its
-/// transient terms, to be kept until slices and open batches have clones of them.
+/// The dictionary of a checkpoint.
+pub struct RestoredDictionary {
+    /// The dictionary.
+    pub dictionary: Dictionary,
+    /// The leases of its transient terms, to be kept until slices and open batches have clones.
+    pub leases: RestoredLeases,
+    /// The runs that the next checkpoint may carry over.
+    pub runs: TermRuns,
+}
+
+/// Reads the dictionary of a checkpoint on this number of threads.
 ///
 /// # Errors
 /// Damage, or IO.
@@ -173,7 +180,7 @@ pub fn restore_dictionary(
     disk: &dyn Disk,
     manifest: &Manifest,
     threads: usize,
-) -> Result<(Dictionary, RestoredLeases), CheckpointError> {
+) -> Result<RestoredDictionary, CheckpointError> {
     let mut restore = DictionaryRestore::new();
     let mut files: Vec<_> = manifest.files_of(FileKind::Terms).collect();
     files.sort_unstable_by_key(|file| file.name);
@@ -188,15 +195,21 @@ pub fn restore_dictionary(
         let read = in_parallel(threads, readers, |reader| reader.read_rows(&restore));
         read.into_iter().collect::<Result<(), _>>()?;
     }
+    // Before the transient terms: one that became permanent while it was written is in no run.
+    let runs = TermRuns::restored(manifest, restore.mark());
     let mut epochs = SavedEpochs::default();
     let mut last = manifest.name();
     for file in manifest.files_of(FileKind::TransientTerms) {
         last = file.name;
         epochs = read_transient_terms(manifest.open(disk, file)?, &restore)?;
     }
-    let finished = restore.finish(&epochs);
-    finished.map_err(|error| {
+    let (dictionary, leases) = restore.finish(&epochs).map_err(|error| {
         let place = place(disk, &last.to_string());
         CheckpointError::damaged(&place, 0, error.to_string())
+    })?;
+    Ok(RestoredDictionary {
+        dictionary,
+        leases,
+        runs,
     })
 }

@@ -22,7 +22,7 @@ mod terms;
 mod verify;
 
 pub use container::{FileHeader, FileReader, FileSummary, FileWriter, LogOrigin};
-pub use dictionary::{TermRuns, restore_dictionary};
+pub use dictionary::{RestoredDictionary, TermRuns, restore_dictionary};
 pub use error::CheckpointError;
 pub use folder::{WholeCheckpoints, next_number, remove_unneeded, whole_checkpoints};
 pub use lists::{ListFileReader, ListFileWriter};

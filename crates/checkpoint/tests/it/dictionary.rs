@@ -55,7 +55,8 @@ fn terms_come_back_from_any_number_of_files_and_threads() {
     for (each, threads) in [(1_000, 1), (20, 2), (1, 4), (0, 1)] {
         let (disk, dictionary) = (SimDisk::new(), Dictionary::new());
         let (manifest, ids) = checkpoints(&disk, &dictionary, each);
-        let (restored, leases) = restore_dictionary(&disk, &manifest, threads).unwrap();
+        let restored = restore_dictionary(&disk, &manifest, threads).unwrap();
+        let (restored, leases) = (restored.dictionary, restored.leases);
         assert!(leases.oldest(StreamUid(1)).is_some() && leases.oldest(StreamUid(9)).is_none());
         assert_eq!(restored.len(), dictionary.len());
         for id in &ids {
@@ -100,11 +101,11 @@ fn runs_of_similar_sizes_are_merged() {
         remove_unneeded(&disk, &kept).unwrap();
         if number == 150 {
             // A restart.
-            dictionary = restore_dictionary(&disk, &kept[0], 1).unwrap().0;
-            runs = TermRuns::restored(&kept[0], &dictionary);
+            let restored = restore_dictionary(&disk, &kept[0], 1).unwrap();
+            (dictionary, runs) = (restored.dictionary, restored.runs);
         }
     }
-    let (restored, _) = restore_dictionary(&disk, &kept[0], 1).unwrap();
+    let restored = (restore_dictionary(&disk, &kept[0], 1).unwrap()).dictionary;
     assert_eq!(restored.len(), dictionary.len());
     let once: u64 = {
         let mut new = NewCheckpoint::begin(&disk, 301, ORIGIN, (1, Sn(1)), 1);
@@ -122,6 +123,33 @@ fn runs_of_similar_sizes_are_merged() {
         written <= 8 * once,
         "{written} bytes were written for {once}"
     );
+}
+
+/// The term is permanent in the first checkpoint's file of transient terms alone, which the second
+/// one does not carry over.
+#[test]
+fn a_term_that_becomes_permanent_while_it_is_written_is_in_the_next_checkpoint() {
+    let (disk, dictionary) = (SimDisk::new(), Dictionary::new());
+    let lease = dictionary.lease(StreamUid(1));
+    let passing = dictionary.mention(term(6).as_ref(), &mut dictionary.mentions(&lease));
+    let keeps = || assert!(dictionary.make_permanent(passing));
+    let mut new = NewCheckpoint::begin(&disk, 1, ORIGIN, (1, Sn(1)), 1).pausing(&keeps);
+    (TermRuns::default().write(&mut new, &dictionary, 1_000, Sn(1))).unwrap();
+    let first = new.commit().unwrap();
+    drop(lease);
+
+    let restored = restore_dictionary(&disk, &first, 1).unwrap();
+    assert!(restored.dictionary.is_permanent(passing));
+    let mut new = NewCheckpoint::begin(&disk, 2, ORIGIN, (1, Sn(1)), 1);
+    (restored
+        .runs
+        .write(&mut new, &restored.dictionary, 1_000, Sn(1)))
+    .unwrap();
+    let second = new.commit().unwrap();
+
+    let again = restore_dictionary(&disk, &second, 1).unwrap().dictionary;
+    assert_eq!(again.decode(passing), Some(term(6)));
+    assert!(again.is_permanent(passing));
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn terms(dictionary: &Dictionary, ids: &[TermId]) -> Vec<(TermId, String)> {
 
 /// Reads everything that a checkpoint holds; the ids are those of its slice.
 pub fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Content, CheckpointError> {
-    let (dictionary, _leases) = restore_dictionary(disk, manifest, 1)?;
+    let dictionary = restore_dictionary(disk, manifest, 1)?.dictionary;
     dictionary.check().expect("DI-2");
     let own = |kind| {
         let mut files = manifest.files_of(kind);

@@ -5,7 +5,8 @@ use crate::samples::{ORIGIN, lists};
 use oxrdf::{Literal, NamedNode, Term};
 use somersault_checkpoint::{
     Coverage, FileKind, ListFileReader, ListFileWriter, Manifest, NewCheckpoint, PieceReader,
-    PieceRuns, PieceWriter, SavedSlice, SliceReader, SliceWriter, TermRuns, restore_dictionary,
+    PieceRuns, PieceWriter, RestoredDictionary, SavedSlice, SliceReader, SliceWriter, TermRuns,
+    restore_dictionary,
 };
 use somersault_disk::SimDisk;
 use somersault_model::{
@@ -155,8 +156,12 @@ impl Process {
         (new.commit().unwrap(), (runs, slices))
     }
 
-    fn restored(disk: &SimDisk, manifest: &Manifest, shards: u16) -> Process {
-        let (dictionary, leases) = restore_dictionary(disk, manifest, 2).unwrap();
+    fn restored(disk: &SimDisk, manifest: &Manifest, shards: u16) -> (Process, TermRuns) {
+        let RestoredDictionary {
+            dictionary,
+            leases,
+            runs,
+        } = restore_dictionary(disk, manifest, 2).unwrap();
         dictionary.check().unwrap();
         let store = Store::with_dictionary(shards, dictionary);
         for shard in store.placement().all() {
@@ -192,7 +197,7 @@ impl Process {
             let slice = slice.with_lease(lease.cloned());
             store.slices().insert(saved.stream, slice);
         }
-        Process::of(store, manifest.sn())
+        (Process::of(store, manifest.sn()), runs)
     }
 
     fn decode(&self, id: TermId) -> String {
@@ -257,10 +262,9 @@ fn a_store_goes_on_from_a_checkpoint_like_its_twin() {
         }
         // The process ends here, and another one goes on from the newest checkpoint.
         let (saved, manifest, mut random, content) = last.unwrap();
-        let mut restored = Process::restored(&disk, &manifest, later);
+        let (mut restored, terms) = Process::restored(&disk, &manifest, later);
         restored.store.check().unwrap();
         assert_eq!(restored.content(), content, "seed {seed}");
-        let terms = TermRuns::restored(&manifest, restored.store.dictionary());
         let mut runs = (terms, PieceRuns::default());
         for batch in saved + 1..40 {
             restored.step(batch, &mut random);
@@ -275,7 +279,7 @@ fn a_store_goes_on_from_a_checkpoint_like_its_twin() {
         for round in 0..3 {
             let (manifest, now) = restored.checkpoint(&disk, 100 + round, &runs);
             runs = now;
-            let again = Process::restored(&disk, &manifest, shards);
+            let (again, _) = Process::restored(&disk, &manifest, shards);
             again.store.check().unwrap();
             assert_eq!(again.content(), restored.content());
             restored.step(40 + round as i64, &mut random);

@@ -11,7 +11,9 @@
 //! Before changing it: what an exported term refers to is in the same export or in an earlier one.
 //! So the mark is taken under all stripes' locks at once: a term is stored after its shared text is
 //! known, and a shared text after its datatype. A term that became permanent between 1 and 3 is in
-//! both parts.
+//! both parts. One that becomes permanent after 3 and before it is written is permanent in 1 alone,
+//! and belongs to the next export too: its mark is behind this one's, also in a restored dictionary
+//! ([`DictionaryRestore::mark`](super::DictionaryRestore::mark)).
 #![allow(unsafe_code)]
 
 use super::{Dictionary, SHARDS_PER_STRIPE, STRIPES};

@@ -12,8 +12,8 @@
 //! because terms are stored here as interning stores them.
 
 use super::{
-    Dictionary, SHARDS_PER_STRIPE, SavedEpochs, SavedRow, SavedText, SavedTransient, Stripe,
-    Writer, rdf_type,
+    Dictionary, DictionaryMark, SHARDS_PER_STRIPE, SavedEpochs, SavedRow, SavedText,
+    SavedTransient, Stripe, Writer, rdf_type,
 };
 use crate::arena::{Kind, Place, Stored};
 use crate::transient::{LastMention, MOST_EPOCHS, Mentioned, TransientTerm, TripleParts};
@@ -199,6 +199,12 @@ impl DictionaryRestore {
             }
             _ => refuse(format!("stripe {stripe} does not go on with number {next}")),
         }
+    }
+
+    /// The mark behind the permanent terms so far.
+    #[must_use]
+    pub fn mark(&self) -> DictionaryMark {
+        self.dictionary.mark()
     }
 
     /// The dictionary, and the leases of its epochs.

@@ -16,7 +16,8 @@ use oxrdf::TermRef;
 use parking_lot::Mutex;
 use somersault_checkpoint::{
     CheckpointError, CheckpointTimes, FileKind, FileName, ListedFile, Manifest, PieceReader,
-    SavedSlice, SliceReader, TermRuns, VerifyDepth, restore_dictionary, whole_checkpoints,
+    RestoredDictionary, SavedSlice, SliceReader, VerifyDepth, restore_dictionary,
+    whole_checkpoints,
 };
 use somersault_dictionary::{Dictionary, RestoredLeases};
 use somersault_disk::Disk;
@@ -152,8 +153,11 @@ pub fn restore_checkpoint(
     threads: usize,
 ) -> Result<Restored, RuntimeError> {
     let begun = Instant::now();
-    let (dictionary, leases) = restore_dictionary(disk, manifest, threads)?;
-    let terms = TermRuns::restored(manifest, &dictionary);
+    let RestoredDictionary {
+        dictionary,
+        leases,
+        runs: terms,
+    } = restore_dictionary(disk, manifest, threads)?;
     let store = empty(dictionary);
     // Nothing was cut before SN 1, so a checkpoint at SN 0 has no lists.
     if manifest.sn() > Sn::ZERO {
