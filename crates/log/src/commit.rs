@@ -18,7 +18,7 @@ use crate::room::Room;
 use crate::segment::{
     Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, finish_record, segment_name, witness_frame,
 };
-use crate::wire::{EncodeError, Encoder, PushBody};
+use crate::wire::{EncodeError, Encoder, PushBody, TxnBody};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use somersault_disk::{Disk, DiskFile, DiskLock};
 use std::sync::Arc;
@@ -124,9 +124,9 @@ impl Shared {
         )
     }
 
-    pub(crate) fn append<P: PushBody, C: AsRef<CommandRecord>>(
+    pub(crate) fn append<P: PushBody, C: AsRef<CommandRecord>, T: TxnBody>(
         &self,
-        record: &Record<P, C>,
+        record: &Record<P, C, T>,
     ) -> Result<Position, LogError> {
         if record.needs_room() && !self.has_room() && !self.regain() {
             return Err(self.full());

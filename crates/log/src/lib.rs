@@ -47,4 +47,6 @@ pub use record::{
     TxnMessage, TxnOrigin, TxnOutcome, TxnPlaces, TxnRecord, TxnRound, UpdateRecord,
 };
 pub use verify::{LogFileKind, LostLoad, VerifiedLog, verify_log};
-pub use wire::{EncodedStatements, PushBody, PushForm, StatementEncoder};
+pub use wire::{
+    EncodedStatements, PushBody, PushForm, StatementEncoder, TermsOfIds, TxnBody, TxnForm,
+};

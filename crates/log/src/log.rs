@@ -15,7 +15,7 @@ use crate::progress::OpenProgress;
 use crate::record::{CommandRecord, LoadSegment, Position, Record};
 use crate::room::Room;
 use crate::segment::{lock_segment, segment_number};
-use crate::wire::PushBody;
+use crate::wire::{PushBody, TxnBody};
 use parking_lot::Mutex;
 use somersault_disk::{Access, Disk, DiskLock};
 use std::io;
@@ -244,9 +244,9 @@ impl Log {
     /// # Errors
     /// The record is then not in the log: it cannot be written, or the disk is full (in both cases
     /// the log goes on; see [`LogError::Full`]), or the log has failed or was closed.
-    pub fn append<P: PushBody, C: AsRef<CommandRecord>>(
+    pub fn append<P: PushBody, C: AsRef<CommandRecord>, T: TxnBody>(
         &self,
-        record: &Record<P, C>,
+        record: &Record<P, C, T>,
     ) -> Result<Position, LogError> {
         let Some(chain) = &self.chain else {
             return self.shared.append_volatile();

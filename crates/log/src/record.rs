@@ -42,10 +42,10 @@ impl std::fmt::Display for Position {
 
 /// One input, in the order in which the engine took it (S1).
 ///
-/// `P` and `C` are the forms that the statements of a push and a command have in memory; a log
-/// gives back [`StreamStatement`]s and [`CommandRecord`]s.
+/// `P`, `C` and `T` are the forms that the statements of a push, a command and transactions have in
+/// memory; a log gives back [`StreamStatement`]s, [`CommandRecord`]s and [`TxnRecord`]s of terms.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Record<P = Vec<StreamStatement>, C = CommandRecord> {
+pub enum Record<P = Vec<StreamStatement>, C = CommandRecord, T = TxnRecord> {
     /// Statements of one stream, as one source sent them.
     Push(PushRecord<P>),
     /// Streams whose time advances without statements: heartbeats, IDLE, merged sources (S4).
@@ -66,12 +66,12 @@ pub enum Record<P = Vec<StreamStatement>, C = CommandRecord> {
     /// A change of a durable subscription.
     Subscription(SubscriptionRecord),
     /// Transactions of procedures, calls among them.
-    Txn(TxnRecord),
+    Txn(T),
     /// Messages of one stream, as one source sent them together.
     Messages(MessagesRecord<P>),
 }
 
-impl<P, C: AsRef<CommandRecord>> Record<P, C> {
+impl<P, C: AsRef<CommandRecord>, T> Record<P, C, T> {
     /// Whether a full disk refuses it: an input that takes space. What inputs before it have caused
     /// passes, and so does what frees space.
     pub(crate) fn needs_room(&self) -> bool {
@@ -99,16 +99,17 @@ impl<P, C: AsRef<CommandRecord>> Record<P, C> {
     }
 }
 
-impl<P, C> Record<P, C> {
-    /// The record with the statements of a push, and a command, in other forms.
+impl<P, C, T> Record<P, C, T> {
+    /// The record with the statements of a push, a command, and transactions in other forms.
     ///
     /// # Errors
     /// That of `command`.
-    pub fn with_forms<Q, D, E>(
+    pub fn with_forms<Q, D, U, E>(
         self,
         statements: impl FnOnce(P) -> Q,
         command: impl FnOnce(C) -> Result<D, E>,
-    ) -> Result<Record<Q, D>, E> {
+        transactions: impl FnOnce(T) -> U,
+    ) -> Result<Record<Q, D, U>, E> {
         Ok(match self {
             Record::Push(push) => Record::Push(PushRecord {
                 stream: push.stream,
@@ -125,7 +126,7 @@ impl<P, C> Record<P, C> {
             Record::Delivered(delivered) => Record::Delivered(delivered),
             Record::Derived(derived) => Record::Derived(derived),
             Record::Subscription(subscription) => Record::Subscription(subscription),
-            Record::Txn(txn) => Record::Txn(txn),
+            Record::Txn(txn) => Record::Txn(transactions(txn)),
             Record::Messages(record) => Record::Messages(MessagesRecord {
                 stream: record.stream,
                 source: record.source,

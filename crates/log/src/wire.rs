@@ -21,6 +21,7 @@ use crate::error::LogError;
 use crate::record::{CommandRecord, Record};
 use serde::{Deserialize, Serialize};
 use transaction::WireTxn;
+pub use transaction::{TermsOfIds, TxnBody, TxnForm};
 
 /// Triple terms nested deeper than this are refused, so that no reader needs an unbounded stack.
 pub(crate) const MAX_NESTING: usize = 64;
@@ -44,7 +45,7 @@ const COMMAND_TAG: u32 = 2;
 const NEWEST_KIND: u32 = 13;
 const NEWEST_COMMAND: u32 = 14;
 
-impl<P: PushBody, C: AsRef<CommandRecord>> Record<P, C> {
+impl<P: PushBody, C: AsRef<CommandRecord>, T: TxnBody> Record<P, C, T> {
     /// The record as it lies in a segment, without its frame: for tools and tests, the log itself
     /// does not need it.
     ///

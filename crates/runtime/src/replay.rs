@@ -15,7 +15,7 @@ use crate::error::RuntimeError;
 use crossbeam_channel::{Receiver, bounded};
 use somersault_lang::procedure::{CreateDataflow, CreateProcedure};
 use somersault_log::{Position, Recovered, StreamStatement, TxnEntry, TxnItem, TxnOutcome};
-use somersault_stream::{LoggedTexts, PushStatements, ReadTexts, Record};
+use somersault_stream::{LoggedTexts, PushStatements, ReadTexts, Record, RecordedTransactions};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -176,7 +176,8 @@ impl PortionReader {
             (Some(number), Some(stream)) => number(&stream, statements),
             _ => PushStatements::from(statements),
         };
-        Ok(record.with_forms(statements, |command| self.texts.read(command))?)
+        let command = |command| self.texts.read(command);
+        Ok(record.with_forms(statements, command, RecordedTransactions::from)?)
     }
 }
 
@@ -214,7 +215,9 @@ pub(crate) fn statements_of(record: &Record) -> usize {
         Record::Messages(record) => record.statements.len(),
         Record::Update(update) => update.deletes.len() + update.inserts.len(),
         Record::Derived(derived) => derived.statements.len(),
-        Record::Txn(transactions) => transactions.items.iter().map(statements_of_item).sum(),
+        Record::Txn(RecordedTransactions::Terms(record)) => {
+            record.items.iter().map(statements_of_item).sum()
+        }
         _ => 0,
     }
 }

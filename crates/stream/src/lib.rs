@@ -47,6 +47,7 @@ pub use protocol::status::{
     MemberId, NamePosition, QueryStatus, SourceNumbers, StreamProgress, StreamStatus,
     SubscriptionStatus,
 };
+pub use protocol::transactions::{NumberedTransactions, RecordedTransactions};
 pub use saved::queries::{
     QueryRecord, SavedCohort, SavedCounts, SavedDerivation, SavedGroup, SavedHistory, SavedMark,
     SavedMember, SavedWave, SavedWindow,

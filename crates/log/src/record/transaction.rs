@@ -8,33 +8,58 @@ use oxrdf::{Quad, Term};
 use somersault_model::{EventTime, Place, ProcedureUid, StreamUid};
 
 /// Transactions that committed or aborted one after another. Their effects are one SN.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TxnRecord {
+///
+/// `Q` is the form that changed statements have in memory; a log gives back quads of terms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TxnRecord<Q = Quad> {
     /// When the record was made, in milliseconds since the Unix epoch.
     pub received_ms: i64,
     /// The transactions in the order in which they ran, and what interior streams are complete
     /// through between them.
-    pub items: Vec<TxnItem>,
+    pub items: Vec<TxnItem<Q>>,
     /// For streams whose messages were let go: the first place that is still needed.
     pub released: Vec<(StreamUid, Place)>,
 }
 
+impl<Q> Default for TxnRecord<Q> {
+    fn default() -> TxnRecord<Q> {
+        TxnRecord {
+            received_ms: 0,
+            items: Vec::new(),
+            released: Vec::new(),
+        }
+    }
+}
+
+impl<Q> TxnRecord<Q> {
+    /// What its transactions change in the stored graphs, in their order.
+    pub fn changes(&self) -> impl Iterator<Item = &TxnChange<Q>> {
+        self.items.iter().flat_map(|item| match item {
+            TxnItem::Entry(TxnEntry {
+                outcome: TxnOutcome::Committed { changes, .. },
+                ..
+            }) => changes.as_slice(),
+            TxnItem::Entry(_) | TxnItem::Advance(_) => &[],
+        })
+    }
+}
+
 /// One item of a [`TxnRecord`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum TxnItem {
+pub enum TxnItem<Q = Quad> {
     /// A transaction.
-    Entry(TxnEntry),
+    Entry(TxnEntry<Q>),
     /// Interior streams are complete through these times.
     Advance(Vec<(StreamUid, EventTime)>),
 }
 
 /// A transaction that committed or aborted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TxnEntry {
+pub struct TxnEntry<Q = Quad> {
     /// What led to it.
     pub origin: TxnOrigin,
     /// How it ended.
-    pub outcome: TxnOutcome,
+    pub outcome: TxnOutcome<Q>,
 }
 
 /// What led to a transaction.
@@ -104,11 +129,11 @@ pub struct TxnCall {
 
 /// How a transaction ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TxnOutcome {
+pub enum TxnOutcome<Q = Quad> {
     /// It committed, with these effects.
     Committed {
         /// What changes in the stored graphs. No statement is there twice.
-        changes: Vec<TxnChange>,
+        changes: Vec<TxnChange<Q>>,
         /// The messages that it emitted, in their order.
         emitted: Vec<TxnMessage>,
         /// What a call with a key was answered.
@@ -127,9 +152,9 @@ pub enum TxnOutcome {
 
 /// A statement that a transaction changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TxnChange {
+pub struct TxnChange<Q = Quad> {
     /// The statement.
-    pub quad: Quad,
+    pub quad: Q,
     /// Whether it is inserted; else it is deleted.
     pub inserts: bool,
 }

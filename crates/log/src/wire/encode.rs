@@ -3,6 +3,7 @@
 //! kept from record to record.
 
 use super::statements::{EncodedStatements, PushBody, PushForm};
+use super::transaction::TxnBody;
 use super::{
     MAX_NESTING, MESSAGES_TAG, PUSH_TAG, WireAdvance, WireAnswerPosition, WireClearingLoad,
     WireClearingUpdate, WireCommand, WireCommandRecord, WireDelivered, WireDeliveredAt,
@@ -55,9 +56,9 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// Appends the encoded record to `out`; after an error `out` may have grown.
-    pub(crate) fn encode<P: PushBody, C: AsRef<CommandRecord>>(
+    pub(crate) fn encode<P: PushBody, C: AsRef<CommandRecord>, T: TxnBody>(
         &mut self,
-        record: &Record<P, C>,
+        record: &Record<P, C, T>,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         let wire = match record {
@@ -93,7 +94,7 @@ impl Encoder {
             Record::Delivered(delivered) => delivered_record(delivered),
             Record::Derived(derived) => WireRecord::Derived(self.derived(derived)?),
             Record::Subscription(record) => WireRecord::Subscription(subscription(record)),
-            Record::Txn(txn) => WireRecord::Txn(transaction::encoded(txn, &mut self.index)?),
+            Record::Txn(txn) => WireRecord::Txn(transaction::encoded(txn.form(), &mut self.index)?),
         };
         postcard::serialize_with_flavor(&wire, Appender(out)).map_err(|_| EncodeError::Size)
     }

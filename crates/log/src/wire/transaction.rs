@@ -12,9 +12,35 @@ use crate::record::{
     TxnPlaces, TxnRecord, TxnRound,
 };
 use hashbrown::HashTable;
-use oxrdf::Quad;
+use oxrdf::{Quad, Term};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use somersault_model::{EventTime, Place, ProcedureUid, StreamUid};
+use somersault_model::{EventTime, Place, ProcedureUid, QuadIds, StreamUid, TermId};
+use std::collections::hash_map::Entry;
+
+/// The transactions of a record, in a form that a log can write.
+pub trait TxnBody {
+    /// The form that is written.
+    fn form(&self) -> TxnForm<'_>;
+}
+
+/// The forms of transactions that a log can write. Both have the same bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum TxnForm<'t> {
+    /// With changed statements of terms.
+    Terms(&'t TxnRecord),
+    /// With changed statements of ids, and the terms of all these ids.
+    Ids(&'t TxnRecord<QuadIds>, &'t TermsOfIds),
+}
+
+/// The terms that ids stand for. That of the default graph is not among them.
+pub type TermsOfIds = FxHashMap<TermId, Term>;
+
+impl TxnBody for TxnRecord {
+    fn form(&self) -> TxnForm<'_> {
+        TxnForm::Terms(self)
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct WireTxn<'a> {
@@ -206,8 +232,38 @@ const NO_STATEMENT: &str = "it has a statement of a transaction that is not whol
 
 /// A record of transactions as it is written.
 pub(super) fn encoded<'a>(
-    record: &'a TxnRecord,
+    form: TxnForm<'a>,
     index: &mut HashTable<u32>,
+) -> Result<WireTxn<'a>, EncodeError> {
+    match form {
+        TxnForm::Terms(record) => encoded_with(record, index, TermTable::quad),
+        TxnForm::Ids(record, of_ids) => {
+            let mut numbers = FxHashMap::default();
+            encoded_with(record, index, |terms, quad| {
+                let mut number = |id: TermId| match numbers.entry(id) {
+                    Entry::Occupied(known) => Ok(*known.get()),
+                    Entry::Vacant(free) => Ok(*free.insert(terms.term(of_ids[&id].as_ref(), 0)?)),
+                };
+                // In the order of the other form, so that the terms lie in the same one.
+                let graph = match quad.graph {
+                    TermId::DEFAULT_GRAPH => 0,
+                    name => number(name)?.saturating_add(1),
+                };
+                Ok(WireQuad {
+                    subject: number(quad.subject)?,
+                    predicate: number(quad.predicate)?,
+                    object: number(quad.object)?,
+                    graph,
+                })
+            })
+        }
+    }
+}
+
+fn encoded_with<'a, 'i, Q>(
+    record: &'a TxnRecord<Q>,
+    index: &'i mut HashTable<u32>,
+    mut quad: impl FnMut(&mut TermTable<'a, 'i>, &'a Q) -> Result<WireQuad, EncodeError>,
 ) -> Result<WireTxn<'a>, EncodeError> {
     let mut terms = TermTable::new(index, record.items.len() * 4);
     let mut before = Before::new(record.received_ms);
@@ -219,7 +275,8 @@ pub(super) fn encoded<'a>(
             }
             TxnItem::Entry(entry) => {
                 let origin = origin(&entry.origin, &mut terms, &mut before)?;
-                WireItem::Entry(origin, outcome(&entry.outcome, &mut terms, &mut before)?)
+                let outcome = outcome(&entry.outcome, &mut terms, &mut before, &mut quad)?;
+                WireItem::Entry(origin, outcome)
             }
         });
     }
@@ -278,10 +335,11 @@ fn differences(places: &[Place]) -> Vec<u64> {
         .collect()
 }
 
-fn outcome<'a>(
-    outcome: &'a TxnOutcome,
-    terms: &mut TermTable<'a, '_>,
+fn outcome<'a, 'i, Q>(
+    outcome: &'a TxnOutcome<Q>,
+    terms: &mut TermTable<'a, 'i>,
     before: &mut Before,
+    quad: &mut impl FnMut(&mut TermTable<'a, 'i>, &'a Q) -> Result<WireQuad, EncodeError>,
 ) -> Result<WireOutcome<'a>, EncodeError> {
     let (changes, emitted, answer) = match outcome {
         TxnOutcome::Committed {
@@ -299,14 +357,14 @@ fn outcome<'a>(
     };
     let mut numbers = Vec::with_capacity(changes.len() * 3);
     for change in changes {
-        before.put(terms.quad(&change.quad)?, !change.inserts, &mut numbers);
+        before.put(quad(terms, &change.quad)?, !change.inserts, &mut numbers);
     }
     let mut messages = Vec::with_capacity(emitted.len());
     for message in emitted {
         let mut statements = Vec::with_capacity(message.statements.len() * 3);
         let later_by = before.later_by(message.at);
-        for quad in &message.statements {
-            before.put(terms.quad(quad)?, false, &mut statements);
+        for statement in &message.statements {
+            before.put(terms.quad(statement)?, false, &mut statements);
         }
         messages.push(WireEmission {
             stream: message.stream.0,

@@ -95,7 +95,7 @@ proptest! {
             at: one_time.map_or(statement.at, EventTime), ..statement
         };
         let terms: Vec<_> = statements.into_iter().map(timed).collect();
-        let expected = push.with_forms(|_| terms, Ok::<_, LogError>).unwrap();
+        let expected = push.with_forms(|_| terms, Ok::<_, LogError>, |it| it).unwrap();
         prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), expected);
     }
 
@@ -125,7 +125,7 @@ proptest! {
             stream, source, received_ms, messages: list, statements: read,
         });
         let bytes = record.to_bytes().unwrap();
-        let expected: Record = record.with_forms(|_| taken, Ok::<_, LogError>).unwrap();
+        let expected: Record = record.with_forms(|_| taken, Ok::<_, LogError>, |it| it).unwrap();
         prop_assert_eq!(&Record::from_bytes(&bytes).unwrap(), &expected);
         let bytes = expected.to_bytes().unwrap();
         prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), expected);

@@ -7,10 +7,12 @@ use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
 use proptest::prelude::*;
 use somersault_disk::{RealDisk, SimDisk};
 use somersault_log::{
-    Command, CommandRecord, ConsumerBegin, Log, Record, Resolved, TxnCall, TxnChange, TxnConsumed,
-    TxnEntry, TxnItem, TxnMessage, TxnOrigin, TxnOutcome, TxnPlaces, TxnRecord, TxnRound,
+    Command, CommandRecord, ConsumerBegin, Log, Record, Resolved, StreamStatement, TermsOfIds,
+    TxnBody, TxnCall, TxnChange, TxnConsumed, TxnEntry, TxnForm, TxnItem, TxnMessage, TxnOrigin,
+    TxnOutcome, TxnPlaces, TxnRecord, TxnRound,
 };
-use somersault_model::{EventTime, Place, ProcedureUid, Sn, StreamUid};
+use somersault_model::{EventTime, Place, ProcedureUid, QuadIds, Sn, StreamUid, TermId};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -125,7 +127,89 @@ prop_compose! {
     }
 }
 
+/// Numbers the terms of changed statements as a process does in memory.
+#[derive(Default)]
+struct Numbering {
+    numbers: HashMap<Term, TermId>,
+    terms: TermsOfIds,
+}
+
+impl Numbering {
+    fn id(&mut self, term: Term) -> TermId {
+        // Not in the order of the terms: what is written must not depend on ids.
+        let next = TermId::from_raw(1_000 - self.numbers.len() as u64);
+        let id = *self.numbers.entry(term.clone()).or_insert(next);
+        self.terms.insert(id, term);
+        id
+    }
+
+    fn quad(&mut self, quad: &Quad) -> QuadIds {
+        QuadIds {
+            graph: match quad.graph_name.clone() {
+                GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
+                GraphName::NamedNode(name) => self.id(name.into()),
+                GraphName::BlankNode(node) => self.id(node.into()),
+            },
+            subject: self.id(quad.subject.clone().into()),
+            predicate: self.id(quad.predicate.clone().into()),
+            object: self.id(quad.object.clone()),
+        }
+    }
+
+    fn item(&mut self, item: &TxnItem) -> TxnItem<QuadIds> {
+        let entry = match item {
+            TxnItem::Advance(times) => return TxnItem::Advance(times.clone()),
+            TxnItem::Entry(entry) => entry,
+        };
+        let outcome = match entry.outcome.clone() {
+            TxnOutcome::Committed {
+                changes,
+                emitted,
+                answer,
+            } => TxnOutcome::Committed {
+                changes: (changes.iter())
+                    .map(|change| TxnChange {
+                        quad: self.quad(&change.quad),
+                        inserts: change.inserts,
+                    })
+                    .collect(),
+                emitted,
+                answer,
+            },
+            TxnOutcome::Aborted { procedure, reason } => TxnOutcome::Aborted { procedure, reason },
+            TxnOutcome::Rerun => TxnOutcome::Rerun,
+        };
+        TxnItem::Entry(TxnEntry {
+            origin: entry.origin.clone(),
+            outcome,
+        })
+    }
+}
+
+/// Transactions with ids in their changed statements.
+struct Numbered(TxnRecord<QuadIds>, TermsOfIds);
+
+impl TxnBody for Numbered {
+    fn form(&self) -> TxnForm<'_> {
+        TxnForm::Ids(&self.0, &self.1)
+    }
+}
+
 proptest! {
+    #[test]
+    fn ids_are_written_as_their_terms(record in record()) {
+        let Record::Txn(transactions) = &record else { unreachable!() };
+        let mut numbering = Numbering::default();
+        let numbered = TxnRecord {
+            received_ms: transactions.received_ms,
+            items: transactions.items.iter().map(|item| numbering.item(item)).collect(),
+            released: transactions.released.clone(),
+        };
+        let numbered: Record<Vec<StreamStatement>, CommandRecord, Numbered> =
+            Record::Txn(Numbered(numbered, numbering.terms));
+        prop_assert_eq!(numbered.to_bytes().unwrap(), record.to_bytes().unwrap());
+    }
+
     #[test]
     fn any_transactions_read_back(record in record()) {
         let bytes = record.to_bytes().unwrap();

@@ -80,9 +80,9 @@ pub(crate) enum Logged {
     /// Nothing: it changed nothing.
     Nothing,
     /// An item of a record that it shares with others.
-    Item(TxnItem),
+    Item(TxnItem<QuadIds>),
     /// As [`Logged::Item`], without its effects: they are applied, and recovery runs it again.
-    Rerun(TxnItem),
+    Rerun(TxnItem<QuadIds>),
     /// A record of its own, which becomes a foreign cut.
     Alone(Box<Effects>),
 }
@@ -280,7 +280,7 @@ impl Lane {
             }
         };
         let answer = CallAnswer::of(executed.answer, txn.dictionary());
-        let changes = changes(&txn.effects(), txn.dictionary());
+        let changes = changes(&txn.effects());
         let outcome = CallOutcome::Answered(answer.clone());
         let mut emitted = EmittedMessages::default();
         emitted.add(executed.emissions, &mut run, &procedure.emits);
@@ -383,8 +383,8 @@ pub(super) fn execute_call(
     txn.execute(steps, &input)
 }
 
-/// The changes of a transaction as the log holds them, in an order in which neighbours share terms.
-pub(super) fn changes(effects: &NetEffects, dictionary: &Dictionary) -> Vec<TxnChange> {
+/// The changes of a transaction, in an order in which neighbours share terms.
+pub(super) fn changes(effects: &NetEffects) -> Vec<TxnChange<QuadIds>> {
     let deletes = effects.deletes.iter().map(|quad| (*quad, false));
     let inserts = effects.inserts.iter().map(|quad| (*quad, true));
     let mut all: Vec<(QuadIds, bool)> = deletes.chain(inserts).collect();
@@ -397,11 +397,10 @@ pub(super) fn changes(effects: &NetEffects, dictionary: &Dictionary) -> Vec<TxnC
             quad.object,
         )
     });
-    let changed = all.into_iter().map(|(quad, inserts)| TxnChange {
-        quad: decode(quad, dictionary),
-        inserts,
-    });
-    changed.collect()
+    let changed = all.into_iter();
+    changed
+        .map(|(quad, inserts)| TxnChange { quad, inserts })
+        .collect()
 }
 
 /// The statements of a message.

@@ -10,11 +10,11 @@ use somersault_log::{
 use somersault_txn as txn;
 
 /// An entry with what it changes and the statements of its messages, which the core does not know.
-pub(crate) fn logged(
+pub(crate) fn logged<Q>(
     entry: &txn::Entry,
-    changes: Vec<TxnChange>,
+    changes: Vec<TxnChange<Q>>,
     messages: Vec<Vec<oxrdf::Quad>>,
-) -> TxnEntry {
+) -> TxnEntry<Q> {
     let origin = match &entry.origin {
         txn::Origin::Round { round, consumed } => TxnOrigin::Round {
             round: match round {
@@ -95,7 +95,7 @@ pub(crate) fn origin(of: &TxnOrigin) -> Option<txn::Origin> {
 }
 
 /// The item as the log holds it where recovery runs the transaction again: what led to it alone.
-pub(crate) fn without_effects(item: &TxnItem) -> TxnItem {
+pub(crate) fn without_effects<Q>(item: &TxnItem<Q>) -> TxnItem<Q> {
     match item {
         TxnItem::Entry(entry) => TxnItem::Entry(TxnEntry {
             origin: entry.origin.clone(),

@@ -16,9 +16,9 @@ use super::rounds::{EmittedMessages, fill_windows, walk};
 use super::{CallAnswer, Declared, RunnableProcedure, entries};
 use crate::error::RuntimeError;
 use oxrdf::Term;
-use somersault_log::{TxnEntry, TxnItem, TxnOrigin, TxnOutcome, TxnRecord};
+use somersault_log::{TxnChange, TxnEntry, TxnItem, TxnOrigin, TxnOutcome, TxnRecord};
 use somersault_model::{ProcedureUid, QuadIds};
-use somersault_query::{Abort, CompiledProcedure, Execution, TransactionState};
+use somersault_query::{Abort, CompiledProcedure, Execution, TransactionState, decode};
 use somersault_store::Store;
 use somersault_txn::{Event, Origin, Transaction};
 use std::collections::BTreeMap;
@@ -233,7 +233,11 @@ impl Rerunner {
             }
         };
         let entry = run.commit(answer);
-        let changes = changes(&txn.effects(), txn.dictionary());
+        let changes = changes(&txn.effects()).into_iter().map(|it| TxnChange {
+            quad: decode(it.quad, txn.dictionary()),
+            inserts: it.inserts,
+        });
+        let changes = changes.collect();
         let messages = emitted.statements().map(|it| quads(it, txn.dictionary()));
         let logged = entries::logged(&entry, changes, messages.collect());
         txn.keep();

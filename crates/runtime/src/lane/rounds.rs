@@ -169,7 +169,7 @@ impl Lane {
             }
             None => {
                 let entry = run.commit(Vec::new());
-                let changes = changes(&txn.effects(), txn.dictionary());
+                let changes = changes(&txn.effects());
                 let messages = emitted.statements().map(|it| quads(it, txn.dictionary()));
                 let logged = entries::logged(&entry, changes, messages.collect());
                 (entry, logged)

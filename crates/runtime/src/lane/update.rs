@@ -160,7 +160,7 @@ impl Lane {
         let entry = TxnEntry {
             origin: TxnOrigin::Update,
             outcome: TxnOutcome::Committed {
-                changes: changes(&net, txn.dictionary()),
+                changes: changes(&net),
                 emitted: Vec::new(),
                 answer: Vec::new(),
             },

@@ -10,7 +10,7 @@ use crate::error::RuntimeError;
 use crate::lane::has_reruns;
 use crate::replay::Portion;
 use crossbeam_channel::Sender;
-use somersault_stream::Record;
+use somersault_stream::{Record, RecordedTransactions};
 use std::time::Instant;
 
 /// A log that is being replayed.
@@ -157,7 +157,10 @@ impl Sequencer {
             // load are held at a time, as when they were loaded.
             let is_load = matches!(next, Record::Load(_));
             // What runs again reads the stored graphs as they were there.
-            let is_rerun = matches!(next, Record::Txn(record) if has_reruns(record));
+            let is_rerun = matches!(
+                next,
+                Record::Txn(RecordedTransactions::Terms(record)) if has_reruns(record)
+            );
             if self.is_backlogged() || ((is_load || is_rerun) && self.stability.unstable() > 0) {
                 break;
             }

@@ -138,7 +138,7 @@ impl Stability {
             Record::Load(load) => load.received_ms,
             Record::Update(update) => update.received_ms,
             Record::Derived(derived) => derived.received_ms,
-            Record::Txn(transactions) => transactions.received_ms,
+            Record::Txn(transactions) => transactions.received_ms(),
             Record::Plan(_) | Record::Delivered(_) | Record::Subscription(_) => return,
         };
         self.last_input = position;

@@ -21,9 +21,12 @@ use crossbeam_channel::Sender;
 use somersault_log::{
     Command, CommandRecord, ConsumerBegin, PlanRecord, Resolved, TxnItem, TxnRecord,
 };
-use somersault_model::{EventTime, Place, Sn, StreamUid};
+use somersault_model::{EventTime, Place, QuadIds, Sn, StreamUid};
 use somersault_query::Effects;
-use somersault_stream::{Consumers, Coordinator, Input, KeptMessage, ParsedCommand, Record};
+use somersault_stream::{
+    Consumers, Coordinator, Input, KeptMessage, NumberedTransactions, ParsedCommand, Record,
+    RecordedTransactions,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -239,11 +242,13 @@ impl Sequencer {
     /// Replays a record of the log, with the effects of transactions that run again.
     pub(super) fn replay_transactions(&mut self, record: Record) -> Result<Record, RuntimeError> {
         let transactions = &mut self.transactions;
-        let (Record::Txn(logged), Some(declared)) = (&record, &mut transactions.replayed) else {
+        let (Record::Txn(RecordedTransactions::Terms(logged)), Some(declared)) =
+            (&record, &mut transactions.replayed)
+        else {
             return Ok(record);
         };
         let whole = transactions.rerunner.replay(declared, logged)?;
-        Ok(whole.map_or(record, Record::Txn))
+        Ok(whole.map_or(record, |whole| Record::Txn(whole.into())))
     }
 
     /// Applies to what is declared what a record says, or tells the lane. Both know of
@@ -403,33 +408,59 @@ impl Sequencer {
 
     fn log_items(
         &mut self,
-        items: Vec<TxnItem>,
+        items: Vec<TxnItem<QuadIds>>,
         reruns: &BTreeSet<usize>,
         released: Vec<(StreamUid, Place)>,
     ) -> Result<(), RuntimeError> {
         if items.is_empty() && released.is_empty() {
             return Ok(());
         }
-        let logged = (!reruns.is_empty()).then(|| {
-            let items = items.iter().enumerate();
-            let items = items.map(|(at, item)| match reruns.contains(&at) {
-                true => without_effects(item),
-                false => item.clone(),
-            });
-            Record::Txn(TxnRecord {
-                received_ms: self.now.ms,
-                items: items.collect(),
-                released: released.clone(),
-            })
-        });
-        let record = Record::Txn(TxnRecord {
+        let whole = TxnRecord {
             received_ms: self.now.ms,
             items,
             released,
-        });
-        let position = self.append(logged.as_ref().unwrap_or(&record))?;
+        };
+        let (record, position) = match reruns.is_empty() {
+            true => {
+                let record = self.numbered(whole);
+                let position = self.append(&record)?;
+                (record, position)
+            }
+            false => {
+                let items = whole.items.iter().enumerate();
+                let items = items.map(|(at, item)| match reruns.contains(&at) {
+                    true => without_effects(item),
+                    false => item.clone(),
+                });
+                let logged = self.numbered(TxnRecord {
+                    received_ms: whole.received_ms,
+                    items: items.collect(),
+                    released: whole.released.clone(),
+                });
+                let whole = NumberedTransactions::unwritten(whole);
+                let position = self.append(&logged)?;
+                (Record::Txn(RecordedTransactions::Numbered(whole)), position)
+            }
+        };
         self.apply(&record, position)?;
         self.cut_effects()
+    }
+
+    /// A record in the form that the log needs. Its ids are known for good, since they are those of
+    /// effects.
+    fn numbered(&self, record: TxnRecord<QuadIds>) -> Record {
+        let shared = &self.shared;
+        let numbered = match shared.log.is_volatile() {
+            true => NumberedTransactions::unwritten(record),
+            false => {
+                let dictionary = shared.resolver.store.dictionary();
+                NumberedTransactions::written(record, |id| {
+                    let term = dictionary.decode(id);
+                    term.expect("the terms of effects are known for good")
+                })
+            }
+        };
+        Record::Txn(RecordedTransactions::Numbered(numbered))
     }
 
     /// Closes the handover, and logs and cuts what waits there. It opens at the end of the step.

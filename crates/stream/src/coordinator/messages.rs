@@ -5,6 +5,7 @@
 
 use super::Coordinator;
 use crate::output::Output;
+use crate::protocol::transactions::RecordedTransactions;
 use crate::streams::messages::{Consumers, KeptMessage};
 use somersault_log::{TxnEntry, TxnItem, TxnMessage, TxnOutcome, TxnRecord};
 use somersault_model::{Intern, Place, StreamUid};
@@ -34,7 +35,21 @@ impl Coordinator {
     /// through, and lets go of the messages that no consumer needs any more.
     pub(super) fn take_emitted(
         &mut self,
-        record: &TxnRecord,
+        transactions: &RecordedTransactions,
+        intern: &dyn Intern,
+        out: &mut Vec<Output>,
+    ) {
+        match transactions {
+            RecordedTransactions::Terms(record) => self.take_emitted_in(record, intern, out),
+            RecordedTransactions::Numbered(numbered) => {
+                self.take_emitted_in(&numbered.record, intern, out)
+            }
+        }
+    }
+
+    fn take_emitted_in<Q>(
+        &mut self,
+        record: &TxnRecord<Q>,
         intern: &dyn Intern,
         out: &mut Vec<Output>,
     ) {
@@ -64,7 +79,7 @@ impl Coordinator {
 }
 
 /// The messages of a transaction that committed.
-fn emitted(outcome: &TxnOutcome) -> &[TxnMessage] {
+fn emitted<Q>(outcome: &TxnOutcome<Q>) -> &[TxnMessage] {
     match outcome {
         TxnOutcome::Committed { emitted, .. } => emitted,
         TxnOutcome::Aborted { .. } | TxnOutcome::Rerun => &[],

@@ -9,3 +9,4 @@ pub(crate) mod input;
 pub(crate) mod refusal;
 pub(crate) mod statements;
 pub(crate) mod status;
+pub(crate) mod transactions;

@@ -5,15 +5,16 @@
 //! id. Ids only tell repeated terms apart while the bytes are made, and stay in memory.
 
 use super::command::ParsedCommand;
+use super::transactions::RecordedTransactions;
 use oxrdf::{Quad, QuadRef, Term};
 use somersault_log::{
     EncodedStatements, LogError, PushBody, PushForm, StatementEncoder, StreamStatement,
 };
 use somersault_model::{EventTime, Lease, QuadIds, TermId};
 
-/// A record with the statements of a push in the form that this process has them in, and with what
-/// the text of a command says.
-pub type Record = somersault_log::Record<PushStatements, ParsedCommand>;
+/// A record with the statements of a push and transactions in the form that this process has them
+/// in, and with what the text of a command says.
+pub type Record = somersault_log::Record<PushStatements, ParsedCommand, RecordedTransactions>;
 
 /// The statements of a push, in order of arrival.
 #[derive(Clone, Debug, PartialEq)]

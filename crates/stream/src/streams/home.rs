@@ -20,10 +20,10 @@ use crate::protocol::firing::BatchSpan;
 use crate::protocol::inject::Inject;
 use crate::protocol::input::Applied;
 use crate::protocol::statements::PushStatements;
+use crate::protocol::transactions::RecordedTransactions;
 use oxrdf::GraphName;
 use somersault_log::{
-    AdvanceRecord, DerivedRecord, LoadRecord, MessagesRecord, PushRecord, TxnItem, TxnMessage,
-    TxnOutcome, TxnRecord, UpdateRecord,
+    AdvanceRecord, DerivedRecord, LoadRecord, MessagesRecord, PushRecord, TxnMessage, UpdateRecord,
 };
 use somersault_model::{
     BatchNumber, EventTime, Intern, Mutation, Place, QuadIds, StreamUid, TermId,
@@ -334,25 +334,28 @@ impl StreamHome {
 
     /// Takes the effects of transactions, which are one SN. A statement that several of them change
     /// is as the last one has left it.
-    pub(crate) fn transactions(&mut self, record: &TxnRecord, resolve: &dyn Resolve) {
-        let interner = Interner::stored(resolve);
-        let entries = record.items.iter().filter_map(|item| match item {
-            TxnItem::Entry(entry) => Some(&entry.outcome),
-            TxnItem::Advance(_) => None,
-        });
-        let changes = entries.flat_map(|outcome| match outcome {
-            TxnOutcome::Committed { changes, .. } => changes.as_slice(),
-            TxnOutcome::Aborted { .. } | TxnOutcome::Rerun => &[],
-        });
-        let mutations: Vec<Mutation> = changes
-            .map(|change| {
-                let quad = interner.quad(change.quad.as_ref());
-                match change.inserts {
-                    true => Mutation::insert(quad),
-                    false => Mutation::delete(quad),
-                }
-            })
-            .collect();
+    pub(crate) fn transactions(
+        &mut self,
+        transactions: &RecordedTransactions,
+        resolve: &dyn Resolve,
+    ) {
+        let mutation = |quad, inserts| match inserts {
+            true => Mutation::insert(quad),
+            false => Mutation::delete(quad),
+        };
+        let mutations: Vec<Mutation> = match transactions {
+            RecordedTransactions::Terms(record) => {
+                let interner = Interner::stored(resolve);
+                let changes = record.changes();
+                changes
+                    .map(|it| mutation(interner.quad(it.quad.as_ref()), it.inserts))
+                    .collect()
+            }
+            RecordedTransactions::Numbered(numbered) => {
+                let changes = numbered.record.changes();
+                changes.map(|it| mutation(it.quad, it.inserts)).collect()
+            }
+        };
         if !mutations.is_empty() {
             self.effects.push_back(Effects::Transactions(mutations));
         }

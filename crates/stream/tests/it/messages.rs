@@ -11,8 +11,8 @@ use somersault_log::{
 use somersault_model::{EventTime, Intern, Millis, Place, QuadIds, StreamUid, TermId};
 use somersault_stream::{
     Admission, Consumers, CoreRecord, Input, MessageOutcome, MessagesInput, Numbered,
-    NumberedBuilder, OfferedMessage, Output, Push, PushStatement, PushStatements, Refusal,
-    StreamLimits, StreamRecord,
+    NumberedBuilder, OfferedMessage, Output, Push, PushStatement, PushStatements,
+    RecordedTransactions, Refusal, StreamLimits, StreamRecord,
 };
 use std::collections::BTreeMap;
 
@@ -289,7 +289,7 @@ proptest! {
                 somersault_stream::Record::Messages(_) => {
                     let bytes = record.to_bytes().unwrap();
                     let read = somersault_log::Record::from_bytes(&bytes).unwrap();
-                    read.with_forms(PushStatements::from, |_| Err(())).unwrap()
+                    read.with_forms(PushStatements::from, |_| Err(()), RecordedTransactions::from).unwrap()
                 }
                 other => other.clone(),
             });
@@ -640,11 +640,11 @@ fn emitted_messages_are_windowed_and_consumed_as_others_are() {
     driver.consumed_from(1);
     let uid = driver.uid();
     let record = |items: Vec<TxnItem>, released: u64| {
-        somersault_stream::Record::Txn(TxnRecord {
+        somersault_stream::Record::Txn(RecordedTransactions::from(TxnRecord {
             received_ms: 0,
             items,
             released: vec![(uid, Place(released))],
-        })
+        }))
     };
     let first = [emits(uid, 1, 5, &[1, 2]), emits(uid, 2, 15, &[3])];
     driver.record(record(first.to_vec(), 1));

@@ -1,0 +1,91 @@
+//! Transactions of a record: with terms, as the log returns them, or with ids for this run, as
+//! those that run hand them over.
+//!
+//! Before changing anything here: ids stay in memory. What the log writes of either form is the
+//! same.
+
+use oxrdf::Term;
+use somersault_log::{TermsOfIds, TxnBody, TxnForm, TxnRecord};
+use somersault_model::{QuadIds, TermId};
+
+/// The transactions of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RecordedTransactions {
+    /// With changed statements of terms.
+    Terms(TxnRecord),
+    /// With changed statements of ids; the log never returns these.
+    Numbered(NumberedTransactions),
+}
+
+/// Transactions whose changed statements are ids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NumberedTransactions {
+    pub(crate) record: TxnRecord<QuadIds>,
+    /// `None` for a log that keeps nothing.
+    terms: Option<TermsOfIds>,
+}
+
+impl NumberedTransactions {
+    /// Transactions for a log that keeps nothing.
+    pub fn unwritten(record: TxnRecord<QuadIds>) -> NumberedTransactions {
+        NumberedTransactions {
+            record,
+            terms: None,
+        }
+    }
+
+    /// Transactions that a log can write. `term` returns the term of an id; it is asked once for
+    /// each.
+    pub fn written(
+        record: TxnRecord<QuadIds>,
+        term: impl Fn(TermId) -> Term,
+    ) -> NumberedTransactions {
+        let mut terms = TermsOfIds::default();
+        for change in record.changes() {
+            let QuadIds {
+                graph,
+                subject,
+                predicate,
+                object,
+            } = change.quad;
+            for id in [graph, subject, predicate, object] {
+                if id != TermId::DEFAULT_GRAPH {
+                    terms.entry(id).or_insert_with(|| term(id));
+                }
+            }
+        }
+        NumberedTransactions {
+            record,
+            terms: Some(terms),
+        }
+    }
+}
+
+impl RecordedTransactions {
+    /// When the record was made, in milliseconds since the Unix epoch.
+    pub fn received_ms(&self) -> i64 {
+        match self {
+            RecordedTransactions::Terms(record) => record.received_ms,
+            RecordedTransactions::Numbered(numbered) => numbered.record.received_ms,
+        }
+    }
+}
+
+impl TxnBody for RecordedTransactions {
+    fn form(&self) -> TxnForm<'_> {
+        match self {
+            RecordedTransactions::Terms(record) => TxnForm::Terms(record),
+            RecordedTransactions::Numbered(numbered) => TxnForm::Ids(
+                &numbered.record,
+                (numbered.terms.as_ref())
+                    .expect("only for a log that keeps nothing are there no terms"),
+            ),
+        }
+    }
+}
+
+impl From<TxnRecord> for RecordedTransactions {
+    fn from(record: TxnRecord) -> RecordedTransactions {
+        RecordedTransactions::Terms(record)
+    }
+}
