@@ -23,6 +23,14 @@ pub(crate) const fn mix(value: u64) -> u64 {
     fold(fold(value ^ K0, K1) ^ K2, K0)
 }
 
+/// Lets all bits of a key decide on all bits of its hash, for tables in memory. Ids of one kind
+/// differ in the virtual shard and in the last bits of the sequence alone, and a product, which is
+/// all that quick hashers take, carries bits upwards only: without this most ids share few buckets.
+#[inline]
+pub const fn scattered(key: u64) -> u64 {
+    fold(key, K0)
+}
+
 struct TermHasher(u64);
 
 impl TermHasher {
@@ -98,7 +106,11 @@ fn literal_hash(literal: LiteralRef<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Tag, TermId, VirtualShard};
     use oxrdf::{BlankNodeRef, Literal, NamedNode, NamedNodeRef, Triple};
+    use rustc_hash::FxBuildHasher;
+    use std::collections::HashSet;
+    use std::hash::BuildHasher;
 
     fn iri(text: &str) -> NamedNodeRef<'_> {
         NamedNodeRef::new_unchecked(text)
@@ -121,6 +133,22 @@ mod tests {
         5_350_235_285_635_768_577,
         14_204_169_669_518_058_457,
     ];
+
+    #[test]
+    fn ids_of_neighbours_share_no_buckets() {
+        // The low bits choose a bucket, the upper seven are compared in it.
+        let buckets = |hash: &dyn Fn(TermId) -> u64| {
+            let shards = (0..4_096).map(VirtualShard::truncated);
+            let ids = shards.map(|shard| TermId::in_dictionary(Tag::NamedNode, shard, 1));
+            let hashes: HashSet<u64> = ids.map(|id| hash(id) & 0xFFF).collect();
+            hashes.len()
+        };
+        let one_at_random = 4_096.0 * (1.0 - 1.0 / std::f64::consts::E);
+        let of_ids = buckets(&|id| FxBuildHasher.hash_one(id));
+        assert!(of_ids as f64 > 0.9 * one_at_random, "{of_ids} buckets");
+        let of_bits = buckets(&|id| FxBuildHasher.hash_one(id.raw()));
+        assert!(of_bits < 10, "the hasher has got better: {of_bits} buckets");
+    }
 
     #[test]
     fn different_terms_that_spell_alike_hash_apart() {

@@ -18,7 +18,7 @@ mod time;
 mod virtual_shard;
 
 pub use event_time::{EventTime, Millis, ParseEventTimeError};
-pub use hash::term_hash;
+pub use hash::{scattered, term_hash};
 pub use lease::{Epoch, Lease};
 pub use limits::Limits;
 pub use placement::{Placement, STRIPE, ShardId};

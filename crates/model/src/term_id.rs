@@ -2,8 +2,10 @@
 //! tag 4 bits | virtual shard 12 | sequence 48 for dictionary terms, tag 4 | value 60 for inline
 //! ones. Never renumber a tag.
 
+use crate::hash::scattered;
 use crate::virtual_shard::VirtualShard;
 use serde::{Deserialize, Serialize};
+use std::hash::{Hash, Hasher};
 
 /// The kind of term that an id stands for: the upper four bits of the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,10 +68,17 @@ impl Tag {
 
 /// The id of a term, or one of two special marks. Equality of ids is `sameTerm`: each spelling of
 /// a literal has its own id. The order of ids is fixed but means nothing across tags.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[repr(transparent)]
 #[serde(transparent)]
 pub struct TermId(u64);
+
+impl Hash for TermId {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(scattered(self.0));
+    }
+}
 
 const TAG_SHIFT: u32 = 60;
 const SHARD_SHIFT: u32 = 48;

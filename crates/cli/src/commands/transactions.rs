@@ -251,8 +251,12 @@ fn aborted(kind: Kind, args: &ShowNamedArgs) -> Result<(), CliError> {
         writeln!(out, "{list}")?;
         return Ok(out.flush()?);
     }
-    for abort in list["aborted"].as_array().into_iter().flatten() {
+    let aborts = list["aborted"].as_array().map_or(&[][..], Vec::as_slice);
+    for abort in aborts {
         writeln!(out, "{}", abort_line(abort))?;
+    }
+    if aborts.is_empty() {
+        eprintln!("no transaction of {} has aborted", args.of.name);
     }
     if list["dropped"].as_u64().is_some_and(|dropped| dropped > 0) {
         writeln!(out, "# {} older ones are not kept", list["dropped"])?;

@@ -1,6 +1,6 @@
 //! `somersault call`, `procedures` and `dataflows` as an operator uses them.
 
-use crate::command::{Server, fails, somersault, succeeds};
+use crate::command::{Server, fails, run, somersault, succeeds};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -128,6 +128,13 @@ fn a_stopped_dataflow_is_shown_and_resumed() {
     assert!(
         bank.command(&["dataflows", "list"])
             .contains("flow  running")
+    );
+    let none = run(&["dataflows", "aborted", "flow", "--server", &bank.server.url]);
+    assert!(none.status.success() && none.stdout.is_empty(), "{none:?}");
+    let said = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(
+        said.contains("no transaction of flow has aborted"),
+        "{said}"
     );
     let file = bank.file("in.tsv", "1000\t<urn:s> <urn:p> <urn:bad> .\n");
     bank.command(&["push", "urn:in", &file]);

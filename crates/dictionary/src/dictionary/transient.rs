@@ -253,8 +253,9 @@ impl Dictionary {
         transient.dedup();
         let mut held = TermPin::default();
         for id in transient {
-            if let Some(term) = self.transient_term(id) {
-                held.add(&term);
+            match self.transient_term(id) {
+                Some(term) => held.add(&term),
+                None => debug_assert!(false, "DI-1: {id:?} was reclaimed before it is held"),
             }
         }
         held.0.sort_unstable_by_key(|term| term.id);

@@ -30,11 +30,47 @@ pub enum TxnForm<'t> {
     /// With changed statements of terms.
     Terms(&'t TxnRecord),
     /// With changed statements of ids, and the terms of all these ids.
-    Ids(&'t TxnRecord<QuadIds>, &'t TermsOfIds),
+    Ids(&'t TxnRecord<QuadIds>, &'t ChangedTerms),
 }
 
-/// The terms that ids stand for. That of the default graph is not among them.
-pub type TermsOfIds = FxHashMap<TermId, Term>;
+/// The terms of the statements that transactions change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChangedTerms {
+    /// Each once.
+    terms: Vec<Term>,
+    /// For each change the places of graph, subject, predicate and object in `terms`.
+    quads: Vec<[u32; 4]>,
+}
+
+/// The place of the default graph, which has no term.
+const NO_TERM: u32 = u32::MAX;
+
+impl ChangedTerms {
+    /// The terms of what a record changes. `term` returns that of an id; it is asked once for each.
+    pub fn of(record: &TxnRecord<QuadIds>, term: impl Fn(TermId) -> Term) -> ChangedTerms {
+        let mut terms = Vec::new();
+        let mut places = FxHashMap::default();
+        let mut place = |id: TermId| match places.entry(id) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(free) => {
+                terms.push(term(id));
+                *free.insert(terms.len() as u32 - 1)
+            }
+        };
+        let quads = record.changes().map(|change| {
+            let quad = change.quad;
+            let graph = match quad.graph {
+                TermId::DEFAULT_GRAPH => NO_TERM,
+                name => place(name),
+            };
+            let ends = [quad.subject, quad.predicate, quad.object];
+            let [subject, predicate, object] = ends.map(&mut place);
+            [graph, subject, predicate, object]
+        });
+        let quads = quads.collect();
+        ChangedTerms { terms, quads }
+    }
+}
 
 impl TxnBody for TxnRecord {
     fn form(&self) -> TxnForm<'_> {
@@ -237,22 +273,31 @@ pub(super) fn encoded<'a>(
 ) -> Result<WireTxn<'a>, EncodeError> {
     match form {
         TxnForm::Terms(record) => encoded_with(record, index, TermTable::quad),
-        TxnForm::Ids(record, of_ids) => {
-            let mut numbers = FxHashMap::default();
-            encoded_with(record, index, |terms, quad| {
-                let mut number = |id: TermId| match numbers.entry(id) {
-                    Entry::Occupied(known) => Ok(*known.get()),
-                    Entry::Vacant(free) => Ok(*free.insert(terms.term(of_ids[&id].as_ref(), 0)?)),
+        TxnForm::Ids(record, changed) => {
+            let mut quads = changed.quads.iter();
+            // The number of each term in the record, once it is named.
+            let mut numbers = vec![None; changed.terms.len()];
+            encoded_with(record, index, |terms, _| {
+                let mut number = |place: u32| -> Result<u32, EncodeError> {
+                    let at = place as usize;
+                    if let Some(number) = numbers[at] {
+                        return Ok(number);
+                    }
+                    let number = terms.term(changed.terms[at].as_ref(), 0)?;
+                    numbers[at] = Some(number);
+                    Ok(number)
                 };
+                let [graph, subject, predicate, object] =
+                    *quads.next().expect("each change has its places");
                 // In the order of the other form, so that the terms lie in the same one.
-                let graph = match quad.graph {
-                    TermId::DEFAULT_GRAPH => 0,
+                let graph = match graph {
+                    NO_TERM => 0,
                     name => number(name)?.saturating_add(1),
                 };
                 Ok(WireQuad {
-                    subject: number(quad.subject)?,
-                    predicate: number(quad.predicate)?,
-                    object: number(quad.object)?,
+                    subject: number(subject)?,
+                    predicate: number(predicate)?,
+                    object: number(object)?,
                     graph,
                 })
             })

@@ -7,7 +7,7 @@ use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
 use proptest::prelude::*;
 use somersault_disk::{RealDisk, SimDisk};
 use somersault_log::{
-    Command, CommandRecord, ConsumerBegin, Log, Record, Resolved, StreamStatement, TermsOfIds,
+    ChangedTerms, Command, CommandRecord, ConsumerBegin, Log, Record, Resolved, StreamStatement,
     TxnBody, TxnCall, TxnChange, TxnConsumed, TxnEntry, TxnForm, TxnItem, TxnMessage, TxnOrigin,
     TxnOutcome, TxnPlaces, TxnRecord, TxnRound,
 };
@@ -130,15 +130,15 @@ prop_compose! {
 /// Numbers the terms of changed statements as a process does in memory.
 #[derive(Default)]
 struct Numbering {
-    numbers: HashMap<Term, TermId>,
-    terms: TermsOfIds,
+    ids: HashMap<Term, TermId>,
+    terms: HashMap<TermId, Term>,
 }
 
 impl Numbering {
     fn id(&mut self, term: Term) -> TermId {
         // Not in the order of the terms: what is written must not depend on ids.
-        let next = TermId::from_raw(1_000 - self.numbers.len() as u64);
-        let id = *self.numbers.entry(term.clone()).or_insert(next);
+        let next = TermId::from_raw(1_000 - self.ids.len() as u64);
+        let id = *self.ids.entry(term.clone()).or_insert(next);
         self.terms.insert(id, term);
         id
     }
@@ -187,7 +187,7 @@ impl Numbering {
 }
 
 /// Transactions with ids in their changed statements.
-struct Numbered(TxnRecord<QuadIds>, TermsOfIds);
+struct Numbered(TxnRecord<QuadIds>, ChangedTerms);
 
 impl TxnBody for Numbered {
     fn form(&self) -> TxnForm<'_> {
@@ -206,7 +206,10 @@ proptest! {
             released: transactions.released.clone(),
         };
         let numbered: Record<Vec<StreamStatement>, CommandRecord, Numbered> =
-            Record::Txn(Numbered(numbered, numbering.terms));
+            Record::Txn({
+                let changed = ChangedTerms::of(&numbered, |id| numbering.terms[&id].clone());
+                Numbered(numbered, changed)
+            });
         prop_assert_eq!(numbered.to_bytes().unwrap(), record.to_bytes().unwrap());
     }
 

@@ -284,7 +284,11 @@ impl Txn<'_> {
         for quad in &effects.inserts {
             for id in [quad.graph, quad.subject, quad.predicate, quad.object] {
                 if id.is_transient() {
-                    dictionary.make_permanent(id);
+                    let is_there = dictionary.make_permanent(id);
+                    debug_assert!(
+                        is_there,
+                        "DI-1: the transaction has kept the term of {id:?}"
+                    );
                 }
             }
         }

@@ -4,97 +4,36 @@
 //! The one thing to know before changing it: a layer says what holds, not what differs from the
 //! data below. What it inserts may be below already, and what it deletes may be absent there.
 
+use crate::view::entries::Entries;
 use rustc_hash::FxHashMap;
-use somersault_model::{Direction, QuadIds, TermId, TripleIds};
-use std::collections::{BTreeMap, BTreeSet};
+use somersault_model::{Direction, QuadIds, TermId, TripleIds, scattered};
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
-
-/// From this many entries on a list is kept as a tree: an operation may take a million members from
-/// the list of a class one by one, in any order.
-const FEW: usize = 32;
 
 /// The bytes of one statement in a layer: two lists with one entry each, and their places in maps
 /// that are half empty at worst.
 const STATEMENT_BYTES: usize = 512;
 
-/// Whether each id of a list is in it, as far as a layer says so; ascending.
-#[derive(Debug)]
-enum ListEntries {
-    Few(Vec<(TermId, bool)>),
-    Many(BTreeMap<TermId, bool>),
-}
-
 /// What a layer says of one list of neighbours.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ListPatch {
-    entries: ListEntries,
+    /// Whether each id is in the list.
+    entries: Entries<bool>,
     inserted: usize,
 }
 
 impl ListPatch {
-    fn new() -> ListPatch {
-        ListPatch {
-            entries: ListEntries::Few(Vec::new()),
-            inserted: 0,
-        }
-    }
-
-    fn len(&self) -> usize {
-        match &self.entries {
-            ListEntries::Few(list) => list.len(),
-            ListEntries::Many(map) => map.len(),
-        }
-    }
-
-    fn get(&self, id: TermId) -> Option<bool> {
-        match &self.entries {
-            ListEntries::Few(list) => {
-                let at = list.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-                Some(list[at].1)
-            }
-            ListEntries::Many(map) => map.get(&id).copied(),
-        }
-    }
-
     fn set(&mut self, id: TermId, holds: Option<bool>) {
-        let before = match &mut self.entries {
-            ListEntries::Few(list) => {
-                match (list.binary_search_by_key(&id, |(id, _)| *id), holds) {
-                    (Ok(at), Some(holds)) => Some(std::mem::replace(&mut list[at].1, holds)),
-                    (Ok(at), None) => Some(list.remove(at).1),
-                    (Err(at), Some(holds)) => {
-                        list.insert(at, (id, holds));
-                        None
-                    }
-                    (Err(_), None) => None,
-                }
-            }
-            ListEntries::Many(map) => match holds {
-                Some(holds) => map.insert(id, holds),
-                None => map.remove(&id),
-            },
-        };
+        let before = self.entries.set(id, holds);
         self.inserted += usize::from(holds == Some(true));
         self.inserted -= usize::from(before == Some(true));
-        if let ListEntries::Few(list) = &mut self.entries
-            && list.len() > FEW
-        {
-            self.entries = ListEntries::Many(std::mem::take(list).into_iter().collect());
-        }
-    }
-
-    fn each(&self, mut each: impl FnMut(TermId, bool)) {
-        match &self.entries {
-            ListEntries::Few(list) => list.iter().for_each(|(id, holds)| each(*id, *holds)),
-            ListEntries::Many(map) => map.iter().for_each(|(id, holds)| each(*id, *holds)),
-        }
     }
 
     /// Writes the list that it makes of `base` to `out`; ascending.
     pub(crate) fn apply(&self, base: &[TermId], out: &mut Vec<TermId>) {
         out.clear();
         let mut rest = base;
-        self.each(|id, holds| {
+        self.entries.each(|id, holds| {
             let before = rest.partition_point(|other| *other < id);
             out.extend_from_slice(&rest[..before]);
             rest = &rest[before..];
@@ -131,28 +70,21 @@ struct IndexKey {
     direction: Direction,
 }
 
-/// Ids of one kind differ in the virtual shard and in the last bits of the sequence alone, and a
-/// product carries bits upwards only: without mixing, most keys would share few buckets.
+/// Mixes once for all parts.
 impl Hash for ListKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let predicate = self.predicate.raw().rotate_left(23);
         let graph = self.graph.raw().rotate_left(46);
         let key = self.vertex.raw() ^ predicate ^ graph ^ self.direction as u64;
-        state.write_u64(mixed(key));
+        state.write_u64(scattered(key));
     }
 }
 
 impl Hash for IndexKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let graph = self.graph.raw().rotate_left(46);
-        state.write_u64(mixed(self.of.raw() ^ graph ^ self.direction as u64));
+        state.write_u64(scattered(self.of.raw() ^ graph ^ self.direction as u64));
     }
-}
-
-/// Lets all bits of a key decide on all bits of its hash.
-fn mixed(key: u64) -> u64 {
-    let product = u128::from(key) * 0x9e37_79b9_7f4a_7c15;
-    product as u64 ^ (product >> 64) as u64
 }
 
 /// The numbers of entries of a graph.
@@ -167,9 +99,9 @@ struct Counts {
 pub(crate) struct Layer {
     lists: FxHashMap<ListKey, ListPatch>,
     /// The predicates of a vertex whose lists have entries.
-    predicates: FxHashMap<IndexKey, BTreeSet<TermId>>,
+    predicates: FxHashMap<IndexKey, Entries<()>>,
     /// The vertices whose lists of a predicate have entries.
-    vertices: FxHashMap<IndexKey, BTreeSet<TermId>>,
+    vertices: FxHashMap<IndexKey, Entries<()>>,
     graphs: FxHashMap<TermId, Counts>,
     /// Graphs whose statements below do not hold.
     cleared: BTreeSet<TermId>,
@@ -237,6 +169,7 @@ impl Layer {
             object,
         } = quad;
         self.list(graph, subject, predicate, Direction::Out)?
+            .entries
             .get(object)
     }
 
@@ -246,7 +179,7 @@ impl Layer {
         graph: TermId,
         vertex: TermId,
         direction: Direction,
-    ) -> Option<&BTreeSet<TermId>> {
+    ) -> Option<&Entries<()>> {
         self.predicates.get(&IndexKey {
             graph,
             of: vertex,
@@ -260,7 +193,7 @@ impl Layer {
         graph: TermId,
         predicate: TermId,
         direction: Direction,
-    ) -> Option<&BTreeSet<TermId>> {
+    ) -> Option<&Entries<()>> {
         self.vertices.get(&IndexKey {
             graph,
             of: predicate,
@@ -289,10 +222,10 @@ impl Layer {
                 predicate: quad.predicate,
                 direction,
             };
-            let list = self.lists.entry(key).or_insert_with(ListPatch::new);
-            let was_empty = list.len() == 0;
+            let list = self.lists.entry(key).or_default();
+            let was_empty = list.entries.is_empty();
             list.set(other, holds);
-            let is_empty = list.len() == 0;
+            let is_empty = list.entries.is_empty();
             if is_empty {
                 self.lists.remove(&key);
             }
@@ -323,10 +256,7 @@ impl Layer {
                 direction,
             };
             let set = map.entry(at).or_default();
-            match is_there {
-                true => _ = set.insert(id),
-                false => _ = set.remove(&id),
-            }
+            set.set(id, is_there.then_some(()));
             if set.is_empty() {
                 map.remove(&at);
             }
@@ -367,14 +297,14 @@ impl Layer {
                 continue;
             }
             let predicate = key.of;
-            for subject in subjects {
-                if let Some(list) = self.list(graph, *subject, predicate, Direction::Out) {
-                    list.each(|object, holds| {
-                        let triple = TripleIds::new(*subject, predicate, object);
+            subjects.each(|subject, ()| {
+                if let Some(list) = self.list(graph, subject, predicate, Direction::Out) {
+                    list.entries.each(|object, holds| {
+                        let triple = TripleIds::new(subject, predicate, object);
                         said.push((triple.in_graph(graph), holds));
                     });
                 }
-            }
+            });
         }
         said
     }
@@ -410,6 +340,7 @@ pub(crate) fn ends(quad: QuadIds) -> [(TermId, Direction, TermId); 2] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn quad(subject: u64, object: u64) -> QuadIds {
         let id = TermId::from_raw;
@@ -452,7 +383,7 @@ mod tests {
                 let mut found = neighbours(&stored, vertex, direction);
                 let list = layer.list(TermId::DEFAULT_GRAPH, vertex, predicate, direction);
                 let vertices = layer.vertices_with(TermId::DEFAULT_GRAPH, predicate, direction);
-                prop_assert_eq!(vertices.is_some_and(|set| set.contains(&vertex)), list.is_some());
+                prop_assert_eq!(vertices.is_some_and(|set| set.get(vertex).is_some()), list.is_some());
                 if let Some(change) = list {
                     let base = std::mem::take(&mut found);
                     change.apply(&base, &mut found);

@@ -5,12 +5,12 @@
 //! The one thing to know before changing it: layers hold what the snapshot may hold by now, too
 //! (`layer`). So lists are merged, and nothing is counted from the numbers of entries alone.
 
+use crate::view::entries::Entries;
 use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
 use crate::view::layer::{Layer, ListPatch};
 use crate::view::term_source::TermSource;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
 use somersault_store::{PinEnd, PredicateStatistics, Snapshot};
-use std::collections::BTreeSet;
 
 /// The data that transactions read.
 pub(crate) struct Layers {
@@ -114,21 +114,16 @@ impl Layers {
     /// The ids of the base's list and of the layers' entries in an index; ascending.
     fn with_entries<'a>(
         parts: &Parts<'a>,
-        entries: impl Fn(&'a Layer) -> Option<&'a BTreeSet<TermId>>,
+        entries: impl Fn(&'a Layer) -> Option<&'a Entries<()>>,
         base: &[TermId],
         all: &mut Vec<TermId>,
     ) {
         all.clear();
         all.extend_from_slice(base);
         let before = all.len();
-        all.extend(
-            parts
-                .layers
-                .iter()
-                .flatten()
-                .filter_map(|l| entries(l))
-                .flatten(),
-        );
+        for entries in parts.layers.iter().flatten().filter_map(|l| entries(l)) {
+            entries.each(|id, ()| all.push(id));
+        }
         if before > 0 || parts.layers.iter().flatten().count() > 1 {
             all.sort_unstable();
             all.dedup();
@@ -292,8 +287,8 @@ impl Layers {
     }
 }
 
-fn entries_of(set: Option<&BTreeSet<TermId>>, id: TermId) -> bool {
-    set.is_some_and(|set| set.contains(&id))
+fn entries_of(set: Option<&Entries<()>>, id: TermId) -> bool {
+    set.is_some_and(|set| set.get(id).is_some())
 }
 
 /// [`Vec::retain`] with a condition that changes.

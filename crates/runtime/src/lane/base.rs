@@ -117,6 +117,15 @@ impl Base {
         self.state.is_some()
     }
 
+    /// Whether there is a newer snapshot to settle on, or the held one has more than was known.
+    pub(super) fn lags(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| {
+            let held = state.base().sn();
+            let is_told = self.drained.front().is_some_and(|it| it.sn <= held);
+            is_told || held < self.store.snapshots().stable()
+        })
+    }
+
     /// The stable snapshot, to settle on; `None` while none is held.
     pub(super) fn pin(&self) -> Option<Snapshot> {
         self.state.as_ref().map(|_| self.store.pin_stable())

@@ -19,6 +19,7 @@ use somersault_query::{
     decode,
 };
 use somersault_txn::{Answer, CallAdmission, Event, Key, Recovery, Round, Run, Transaction};
+use std::borrow::Cow;
 
 /// Under which a call is remembered: the number of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,16 +152,16 @@ pub(super) enum Ran {
 
 impl RunnableProcedure {
     /// The steps, and the arguments in the order of the parameters.
-    pub(super) fn for_call(
+    pub(super) fn for_call<'a>(
         &self,
-        arguments: &CallArguments,
-    ) -> Result<(&Procedure, Vec<Term>), String> {
+        arguments: &'a CallArguments,
+    ) -> Result<(&Procedure, Cow<'a, [Term]>), String> {
         let arguments = match arguments {
             CallArguments::InOrder(arguments) => {
                 self.text.check_arguments(arguments)?;
-                arguments.clone()
+                Cow::Borrowed(&arguments[..])
             }
-            CallArguments::ByName(given) => self.text.named_arguments(given.clone())?,
+            CallArguments::ByName(given) => self.text.named_arguments(given.clone())?.into(),
         };
         let steps = self.steps.as_ref().map_err(Clone::clone)?;
         Ok((steps, arguments))
@@ -298,7 +299,7 @@ impl Lane {
         if let TxnOrigin::Call(logged) = &mut logged.origin
             && is_rerun
         {
-            logged.arguments.clone_from(&arguments);
+            logged.arguments = arguments.into_owned();
         }
         let logged = TxnItem::Entry(logged);
         let logged = match is_rerun {

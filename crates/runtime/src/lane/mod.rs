@@ -217,7 +217,7 @@ impl Lane {
     /// was done.
     pub(crate) fn step(&mut self) -> bool {
         let mut took_events = self.take_events();
-        if self.has_moved || took_events || !self.requests.is_empty() {
+        if self.has_moved || self.base.lags() {
             took_events |= self.move_base();
         }
         let can_run = self.has_begun && !self.is_blocked && !self.has_ended;

@@ -5,7 +5,7 @@
 //! same.
 
 use oxrdf::Term;
-use somersault_log::{TermsOfIds, TxnBody, TxnForm, TxnRecord};
+use somersault_log::{ChangedTerms, TxnBody, TxnForm, TxnRecord};
 use somersault_model::{QuadIds, TermId};
 
 /// The transactions of a record.
@@ -22,7 +22,7 @@ pub enum RecordedTransactions {
 pub struct NumberedTransactions {
     pub(crate) record: TxnRecord<QuadIds>,
     /// `None` for a log that keeps nothing.
-    terms: Option<TermsOfIds>,
+    terms: Option<ChangedTerms>,
 }
 
 impl NumberedTransactions {
@@ -40,23 +40,9 @@ impl NumberedTransactions {
         record: TxnRecord<QuadIds>,
         term: impl Fn(TermId) -> Term,
     ) -> NumberedTransactions {
-        let mut terms = TermsOfIds::default();
-        for change in record.changes() {
-            let QuadIds {
-                graph,
-                subject,
-                predicate,
-                object,
-            } = change.quad;
-            for id in [graph, subject, predicate, object] {
-                if id != TermId::DEFAULT_GRAPH {
-                    terms.entry(id).or_insert_with(|| term(id));
-                }
-            }
-        }
         NumberedTransactions {
+            terms: Some(ChangedTerms::of(&record, term)),
             record,
-            terms: Some(terms),
         }
     }
 }
