@@ -42,6 +42,21 @@ pub enum RuntimeError {
         /// The memory that may be on its way.
         budget_bytes: u64,
     },
+    /// The caller has called the request off; nothing has changed.
+    #[error("it was called off before it was carried out")]
+    CalledOff,
+    /// A caller reads the answers of its calls too slowly.
+    #[error(
+        "the answer has {bytes} bytes, {held} bytes of earlier answers to the same caller are not read yet, and at most {most} may wait. The call was not carried out; read the answers, and send it again"
+    )]
+    UnreadAnswers {
+        /// The memory of the answer.
+        bytes: u64,
+        /// The memory of those that wait.
+        held: u64,
+        /// The memory of those that may wait.
+        most: u64,
+    },
     /// A logged record refers to something that cannot be read.
     #[error("{message}")]
     Unreadable {

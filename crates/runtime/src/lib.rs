@@ -42,8 +42,8 @@ pub use host::{
     LimitReport, OutboxReport, SavedRecords,
 };
 pub use lane::{
-    CallAnswer, CallArguments, CallKey, CallOutcome, DataflowListing, ProcedureStatus,
-    StoppedDataflow, TransactionCounts, UpdateJob, UpdateOutcome, UpdateResult,
+    AnswerRoom, CallAnswer, CallArguments, CallKey, CallOutcome, DataflowListing, ProcedureStatus,
+    StoppedDataflow, TransactionCounts, UnreadOutcome, UpdateJob, UpdateOutcome, UpdateResult,
 };
 pub use resolver::{gather_blocks, intern_quad_with};
 pub use sequencer::{Change, ChangeJob, DriverConfig, InputReceipt, Outcome};

@@ -262,6 +262,10 @@ impl From<RuntimeError> for EngineError {
                 which: LimitKind::InflightBytes,
                 message: error.to_string(),
             },
+            RuntimeError::UnreadAnswers { .. } => EngineError::Limit {
+                which: LimitKind::UnreadAnswers,
+                message: error.to_string(),
+            },
             RuntimeError::Unreadable { file, message } => EngineError::Damaged {
                 file: file.into(),
                 offset: 0,
@@ -274,6 +278,7 @@ impl From<RuntimeError> for EngineError {
             }
             RuntimeError::Query(error) => error.into(),
             RuntimeError::Stopped => EngineError::Stopped,
+            RuntimeError::CalledOff => EngineError::Cancelled,
             RuntimeError::ReadOnly => EngineError::Conflict(error.to_string()),
             RuntimeError::Timeout { .. } => EngineError::Limit {
                 which: LimitKind::QueryTime,
@@ -350,6 +355,8 @@ pub enum LimitKind {
     StreamBudget,
     /// `inflight_bytes`
     InflightBytes,
+    /// Answers to calls that their caller has not read; see `AnswerRoom`.
+    UnreadAnswers,
     /// `superseded_bytes`
     SupersededBytes,
     /// `query_text_bytes`

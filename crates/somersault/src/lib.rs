@@ -66,8 +66,8 @@ pub use somersault_results::{
     answer_format,
 };
 pub use somersault_runtime::{
-    CallAnswer, CallKey, CallOutcome, CheckpointConfig, CheckpointStatus, NewestCheckpoint,
-    RestartEstimate, TransactionCounts,
+    AnswerRoom, CallAnswer, CallKey, CallOutcome, CheckpointConfig, CheckpointStatus,
+    NewestCheckpoint, RestartEstimate, TransactionCounts,
 };
 
 /// A process without threads, for simulations.

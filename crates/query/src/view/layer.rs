@@ -4,7 +4,7 @@
 //! The one thing to know before changing it: a layer says what holds, not what differs from the
 //! data below. What it inserts may be below already, and what it deletes may be absent there.
 
-use crate::view::entries::Entries;
+use crate::view::id_entries::IdEntries;
 use rustc_hash::FxHashMap;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds, scattered};
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const STATEMENT_BYTES: usize = 512;
 #[derive(Debug, Default)]
 pub(crate) struct ListPatch {
     /// Whether each id is in the list.
-    entries: Entries<bool>,
+    entries: IdEntries<bool>,
     inserted: usize,
 }
 
@@ -99,9 +99,9 @@ struct Counts {
 pub(crate) struct Layer {
     lists: FxHashMap<ListKey, ListPatch>,
     /// The predicates of a vertex whose lists have entries.
-    predicates: FxHashMap<IndexKey, Entries<()>>,
+    predicates: FxHashMap<IndexKey, IdEntries<()>>,
     /// The vertices whose lists of a predicate have entries.
-    vertices: FxHashMap<IndexKey, Entries<()>>,
+    vertices: FxHashMap<IndexKey, IdEntries<()>>,
     graphs: FxHashMap<TermId, Counts>,
     /// Graphs whose statements below do not hold.
     cleared: BTreeSet<TermId>,
@@ -179,7 +179,7 @@ impl Layer {
         graph: TermId,
         vertex: TermId,
         direction: Direction,
-    ) -> Option<&Entries<()>> {
+    ) -> Option<&IdEntries<()>> {
         self.predicates.get(&IndexKey {
             graph,
             of: vertex,
@@ -193,7 +193,7 @@ impl Layer {
         graph: TermId,
         predicate: TermId,
         direction: Direction,
-    ) -> Option<&Entries<()>> {
+    ) -> Option<&IdEntries<()>> {
         self.vertices.get(&IndexKey {
             graph,
             of: predicate,

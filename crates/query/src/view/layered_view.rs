@@ -5,8 +5,8 @@
 //! The one thing to know before changing it: layers hold what the snapshot may hold by now, too
 //! (`layer`). So lists are merged, and nothing is counted from the numbers of entries alone.
 
-use crate::view::entries::Entries;
 use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
+use crate::view::id_entries::IdEntries;
 use crate::view::layer::{Layer, ListPatch};
 use crate::view::term_source::TermSource;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
@@ -114,7 +114,7 @@ impl Layers {
     /// The ids of the base's list and of the layers' entries in an index; ascending.
     fn with_entries<'a>(
         parts: &Parts<'a>,
-        entries: impl Fn(&'a Layer) -> Option<&'a Entries<()>>,
+        entries: impl Fn(&'a Layer) -> Option<&'a IdEntries<()>>,
         base: &[TermId],
         all: &mut Vec<TermId>,
     ) {
@@ -287,7 +287,7 @@ impl Layers {
     }
 }
 
-fn entries_of(set: Option<&Entries<()>>, id: TermId) -> bool {
+fn entries_of(set: Option<&IdEntries<()>>, id: TermId) -> bool {
     set.is_some_and(|set| set.get(id).is_some())
 }
 

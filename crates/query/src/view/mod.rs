@@ -1,9 +1,9 @@
 //! The data that a query reads: the `GraphView` trait, a snapshot with its windows, the layers
 //! of a transaction, and terms of one execution alone. Imports `algebra`.
 
-pub(crate) mod entries;
 pub(crate) mod graph_view;
 pub(crate) mod held_view;
+pub(crate) mod id_entries;
 pub(crate) mod layer;
 pub(crate) mod layered_view;
 pub(crate) mod local_terms;

@@ -26,8 +26,9 @@ use crate::fabric::{Fabric, OnApplied};
 use crate::handover::Handover;
 use crate::host::{FiringAcks, Host, HostReport};
 use crate::lane::{
-    CallArguments, CallKey, CallOutcome, CallRequest, Lane, LaneCounters, LaneEvent, LaneParts,
-    Rerunner, UpdateJob, UpdateOutcome, UpdateRequest, UpdateResult, WakeSequencer,
+    AnswerRoom, CallArguments, CallKey, CallOutcome, CallRequest, Lane, LaneCounters, LaneEvent,
+    LaneParts, Rerunner, UnreadOutcome, UpdateJob, UpdateOutcome, UpdateRequest, UpdateResult,
+    WakeSequencer,
 };
 use crate::replay::LogReplay;
 use crate::sequencer::{
@@ -66,6 +67,8 @@ pub struct ProcedureCall {
     pub key: Option<CallKey>,
     /// Its limits.
     pub execution: Execution,
+    /// Where its answer waits to be read, if that is limited.
+    pub room: Option<Arc<AnswerRoom>>,
 }
 
 /// The parts of a driver.
@@ -402,7 +405,7 @@ impl Driver {
     /// There is no such procedure, an argument does not fit, or the log or a shard has failed. That
     /// the procedure aborts is no error.
     pub fn call(&self, call: ProcedureCall) -> Result<CallOutcome, RuntimeError> {
-        self.hand_in_call(call)?.wait()
+        Ok(self.hand_in_call(call)?.wait()?.read())
     }
 
     /// Hands in a call, to be waited for later. The calls of one thread run in the order in which
@@ -410,7 +413,10 @@ impl Driver {
     ///
     /// # Errors
     /// The driver has stopped, the log is only read, or the disk is full.
-    pub fn hand_in_call(&self, call: ProcedureCall) -> Result<Pending<CallOutcome>, RuntimeError> {
+    pub fn hand_in_call(
+        &self,
+        call: ProcedureCall,
+    ) -> Result<Pending<UnreadOutcome>, RuntimeError> {
         self.check_writable()?;
         if let Some(error) = self.handle.shared.log.no_room() {
             return Err(error.into());
@@ -421,6 +427,7 @@ impl Driver {
             arguments: call.arguments,
             key: call.key,
             execution: call.execution,
+            room: call.room,
             reply,
             received: EventTime(self.now_ms()),
             repeats: 0,

@@ -3,7 +3,7 @@
 //! Before changing anything here: a call stays the first of its queue until it is answered or
 //! handed over, so that calls run in their order however often one has to run again.
 
-use super::answer::{CallAnswer, CallOutcome};
+use super::answer::{AnswerRoom, CallAnswer, CallOutcome, UnreadOutcome};
 use super::rounds::EmittedMessages;
 use super::update::{UpdateOutcome, UpdateReply};
 use super::{Lane, LaneRequest, RunnableProcedure, entries};
@@ -20,6 +20,8 @@ use somersault_query::{
 };
 use somersault_txn::{Answer, CallAdmission, Event, Key, Recovery, Round, Run, Transaction};
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Under which a call is remembered: the number of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub enum CallArguments {
 }
 
 /// The way of a call's answer.
-pub(crate) type CallReply = Sender<Result<CallOutcome, RuntimeError>>;
+pub(crate) type CallReply = Sender<Result<UnreadOutcome, RuntimeError>>;
 
 /// A call that waits.
 pub(crate) struct CallRequest {
@@ -52,19 +54,27 @@ pub(crate) struct CallRequest {
     pub(crate) reply: CallReply,
     /// When it was received: NOW() of its steps.
     pub(crate) received: EventTime,
+    /// Where its answer waits to be read, if that is limited.
+    pub(crate) room: Option<Arc<AnswerRoom>>,
     /// How often it had to run again.
     pub(crate) repeats: u32,
 }
 
 impl CallRequest {
+    /// Whether the caller has called it off.
+    fn is_called_off(&self) -> bool {
+        let abandoned = self.execution.abandoned.as_ref();
+        abandoned.is_some_and(|flag| flag.load(Relaxed))
+    }
+
     /// Answers a call of which nothing is in the log.
-    pub(super) fn answer(&self, answer: Result<CallOutcome, RuntimeError>) {
+    pub(super) fn answer(&self, answer: Result<UnreadOutcome, RuntimeError>) {
         // A caller that no longer waits is no error.
         let _ = self.reply.send(answer);
     }
 
     /// The call as the handover takes it, with what is logged of it.
-    fn handed_over(&self, outcome: CallOutcome, logged: Logged) -> Accepted {
+    fn handed_over(&self, outcome: UnreadOutcome, logged: Logged) -> Accepted {
         Accepted {
             logged,
             answered: Some(Answered::Call {
@@ -100,7 +110,7 @@ pub(crate) struct Accepted {
 /// An answer that waits for its SN.
 pub(crate) enum Answered {
     Call {
-        outcome: CallOutcome,
+        outcome: UnreadOutcome,
         reply: CallReply,
     },
     Update {
@@ -181,6 +191,7 @@ impl Lane {
 
     fn run_request_of_call(&mut self, mut call: CallRequest) {
         let ran = match self.admit(&call) {
+            _ if call.is_called_off() => Ran::Refused(RuntimeError::CalledOff),
             Ok(CallAdmission::Run(transaction)) => self.run_call(&call, &transaction),
             Ok(CallAdmission::Answered(answer)) => self.repeat(&call, answer),
             Err(error) => Ran::Refused(error),
@@ -239,12 +250,12 @@ impl Lane {
             },
         };
         self.parts.counters.count_repeat();
-        self.follow(call, outcome);
+        self.follow(call, outcome.into());
         Ran::Accepted
     }
 
     /// Answers a call that changes nothing when all before it is stable.
-    fn follow(&mut self, call: &CallRequest, outcome: CallOutcome) {
+    fn follow(&mut self, call: &CallRequest, outcome: UnreadOutcome) {
         self.hand_over_nothing(call.handed_over(outcome, Logged::Nothing));
     }
 
@@ -281,8 +292,12 @@ impl Lane {
             }
         };
         let answer = CallAnswer::of(executed.answer, txn.dictionary());
+        let kept = call.key.as_ref().map(|_| answer.to_bytes());
+        let outcome = match UnreadOutcome::answered(answer, call.room.as_ref()) {
+            Ok(outcome) => outcome,
+            Err(error) => return Ran::Refused(error),
+        };
         let changes = changes(&txn.effects());
-        let outcome = CallOutcome::Answered(answer.clone());
         let mut emitted = EmittedMessages::default();
         emitted.add(executed.emissions, &mut run, &procedure.emits);
         if changes.is_empty() && emitted.is_empty() && call.key.is_none() {
@@ -291,8 +306,7 @@ impl Lane {
             self.follow(call, outcome);
             return Ran::Accepted;
         }
-        let bytes = call.key.as_ref().map(|_| answer.to_bytes());
-        let entry = run.commit(bytes.unwrap_or_default());
+        let entry = run.commit(kept.unwrap_or_default());
         let messages = emitted.statements().map(|it| quads(it, txn.dictionary()));
         let mut logged = entries::logged(&entry, changes, messages.collect());
         let is_rerun = self.declared.core().recovery(uid) == Recovery::Weak;
@@ -327,17 +341,15 @@ impl Lane {
         abort: &Abort,
     ) -> Ran {
         if abort.is_interruption() {
-            let is_given_up = call.execution.cancel.as_ref();
-            let is_given_up =
-                is_given_up.is_some_and(|flag| flag.load(std::sync::atomic::Ordering::Relaxed));
-            return match is_given_up {
+            let is_stopped = call.execution.cancel.as_ref();
+            return match is_stopped.is_some_and(|flag| flag.load(Relaxed)) {
                 true => Ran::Refused(RuntimeError::Stopped),
                 false => Ran::Again,
             };
         }
-        let outcome = CallOutcome::Aborted {
+        let outcome = UnreadOutcome::from(CallOutcome::Aborted {
             reason: abort.reason.clone(),
-        };
+        });
         if call.key.is_none() {
             self.parts.counters.count_call(Some(abort.cause));
             self.follow(call, outcome);

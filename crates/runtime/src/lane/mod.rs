@@ -20,7 +20,7 @@ mod rerun;
 mod rounds;
 mod update;
 
-pub use answer::{CallAnswer, CallOutcome};
+pub use answer::{AnswerRoom, CallAnswer, CallOutcome, UnreadOutcome};
 pub(crate) use base::Drained;
 pub(crate) use call::{Accepted, Answered, CallRequest, Logged};
 pub use call::{CallArguments, CallKey};

@@ -81,6 +81,7 @@ fn limit(which: LimitKind, sentence: &str) -> ApiError {
                 .detail("limit", "inflight_bytes")
                 .retry_after(BUDGET_PAUSE_S);
         }
+        LimitKind::UnreadAnswers => (StatusCode::TOO_MANY_REQUESTS, "unread_answers"),
         // Caused by other requests.
         LimitKind::ConcurrentQueries => {
             return ApiError::busy(sentence, QUERIES_PAUSE_S).detail("limit", "concurrent_queries");

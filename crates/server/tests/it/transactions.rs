@@ -330,6 +330,41 @@ fn a_client_that_reads_nothing_holds_up_no_other() {
     assert_eq!(calls(), taken, "it was given up");
 }
 
+/// 300 answers of 400,000 bytes are 120 MB; the server holds 32 MiB of them at most.
+#[test]
+fn long_answers_wait_until_their_client_reads() {
+    let server = TestServer::start();
+    let text = format!(
+        "CREATE PROCEDURE much() AS {{ RETURN SELECT (\"{}\" AS ?x) {{ }} }}",
+        "x".repeat(400_000)
+    );
+    server.put("/procedures/much", &text).expect(201);
+    let mut socket = connect(server.address());
+    let lines = "{}\n".repeat(300);
+    let request = format!(
+        "POST /procedures/much/calls HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: {LINES}\r\nContent-Length: {}\r\n\r\n{lines}",
+        lines.len()
+    );
+    socket.write_all(request.as_bytes()).unwrap();
+    let calls = || server.engine.metrics().transactions.calls;
+    let mut before = 0;
+    until("no more calls are carried out", || {
+        let is_still = before > 0 && calls() == before;
+        before = calls();
+        std::thread::sleep(Duration::from_millis(300));
+        is_still
+    });
+    assert!(before < 150, "{before} answers are held");
+    // Every line is answered when the client reads, in one way or the other.
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    let answered = text.matches("{\"head\"").count();
+    let refused = text.matches("are not read yet").count();
+    assert_eq!(answered + refused, 300, "{answered} and {refused}");
+    assert_eq!(calls(), answered as u64);
+    assert!(answered > 200, "{answered}");
+}
+
 #[test]
 fn dataflows_are_declared_paused_and_say_what_aborted() {
     let server = TestServer::start();

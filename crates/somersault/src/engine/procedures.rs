@@ -3,14 +3,16 @@
 //! The one thing to know before changing it: a call is answered when its effects are in a stable
 //! snapshot, and an abort is an answer.
 
-use super::Engine;
+use super::{CancelToken, Engine};
 use crate::error::EngineError;
 use crate::info::{DataflowInfo, ProcedureInfo};
 use oxrdf::Term;
 use somersault_lang::token::have_same_tokens;
 use somersault_lang::{Argument, DropProcedure, Parser, Statement};
 use somersault_log::{Command, CommandRecord, Resolved};
-use somersault_runtime::{CallArguments, CallKey, CallOutcome, Pending, ProcedureCall};
+use somersault_runtime::{
+    AnswerRoom, CallArguments, CallKey, CallOutcome, Pending, ProcedureCall, UnreadOutcome,
+};
 use somersault_stream::ParsedCommand;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -276,6 +278,8 @@ impl Engine {
             arguments: CallArguments::InOrder(Vec::new()),
             key: None,
             timeout: None,
+            cancel: None,
+            room: None,
         }
     }
 
@@ -314,6 +318,8 @@ impl Engine {
             arguments: CallArguments::InOrder(call.arguments),
             key: None,
             timeout: None,
+            cancel: None,
+            room: None,
         }))
     }
 }
@@ -349,6 +355,8 @@ pub struct CallRequest<'c> {
     arguments: CallArguments,
     key: Option<CallKey>,
     timeout: Option<Duration>,
+    cancel: Option<CancelToken>,
+    room: Option<Arc<AnswerRoom>>,
 }
 
 impl CallRequest<'_> {
@@ -394,6 +402,38 @@ impl CallRequest<'_> {
         self
     }
 
+    /// The call is not carried out if the token is cancelled before it ran. It is answered with
+    /// [`EngineError::Cancelled`] then, and its key stays free.
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.cancel = Some(token.clone());
+        self
+    }
+
+    /// Limits the bytes of answers that wait to be read, over all calls with this room. A call
+    /// whose answer has no room is not carried out and answered with [`LimitKind::UnreadAnswers`];
+    /// its key stays free.
+    ///
+    /// ```
+    /// use somersault::{AnswerRoom, Engine, EngineConfig};
+    /// use std::sync::Arc;
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// engine.declare("CREATE PROCEDURE say() AS { RETURN SELECT (\"much\" AS ?m) { } }")?;
+    /// let room = Arc::new(AnswerRoom::new(100));
+    /// let calls: Vec<_> = (0..5)
+    ///     .map(|_| engine.call("say").within(&room).begin())
+    ///     .collect::<Result<_, _>>()?;
+    /// let answered = calls.into_iter().map(|call| call.wait()).filter(Result::is_ok);
+    /// assert!(answered.count() >= 1);
+    /// assert_eq!(room.held(), 0, "all answers were read");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn within(mut self, room: &Arc<AnswerRoom>) -> Self {
+        self.room = Some(Arc::clone(room));
+        self
+    }
+
     /// Calls the procedure. Returns when its effects are in a stable snapshot.
     ///
     /// # Errors
@@ -424,12 +464,14 @@ impl CallRequest<'_> {
     pub fn begin(self) -> Result<PendingCall, EngineError> {
         let engine = self.engine;
         engine.check_running()?;
-        let execution = engine.one_shot_execution(self.timeout, None);
+        let mut execution = engine.one_shot_execution(self.timeout, None);
+        execution.abandoned = self.cancel.as_ref().map(CancelToken::flag);
         let pending = engine.inner.driver.hand_in_call(ProcedureCall {
             procedure: self.procedure.into_owned(),
             arguments: self.arguments,
             key: self.key,
             execution,
+            room: self.room,
         })?;
         Ok(PendingCall(pending))
     }
@@ -449,7 +491,7 @@ impl CallRequest<'_> {
 /// # }
 /// ```
 #[must_use = "a call may be refused, which only its answer tells"]
-pub struct PendingCall(Pending<CallOutcome>);
+pub struct PendingCall(Pending<UnreadOutcome>);
 
 impl PendingCall {
     /// Whether the answer is there: [`PendingCall::wait`] returns at once then.
@@ -462,6 +504,6 @@ impl PendingCall {
     /// # Errors
     /// As [`CallRequest::run`].
     pub fn wait(self) -> Result<CallOutcome, EngineError> {
-        Ok(self.0.wait()?)
+        Ok(self.0.wait()?.read())
     }
 }

@@ -7,7 +7,8 @@
 //! 4. A client that takes no answers holds up 3, then 2, then 1, and after a while it is given up.
 //!
 //! Before changing anything here: the lane of transactions never waits for a client. It leaves an
-//! answer where a call's place for it is, and there are no more places than calls under way.
+//! answer where a call's place for it is. There are no more places than calls under way, and a call
+//! whose answer would not fit beside those that wait is refused.
 
 use super::answers::append_line;
 use super::{NamedCall, PATH, arguments, settings};
@@ -20,9 +21,11 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use somersault::{Engine, PendingCall};
+use parking_lot::{Condvar, Mutex};
+use somersault::{AnswerRoom, CancelToken, Engine, PendingCall};
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -31,6 +34,10 @@ use tokio::sync::mpsc::{Sender, channel};
 
 /// Calls of one request that are not answered.
 const UNDER_WAY: usize = 1_024;
+/// Memory of answers of one request that are not written yet.
+const UNREAD_BYTES: u64 = 32 << 20;
+/// Calls under way before the first answer, which says how large answers are.
+const FIRST_UNDER_WAY: u64 = 32;
 /// Bytes of answers that are sent together.
 const PIECE_BYTES: usize = 64 << 10;
 /// Pieces that wait for the client.
@@ -49,6 +56,46 @@ struct Calls {
     procedure: Option<String>,
     timeout: Option<Duration>,
     longest_line: u64,
+    room: Arc<AnswerRoom>,
+    window: Arc<Window>,
+    /// Cancelled when nobody waits for answers any more.
+    gone: CancelToken,
+}
+
+/// The calls of a request that are not answered, as many as their answers have room for.
+#[derive(Default)]
+struct Window {
+    under_way: Mutex<u64>,
+    answered: Condvar,
+}
+
+impl Window {
+    /// Adds a call, when there is room for another answer like the largest one so far.
+    fn enter(&self, room: &AnswerRoom, gone: &CancelToken) {
+        let most = || match room.largest() {
+            0 => FIRST_UNDER_WAY,
+            largest => (UNREAD_BYTES / 2 / largest).clamp(1, UNDER_WAY as u64),
+        };
+        let mut under_way = self.under_way.lock();
+        while *under_way >= most() && !gone.is_cancelled() {
+            self.answered.wait(&mut under_way);
+        }
+        *under_way += 1;
+    }
+
+    /// Nobody waits for answers any more.
+    fn close(&self, gone: &CancelToken) {
+        // Under the lock: whoever enters has seen it, or waits for the notification.
+        let _under_way = self.under_way.lock();
+        gone.cancel();
+        self.answered.notify_one();
+    }
+
+    /// Takes a call away.
+    fn leave(&self) {
+        *self.under_way.lock() -= 1;
+        self.answered.notify_one();
+    }
 }
 
 /// Carries out the calls of `POST /procedures/{name}/calls` and of `POST /calls`.
@@ -66,7 +113,11 @@ pub(crate) async fn calls(State(app): State<App>, request: Request) -> ApiResult
         procedure,
         timeout,
         longest_line: app.config.text_limit,
+        room: Arc::new(AnswerRoom::new(UNREAD_BYTES)),
+        window: Arc::default(),
+        gone: CancelToken::new(),
     };
+    let (window, gone) = (Arc::clone(&calls.window), calls.gone.clone());
     let (parts, feed) = body_feed();
     let (lines, answered) = sync_channel(UNDER_WAY);
     let (pieces, mut written) = channel(PIECES);
@@ -77,7 +128,13 @@ pub(crate) async fn calls(State(app): State<App>, request: Request) -> ApiResult
     });
     tokio::task::spawn_blocking(move || calls.hand_in(feed, &lines));
     let runtime = Handle::current();
-    tokio::task::spawn_blocking(move || write(&answered, &pieces, (&runtime, patience), place));
+    tokio::task::spawn_blocking(move || {
+        let _place: OwnedSemaphorePermit = place;
+        write(&answered, &window, &pieces, (&runtime, patience));
+        // After the last answer, or because the client takes no more: then what did not run need
+        // not run.
+        window.close(&gone);
+    });
     let stream = futures_util::stream::poll_fn(move |context| {
         (written.poll_recv(context)).map(|piece| piece.map(Ok::<Bytes, Infallible>))
     });
@@ -141,7 +198,10 @@ impl Calls {
             arguments: line.arguments,
             key: line.key,
         };
-        Ok(call.request(&self.engine, self.timeout).begin()?)
+        let call = call.request(&self.engine, self.timeout);
+        let call = call.cancel(&self.gone).within(&self.room);
+        self.window.enter(&self.room, &self.gone);
+        Ok(call.begin().inspect_err(|_| self.window.leave())?)
     }
 
     fn long_line(&self) -> ApiError {
@@ -156,9 +216,9 @@ impl Calls {
 /// Writes the answers in their order, until the last or until the client takes no more.
 fn write(
     answered: &Receiver<Line>,
+    window: &Window,
     pieces: &Sender<Bytes>,
     (runtime, patience): (&Handle, Duration),
-    _place: OwnedSemaphorePermit,
 ) {
     let mut text = Vec::new();
     let send = |text: &mut Vec<u8>| {
@@ -188,7 +248,11 @@ fn write(
         if (waits || text.len() >= PIECE_BYTES) && !send(&mut text) {
             return;
         }
-        let outcome = line.call.and_then(|call| Ok(call.wait()?));
+        let outcome = line.call.and_then(|call| {
+            let outcome = call.wait();
+            window.leave();
+            Ok(outcome?)
+        });
         if let Err(error) = append_line(outcome, line.number, &mut text) {
             tracing::warn!(%error, "the answer of a call could not be written");
             return;

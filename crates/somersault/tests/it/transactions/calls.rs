@@ -1,8 +1,12 @@
 //! Calls of procedures, one at a time and many at once, beside updates and pushes.
 
 use somersault::oxrdf::{Literal, NamedNode, Term};
-use somersault::{CallAnswer, CallOutcome, Engine, EngineConfig, EngineError, PushLines};
+use somersault::{
+    AnswerRoom, CallAnswer, CallOutcome, CancelToken, Engine, EngineConfig, EngineError, LimitKind,
+    PushLines,
+};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) fn integer(number: i64) -> Term {
@@ -244,4 +248,57 @@ fn an_engine_that_is_dropped_after_calls_ends() {
         let heard = has_ended.recv_timeout(Duration::from_secs(60));
         assert_eq!(heard, Ok(round), "the engine does not end");
     }
+}
+
+/// A call that is called off before it runs leaves nothing, and its key is free.
+#[test]
+fn a_call_that_is_called_off_in_time_is_not_carried_out() {
+    let engine = Engine::open(EngineConfig::default()).unwrap();
+    engine.declare(COUNT).unwrap();
+    engine
+        .update("INSERT DATA { <urn:c> <urn:n> 0 }")
+        .run()
+        .unwrap();
+    let token = CancelToken::new();
+    let call = engine.call("count").key("till", 1).cancel(&token);
+    token.cancel();
+    let refused = call.run().unwrap_err();
+    assert!(matches!(refused, EngineError::Cancelled), "{refused}");
+    let counted = engine.call("count").key("till", 1).run().unwrap();
+    assert_eq!(integers(counted), [1]);
+}
+
+#[test]
+fn a_call_whose_answer_has_no_room_is_not_carried_out() {
+    let engine = Engine::open(EngineConfig::default()).unwrap();
+    engine.declare(COUNT).unwrap();
+    engine
+        .update("INSERT DATA { <urn:c> <urn:n> 0 }")
+        .run()
+        .unwrap();
+    let room = Arc::new(AnswerRoom::new(1));
+    let count = |number| {
+        engine
+            .call("count")
+            .key("till", number)
+            .within(&room)
+            .begin()
+    };
+    let first = count(1).unwrap();
+    let refused = count(2).unwrap().wait().unwrap_err();
+    let is_limit = matches!(
+        refused,
+        EngineError::Limit {
+            which: LimitKind::UnreadAnswers,
+            ..
+        }
+    );
+    assert!(
+        is_limit && refused.to_string().contains("not carried out"),
+        "{refused}"
+    );
+    assert_eq!(integers(first.wait().unwrap()), [1]);
+    let again = count(2).unwrap().wait().unwrap();
+    assert_eq!(integers(again), [2], "the key was free");
+    assert_eq!(room.held(), 0);
 }

@@ -12,45 +12,45 @@ const FEW: usize = 32;
 
 /// Ids with a value each.
 #[derive(Debug)]
-pub(crate) enum Entries<V> {
+pub(crate) enum IdEntries<V> {
     Few(SmallVec<[(TermId, V); 2]>),
     Many(BTreeMap<TermId, V>),
 }
 
-impl<V> Default for Entries<V> {
-    fn default() -> Entries<V> {
-        Entries::Few(SmallVec::new())
+impl<V> Default for IdEntries<V> {
+    fn default() -> IdEntries<V> {
+        IdEntries::Few(SmallVec::new())
     }
 }
 
-impl<V: Copy> Entries<V> {
+impl<V: Copy> IdEntries<V> {
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Entries::Few(list) => list.len(),
-            Entries::Many(map) => map.len(),
+            IdEntries::Few(list) => list.len(),
+            IdEntries::Many(map) => map.len(),
         }
     }
 
     /// The value of an id.
     pub(crate) fn get(&self, id: TermId) -> Option<V> {
         match self {
-            Entries::Few(list) => {
+            IdEntries::Few(list) => {
                 let at = list.binary_search_by_key(&id, |(id, _)| *id).ok()?;
                 Some(list[at].1)
             }
-            Entries::Many(map) => map.get(&id).copied(),
+            IdEntries::Many(map) => map.get(&id).copied(),
         }
     }
 
     /// Gives an id a value, or takes it away; returns the value before.
     pub(crate) fn set(&mut self, id: TermId, value: Option<V>) -> Option<V> {
         let list = match self {
-            Entries::Few(list) => list,
-            Entries::Many(map) => {
+            IdEntries::Few(list) => list,
+            IdEntries::Many(map) => {
                 return match value {
                     Some(value) => map.insert(id, value),
                     None => map.remove(&id),
@@ -64,7 +64,7 @@ impl<V: Copy> Entries<V> {
             (Err(at), Some(value)) => {
                 list.insert(at, (id, value));
                 if list.len() > FEW {
-                    *self = Entries::Many(std::mem::take(list).into_iter().collect());
+                    *self = IdEntries::Many(std::mem::take(list).into_iter().collect());
                 }
                 None
             }
@@ -74,8 +74,8 @@ impl<V: Copy> Entries<V> {
     /// Hands out the ids with their values, ascending.
     pub(crate) fn each(&self, mut each: impl FnMut(TermId, V)) {
         match self {
-            Entries::Few(list) => list.iter().for_each(|(id, value)| each(*id, *value)),
-            Entries::Many(map) => map.iter().for_each(|(id, value)| each(*id, *value)),
+            IdEntries::Few(list) => list.iter().for_each(|(id, value)| each(*id, *value)),
+            IdEntries::Many(map) => map.iter().for_each(|(id, value)| each(*id, *value)),
         }
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         fn entries_are_those_of_a_map(
             steps in prop::collection::vec((0_u64..50, prop::option::of(0_u8..3)), 0..200),
         ) {
-            let (mut entries, mut map) = (Entries::default(), BTreeMap::new());
+            let (mut entries, mut map) = (IdEntries::default(), BTreeMap::new());
             for (id, value) in steps {
                 let id = TermId::from_raw(id);
                 let before = match value {
