@@ -5,7 +5,7 @@ use crate::harness::http::{Client, Style, put};
 use serde_json::{Map, Value, json};
 use somersault::oxrdf::Term;
 use somersault::{CallAnswer, CallOutcome, Engine};
-use somersault_suites::histories::{ReplyRows, TransactionRequest, Workload};
+use somersault_suites::histories::{ReplyRows, TransactionRequest, Workload, reply_row};
 use std::time::Duration;
 
 /// The time limit of a request.
@@ -125,26 +125,17 @@ fn ask_engine(engine: &Engine, request: &TransactionRequest) -> Reply {
             match engine.call(procedure).arguments(arguments).run() {
                 Ok(CallOutcome::Aborted { reason, .. }) => Reply::Failed(reason),
                 Ok(CallOutcome::Answered(CallAnswer::Rows { rows, .. })) => {
-                    Reply::Rows(rows.into_iter().map(texts).collect())
+                    Reply::Rows(rows.into_iter().map(reply_row).collect())
                 }
                 Ok(CallOutcome::Answered(_)) => Reply::Rows(Vec::new()),
                 Err(error) => Reply::Unanswered(error.to_string()),
             }
         }
         TransactionRequest::Query(text) => match engine.query(text).run() {
-            Ok(found) => Reply::Rows(found.answer.rows().map(texts).collect()),
+            Ok(found) => Reply::Rows(found.answer.rows().map(reply_row).collect()),
             Err(error) => Reply::Failed(error.to_string()),
         },
     }
-}
-
-fn texts(row: Vec<Option<Term>>) -> Vec<Option<String>> {
-    let text = |term| match term {
-        Term::Literal(literal) => literal.value().to_owned(),
-        Term::NamedNode(node) => node.into_string(),
-        other => other.to_string(),
-    };
-    row.into_iter().map(|cell| cell.map(text)).collect()
 }
 
 fn json_of(term: &Term) -> Value {

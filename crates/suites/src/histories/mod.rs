@@ -16,5 +16,5 @@ mod workload;
 pub use bank::check_bank;
 pub use check::{Anomaly, Verdict, check, judge};
 pub use event::{EventKind, HistoryEvent, MicroOp, Operation, Seen, read_history, write_history};
-pub use rows::{ReplyRows, TransactionRequest};
+pub use rows::{ReplyRows, TransactionRequest, reply_row};
 pub use workload::{Drawing, Workload};
