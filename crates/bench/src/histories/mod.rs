@@ -8,7 +8,7 @@ use crate::streams::absorption::clear;
 use crate::streams::stage::configuration;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use party::{Party, Reply};
+use party::{HistoryParty, PartyReply};
 use somersault::{Engine, EngineConfig};
 use somersault_suites::histories::{
     Drawing, EventKind, HistoryEvent, Operation, TransactionRequest, Workload, judge, write_history,
@@ -86,7 +86,7 @@ fn checked(events: &[HistoryEvent]) -> Result<String, String> {
 
 fn made(options: &HistoryOptions) -> Result<Vec<HistoryEvent>, Failure> {
     if let Some(url) = &options.server {
-        return recorded(options, &Party::server(url)?);
+        return recorded(options, &HistoryParty::server(url)?);
     }
     let folder = options.data.join("histories");
     clear(&folder)?;
@@ -95,7 +95,7 @@ fn made(options: &HistoryOptions) -> Result<Vec<HistoryEvent>, Failure> {
         data: Some(folder.clone()),
         ..configuration(2)
     })?;
-    let events = recorded(options, &Party::Engine(engine.clone()))?;
+    let events = recorded(options, &HistoryParty::Engine(engine.clone()))?;
     engine.shutdown()?;
     clear(&folder)?;
     Ok(events)
@@ -129,7 +129,7 @@ struct HistoryClient<'r> {
     process: u64,
     clients: u64,
     drawing: Drawing,
-    party: Party,
+    party: HistoryParty,
 }
 
 impl HistoryClient<'_> {
@@ -138,9 +138,11 @@ impl HistoryClient<'_> {
         let note = |kind, operation, error| self.recorder.note(process, kind, operation, error);
         note(EventKind::Invoke, asked.clone(), None);
         match self.party.ask(request) {
-            Reply::Rows(rows) => note(EventKind::Ok, self.drawing.answered(asked, &rows)?, None),
-            Reply::Failed(reason) => note(EventKind::Fail, asked.clone(), Some(reason)),
-            Reply::Unanswered(reason) => {
+            PartyReply::Rows(rows) => {
+                note(EventKind::Ok, self.drawing.answered(asked, &rows)?, None)
+            }
+            PartyReply::Failed(reason) => note(EventKind::Fail, asked.clone(), Some(reason)),
+            PartyReply::Unanswered(reason) => {
                 note(EventKind::Info, asked.clone(), Some(reason));
                 // A process whose operation may still happen does nothing else.
                 self.process += self.clients;
@@ -153,7 +155,7 @@ impl HistoryClient<'_> {
 
 /// The history of clients that run side by side. Before them one reads what is there, and after
 /// them one reads everything.
-fn recorded(options: &HistoryOptions, party: &Party) -> Result<Vec<HistoryEvent>, Failure> {
+fn recorded(options: &HistoryOptions, party: &HistoryParty) -> Result<Vec<HistoryEvent>, Failure> {
     let workload = Workload::ALL.into_iter();
     let mut workload = workload.filter(|workload| workload.name() == options.workload);
     let workload = workload.next().ok_or("there is no such workload")?;

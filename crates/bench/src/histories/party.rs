@@ -12,18 +12,21 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// An engine, or the connections of one client.
-pub(super) enum Party {
+pub(super) enum HistoryParty {
     Engine(Engine),
-    Server {
-        url: String,
-        calls: Client,
-        queries: Client,
-        updates: Client,
-    },
+    Server(Box<Connections>),
+}
+
+/// The connections of a client to a server.
+pub(super) struct Connections {
+    url: String,
+    calls: Client,
+    queries: Client,
+    updates: Client,
 }
 
 /// What became of a request.
-pub(super) enum Reply {
+pub(super) enum PartyReply {
     /// It was carried out; no row for a call without RETURN.
     Rows(ReplyRows),
     /// It was not carried out, for this reason.
@@ -32,32 +35,27 @@ pub(super) enum Reply {
     Unanswered(String),
 }
 
-impl Party {
-    pub(super) fn server(url: &str) -> Result<Party, Failure> {
+impl HistoryParty {
+    pub(super) fn server(url: &str) -> Result<HistoryParty, Failure> {
         let url = url.trim_end_matches('/');
-        Ok(Party::Server {
+        Ok(HistoryParty::Server(Box::new(Connections {
             url: url.to_owned(),
             calls: Client::new(url, "/calls", Style::Lines)?,
             queries: Client::new(url, "/query", Style::Direct)?,
             updates: Client::new(url, "/update", Style::Update)?,
-        })
+        })))
     }
 
     /// One more like this one, for another client.
-    pub(super) fn another(&self) -> Party {
+    pub(super) fn another(&self) -> HistoryParty {
         match self {
-            Party::Engine(engine) => Party::Engine(engine.clone()),
-            Party::Server {
-                url,
-                calls,
-                queries,
-                updates,
-            } => Party::Server {
-                url: url.clone(),
-                calls: calls.another(),
-                queries: queries.another(),
-                updates: updates.another(),
-            },
+            HistoryParty::Engine(engine) => HistoryParty::Engine(engine.clone()),
+            HistoryParty::Server(to) => HistoryParty::Server(Box::new(Connections {
+                url: to.url.clone(),
+                calls: to.calls.another(),
+                queries: to.queries.another(),
+                updates: to.updates.another(),
+            })),
         }
     }
 
@@ -66,11 +64,12 @@ impl Party {
         let (update, procedure) = (&workload.opening(), &workload.procedure());
         let name = workload.procedure_name();
         match self {
-            Party::Engine(engine) => {
+            HistoryParty::Engine(engine) => {
                 engine.update(update).run()?;
                 engine.declare(procedure)?;
             }
-            Party::Server { url, updates, .. } => {
+            HistoryParty::Server(to) => {
+                let Connections { url, updates, .. } = &mut **to;
                 let request = updates.request(update);
                 let asked = updates.ask(&request, LIMIT);
                 asked.map_err(|error| format!("the server refused {update}: {error}"))?;
@@ -83,39 +82,46 @@ impl Party {
     }
 
     /// Sends a request, and waits for its answer.
-    pub(super) fn ask(&mut self, request: &TransactionRequest) -> Reply {
+    pub(super) fn ask(&mut self, request: &TransactionRequest) -> PartyReply {
         match self {
-            Party::Engine(engine) => ask_engine(engine, request),
-            Party::Server { calls, queries, .. } => match request {
-                TransactionRequest::Call {
-                    procedure,
-                    arguments,
-                } => {
-                    let arguments = arguments
-                        .iter()
-                        .map(|(name, term)| (name.clone(), json_of(term)));
-                    let arguments: Map<String, Value> = arguments.collect();
-                    let line = json!({ "call": procedure, "args": arguments }).to_string();
-                    let request = calls.request(&line);
-                    match calls.ask(&request, LIMIT) {
-                        Ok(_) => reply(calls.body()),
-                        Err(error) => Reply::Unanswered(format!("{error}")),
-                    }
-                }
-                TransactionRequest::Query(text) => {
-                    let request = queries.request(text);
-                    match queries.ask(&request, LIMIT) {
-                        Ok(_) => reply(queries.body()),
-                        // A query changes nothing.
-                        Err(error) => Reply::Failed(format!("{error}")),
-                    }
-                }
-            },
+            HistoryParty::Engine(engine) => ask_engine(engine, request),
+            HistoryParty::Server(to) => to.ask(request),
         }
     }
 }
 
-fn ask_engine(engine: &Engine, request: &TransactionRequest) -> Reply {
+impl Connections {
+    fn ask(&mut self, request: &TransactionRequest) -> PartyReply {
+        let Connections { calls, queries, .. } = self;
+        match request {
+            TransactionRequest::Call {
+                procedure,
+                arguments,
+            } => {
+                let arguments = arguments
+                    .iter()
+                    .map(|(name, term)| (name.clone(), json_of(term)));
+                let arguments: Map<String, Value> = arguments.collect();
+                let line = json!({ "call": procedure, "args": arguments }).to_string();
+                let request = calls.request(&line);
+                match calls.ask(&request, LIMIT) {
+                    Ok(_) => reply(calls.body()),
+                    Err(error) => PartyReply::Unanswered(error.to_string()),
+                }
+            }
+            TransactionRequest::Query(text) => {
+                let request = queries.request(text);
+                match queries.ask(&request, LIMIT) {
+                    Ok(_) => reply(queries.body()),
+                    // A query changes nothing.
+                    Err(error) => PartyReply::Failed(error.to_string()),
+                }
+            }
+        }
+    }
+}
+
+fn ask_engine(engine: &Engine, request: &TransactionRequest) -> PartyReply {
     match request {
         TransactionRequest::Call {
             procedure,
@@ -123,17 +129,17 @@ fn ask_engine(engine: &Engine, request: &TransactionRequest) -> Reply {
         } => {
             let arguments = arguments.iter().map(|(_, term)| term.clone());
             match engine.call(procedure).arguments(arguments).run() {
-                Ok(CallOutcome::Aborted { reason, .. }) => Reply::Failed(reason),
+                Ok(CallOutcome::Aborted { reason, .. }) => PartyReply::Failed(reason),
                 Ok(CallOutcome::Answered(CallAnswer::Rows { rows, .. })) => {
-                    Reply::Rows(rows.into_iter().map(reply_row).collect())
+                    PartyReply::Rows(rows.into_iter().map(reply_row).collect())
                 }
-                Ok(CallOutcome::Answered(_)) => Reply::Rows(Vec::new()),
-                Err(error) => Reply::Unanswered(error.to_string()),
+                Ok(CallOutcome::Answered(_)) => PartyReply::Rows(Vec::new()),
+                Err(error) => PartyReply::Unanswered(error.to_string()),
             }
         }
         TransactionRequest::Query(text) => match engine.query(text).run() {
-            Ok(found) => Reply::Rows(found.answer.rows().map(reply_row).collect()),
-            Err(error) => Reply::Failed(error.to_string()),
+            Ok(found) => PartyReply::Rows(found.answer.rows().map(reply_row).collect()),
+            Err(error) => PartyReply::Failed(error.to_string()),
         },
     }
 }
@@ -149,22 +155,22 @@ fn json_of(term: &Term) -> Value {
 }
 
 /// The answer of a server: SPARQL JSON of a query or a line of a call.
-fn reply(body: &[u8]) -> Reply {
+fn reply(body: &[u8]) -> PartyReply {
     let answer: Value = match serde_json::from_slice(body) {
         Ok(answer) => answer,
-        Err(error) => return Reply::Unanswered(format!("the answer is no JSON: {error}")),
+        Err(error) => return PartyReply::Unanswered(format!("the answer is no JSON: {error}")),
     };
     for word in ["aborted", "error"] {
         if let Some(reason) = answer[word].as_str() {
-            return Reply::Failed(reason.to_owned());
+            return PartyReply::Failed(reason.to_owned());
         }
     }
     let names = answer["head"]["vars"].as_array();
     let rows = answer["results"]["bindings"].as_array();
     let (Some(names), Some(rows)) = (names, rows) else {
         return match answer["done"].as_bool() {
-            Some(true) => Reply::Rows(Vec::new()),
-            _ => Reply::Unanswered(format!("the answer has no rows: {answer}")),
+            Some(true) => PartyReply::Rows(Vec::new()),
+            _ => PartyReply::Unanswered(format!("the answer has no rows: {answer}")),
         };
     };
     let cell = |row: &Value, name: &Value| {
@@ -174,5 +180,5 @@ fn reply(body: &[u8]) -> Reply {
     let rows = rows
         .iter()
         .map(|row| names.iter().map(|name| cell(row, name)).collect());
-    Reply::Rows(rows.collect())
+    PartyReply::Rows(rows.collect())
 }

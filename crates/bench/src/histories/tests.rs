@@ -1,4 +1,5 @@
 use super::*;
+use clap::Parser;
 use somersault_server::{Running, ServerConfig};
 use somersault_suites::histories::{MicroOp, Seen, read_history};
 
@@ -101,7 +102,25 @@ fn a_planted_mistake_in_a_history_of_the_engine_is_found() {
 #[test]
 fn a_history_in_which_nothing_was_answered_is_not_called_serializable() {
     let folder = tempfile::tempdir().unwrap();
-    let party = Party::server("http://127.0.0.1:1").unwrap();
+    let party = HistoryParty::server("http://127.0.0.1:1").unwrap();
     assert!(recorded(&options("register", &folder), &party).is_err());
     assert!(checked(&[]).is_err());
+}
+
+#[test]
+fn the_commands_of_the_page_are_ones() {
+    let page = include_str!("../../../../docs/histories.md");
+    let commands = page
+        .lines()
+        .filter(|line| line.starts_with("somersault-bench histories"));
+    let parsed: Vec<_> = commands
+        .map(|line| crate::Cli::try_parse_from(line.split(' ')).map(drop))
+        .collect();
+    assert!(
+        parsed.len() >= 2 && parsed.iter().all(Result::is_ok),
+        "{parsed:?}"
+    );
+    for event in page.lines().filter(|line| line.starts_with('{')) {
+        HistoryEvent::parse(event).unwrap();
+    }
 }

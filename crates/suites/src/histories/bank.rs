@@ -4,8 +4,8 @@ use super::check::{Anomaly, Verdict};
 use super::event::{EventKind, HistoryEvent, Operation};
 use std::collections::BTreeMap;
 
-/// Checks a history of a bank: each read of all accounts has the sum of the first one and no negative
-/// balance. If every transfer was answered, the last read holds what they lead to.
+/// Checks a history of a bank: each read of all accounts has the sum of the first one and no
+/// negative balance. If every transfer was answered, the last read holds what they lead to.
 ///
 /// # Errors
 /// The events do not fit together, for this reason.

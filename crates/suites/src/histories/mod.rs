@@ -2,8 +2,8 @@
 //! Jepsen and Elle write them; workloads that make them; and a check whether a history could have
 //! come from transactions that ran one after the other.
 //!
-//! The check searches circles in the graph of dependencies (Adya, "Weak Consistency", 1999; Kingsbury
-//! and Alvaro, "Elle", 2020). It is for small histories: some ten thousand transactions.
+//! The check searches circles in the graph of dependencies (Adya, "Weak Consistency", 1999;
+//! Kingsbury and Alvaro, "Elle", 2020). It is for small histories: some ten thousand transactions.
 
 mod bank;
 mod check;

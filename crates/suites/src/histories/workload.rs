@@ -1,5 +1,5 @@
-//! Workloads whose histories can be checked: lists that grow, registers, a bank. A seed decides what
-//! each client asks.
+//! Workloads whose histories can be checked: lists that grow, registers, a bank. A seed decides
+//! what each client asks.
 
 use super::event::{MicroOp, Operation, Seen};
 use super::rows::{ReplyRows, TransactionRequest};
