@@ -189,11 +189,13 @@ fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
 SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
 
-nightly: doctor ## the checks that take too long for make test: SEEDS=10000 of the simulator, newly drawn inputs, a server killed 200 times, each fuzz target for FUZZ_SECONDS=60
+nightly: doctor ## the checks that take too long for make test: SEEDS=10000 of the simulator, newly drawn inputs, histories checked for serializability, servers killed 200 times, each fuzz target for FUZZ_SECONDS=60
 	@seed=$$RANDOM$$RANDOM; echo "PROPTEST_RNG_SEED=$$seed"; PROPTEST_RNG_SEED=$$seed $(CARGO) test --workspace --locked --quiet
 	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed $(CARGO) test --workspace --locked --quiet --test it -- kills
 	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed $(CARGO) test --workspace --locked --quiet --test it -- sinks
 	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS)
+	@seed=$$RANDOM; echo "histories from seed $$seed"; $(CARGO) run --release --locked -p somersault-sim -- --histories --seed $$seed --seeds $(SEEDS)
+	for workload in list-append register bank; do $(BENCH) histories --workload $$workload --seed $$RANDOM --check; done
 	$(MAKE) txn-nightly
 	$(MAKE) jena-oracle QUERIES=20000 SEED=$$RANDOM
 	@if cargo fuzz --version >/dev/null 2>&1 && cargo +nightly --version >/dev/null 2>&1; then \

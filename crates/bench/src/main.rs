@@ -2,13 +2,14 @@
 //! the figures. Times here are for people to read, never for a test to assert.
 //!
 //! Rooms, lowest first: harness, parties, figures, oneshot, load, crowd, streams, papers,
-//! durability, transactions, summary, compare.
+//! durability, transactions, histories, summary, compare.
 
 mod compare;
 mod crowd;
 mod durability;
 mod figures;
 mod harness;
+mod histories;
 mod load;
 mod oneshot;
 mod papers;
@@ -48,6 +49,8 @@ enum Command {
     Durability(durability::DurabilityOptions),
     /// Calls of procedures, streaming transactions and updates beside the peers
     Transactions(transactions::TransactionOptions),
+    /// Histories of concurrent clients, for a checker of isolation
+    Histories(histories::HistoryOptions),
     /// One-shot queries beside the peers
     Oneshot(oneshot::OneshotOptions),
     /// Loading, and memory afterwards, beside the peers
@@ -92,6 +95,7 @@ impl Command {
             Command::Durability(options) => durability::run(&options),
             Command::DurabilityProcess(options) => durability::run_process(&options),
             Command::Transactions(options) => transactions::run(&options),
+            Command::Histories(options) => histories::run(&options),
             Command::Oneshot(options) => oneshot::run(&options),
             Command::Load(options) => load::run(&options),
             Command::Throughput(options) => crowd::run(&options),

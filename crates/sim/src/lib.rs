@@ -9,13 +9,14 @@
 //! one seed have one [`trace`](trace::Trace), to the byte.
 //!
 //! Rooms, lowest first: draw, model, algebra, trace, twin, transactions, render, report, engine,
-//! expect, generate, shrink, simulation, run, many.
+//! expect, generate, shrink, simulation, run, many, histories.
 
 pub mod algebra;
 pub mod draw;
 mod engine;
 mod expect;
 pub mod generate;
+pub mod histories;
 pub mod many;
 pub mod model;
 pub mod render;

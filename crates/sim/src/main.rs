@@ -2,6 +2,7 @@
 //! wrong usage.
 
 use clap::Parser;
+use somersault_sim::histories::run_history;
 use somersault_sim::many::{Event, Running, run_many};
 use somersault_sim::{Summary, run, run_part, run_twice, trace_of};
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ struct Arguments {
     /// Write what the one seed does to this file: a line for each turn, write and answer
     #[arg(long, conflicts_with_all = ["seeds", "only", "twice"])]
     trace: Option<PathBuf>,
+    /// Histories of concurrent transactions instead, with crashes, checked for serializability
+    #[arg(long, conflicts_with_all = ["only", "twice", "trace"])]
+    histories: bool,
     /// Print the counts of each seed, not only those of all.
     #[arg(long)]
     verbose: bool,
@@ -52,6 +56,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(file) = &arguments.trace {
         return write_trace(&arguments, file);
+    }
+    if arguments.histories {
+        return run_histories(&arguments);
     }
     let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.unwrap_or_else(all_cores);
@@ -80,6 +87,36 @@ fn main() -> ExitCode {
     let numbers: Vec<String> = failed.iter().map(u64::to_string).collect();
     eprintln!("failed: seeds {}", numbers.join(", "));
     ExitCode::FAILURE
+}
+
+/// Runs the seeds of histories, one after the other.
+fn run_histories(arguments: &Arguments) -> ExitCode {
+    let seeds = arguments.seed..arguments.seed.saturating_add(arguments.seeds);
+    let (mut ok, mut crashes) = (0, 0);
+    for seed in seeds {
+        match run_history(seed, arguments.steps as u64, None) {
+            Ok(run) if run.verdict.anomalies.is_empty() => {
+                if arguments.verbose {
+                    println!("seed {seed}: {}", run.verdict);
+                }
+                ok += run.verdict.ok;
+                crashes += run.crashes;
+            }
+            Ok(run) => {
+                eprintln!("seed {seed}: {}", run.verdict);
+                return ExitCode::FAILURE;
+            }
+            Err(reason) => {
+                eprintln!("seed {seed}: {reason}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!(
+        "{} seeds: {ok} transactions, {crashes} crashes",
+        arguments.seeds
+    );
+    ExitCode::SUCCESS
 }
 
 /// Writes the trace of a seed. Two traces of it are equal; `diff` shows where a change of the

@@ -2,14 +2,17 @@
 //! format is that of the test data, whose README describes it. Whoever runs a suite is a
 //! [`Subject`]: the serial twin of the simulator, and the engine in the conformance runner.
 //!
+//! Histories of concurrent clients, and their check, are in [`histories`].
+//!
 //! The one thing to know before changing it: what is in a suite and not understood ends the run
 //! with an error. A field that was passed over would make a suite easier than it is.
 //!
 //! # Rooms
 //!
-//! `error`, `terms`, `suite`, `subject`, `run`
+//! `error`, `terms`, `suite`, `subject`, `run`, `histories`
 
 pub mod error;
+pub mod histories;
 pub mod run;
 pub mod subject;
 pub mod suite;

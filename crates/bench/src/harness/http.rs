@@ -167,7 +167,7 @@ impl Client {
 }
 
 /// Puts a body that is made while it is sent, in chunks of HTTP; returns the answer's body, of
-/// status 200.
+/// status 200 or 201.
 pub(crate) fn put(
     url: &str,
     path: &str,
@@ -199,7 +199,7 @@ pub(crate) fn put(
     let mut body = Vec::new();
     read_body(&mut connection, &head, &mut body).map_err(broken)?;
     match head.status {
-        200 => Ok(body),
+        200 | 201 => Ok(body),
         status => Err(format!("status {status}: {}", in_a_line(&body))),
     }
 }

@@ -33,29 +33,87 @@ const MINUTE_MS: u64 = 60_000;
 /// The event time before the first push, a multiple of the query's step.
 const START_MS: u64 = 1_700_000_040_000;
 
+/// The server that is killed, as those who use it see it.
+pub(crate) struct Target {
+    url: Mutex<String>,
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) is_over: AtomicBool,
+    started: Instant,
+    patience: Duration,
+}
+
+impl Target {
+    /// A server that will be killed this many times.
+    pub(crate) fn new(server: &Server, kills: u64) -> Target {
+        Target {
+            url: Mutex::new(server.url.clone()),
+            checkpoints: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            started: Instant::now(),
+            patience: PATIENCE + PATIENCE_OF_KILL * u32::try_from(kills).expect("few kills"),
+        }
+    }
+
+    pub(crate) fn pause(&self) {
+        assert!(self.started.elapsed() < self.patience, "the run hangs");
+        thread::sleep(PAUSE);
+    }
+
+    /// Ends the run when it is dropped, so that a failure does not leave its threads behind.
+    pub(crate) fn ended(&self) -> EndOfRun<'_> {
+        EndOfRun(&self.is_over)
+    }
+
+    fn connect(&self) -> Option<TcpStream> {
+        let url = self.url.lock().expect("no thread panicked").clone();
+        let socket = TcpStream::connect(url.trim_start_matches("http://")).ok()?;
+        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        Some(socket)
+    }
+
+    /// Repeats a request until the server answers it; returns the status, the body, and how often it
+    /// was sent.
+    pub(crate) fn answered(&self, head: &str, body: &str) -> (u16, String, u64) {
+        let mut sent = 0;
+        loop {
+            sent += 1;
+            match self.connect().and_then(|socket| ask(socket, head, body)) {
+                None | Some((503, _)) => self.pause(),
+                Some((status, answer)) => return (status, answer, sent),
+            }
+        }
+    }
+
+    /// Repeats a request until the server has carried it out.
+    pub(crate) fn done(&self, head: &str, body: &str) -> Value {
+        let (status, answer, _) = self.answered(head, body);
+        assert!(matches!(status, 200 | 201), "{head}: {status} {answer}");
+        serde_json::from_str(&answer).expect("an answer in JSON")
+    }
+}
+
+/// The end of a run.
+pub(crate) struct EndOfRun<'t>(&'t AtomicBool);
+
+impl Drop for EndOfRun<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// What the clients, the subscriber and the killer share.
 struct Shared {
-    url: Mutex<String>,
+    target: Target,
     /// The acknowledged pushes of each client.
     pushed: Vec<AtomicU64>,
     /// Acknowledgements of pushes that had been taken before a kill.
     repeated: AtomicU64,
     updated: AtomicU64,
-    checkpoints: AtomicU64,
     /// The rows of each close.
     closes: Mutex<BTreeMap<u64, Vec<String>>>,
-    reconnected: AtomicU64,
-    is_over: AtomicBool,
-    started: Instant,
-    patience: Duration,
 }
 
 impl Shared {
-    fn pause(&self) {
-        assert!(self.started.elapsed() < self.patience, "the run hangs");
-        thread::sleep(PAUSE);
-    }
-
     fn closes(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<String>>> {
         self.closes.lock().expect("no thread panicked")
     }
@@ -67,24 +125,17 @@ impl Shared {
             .sum()
     }
 
-    fn connect(&self) -> Option<TcpStream> {
-        let url = self.url.lock().expect("no thread panicked").clone();
-        let socket = TcpStream::connect(url.trim_start_matches("http://")).ok()?;
-        socket.set_read_timeout(Some(PATIENCE)).ok()?;
-        Some(socket)
-    }
-
-    /// Repeats a request until the server has carried it out.
-    fn done(&self, head: &str, body: &str) -> Value {
-        loop {
-            match self.connect().and_then(|socket| ask(socket, head, body)) {
-                Some((200 | 201, answer)) => {
-                    return serde_json::from_str(&answer).expect("an answer in JSON");
-                }
-                None | Some((503, _)) => self.pause(),
-                Some((status, answer)) => panic!("{head}: {status} {answer}"),
-            }
-        }
+    /// Takes the rows of a close.
+    fn take(&self, data: &Value) {
+        let close = data["close_ms"].as_u64().expect("a close");
+        let rows = data["results"]["results"]["bindings"].as_array();
+        let value = |row: &Value, name: &str| row[name]["value"].to_string();
+        let mut rows: Vec<String> = (rows.expect("rows").iter())
+            .map(|row| ["c", "p", "n"].map(|name| value(row, name)).concat())
+            .collect();
+        rows.sort();
+        let before = self.closes().insert(close, rows);
+        assert!(before.is_none(), "close {close} came twice");
     }
 }
 
@@ -119,7 +170,7 @@ fn push_all(shared: &Shared, client: u64, pushes: u64) {
             number > slowest.unwrap_or_default() + AHEAD || number > closes + CLOSES_AHEAD
         };
         while is_ahead() {
-            shared.pause();
+            shared.target.pause();
         }
         let time = START_MS + number * MINUTE_MS + client + 1;
         let source = format!("Push-Source: client-{client}\r\nPush-Sequence: {number}");
@@ -134,7 +185,7 @@ fn push_all(shared: &Shared, client: u64, pushes: u64) {
         };
         let head = format!("POST {STREAM} HTTP/1.1\r\nContent-Type: {body}\r\n{source}");
         let line = |n: u64| format!("{before}<http://e/{client}> <http://e/p{n}> \"{number}\" .\n");
-        let answer = shared.done(&head, &(line(1) + &line(2)));
+        let answer = shared.target.done(&head, &(line(1) + &line(2)));
         let is_repeated = match is_message {
             true => answer["repeated"] == 1,
             false => answer["repeated"] == true,
@@ -149,24 +200,24 @@ fn push_all(shared: &Shared, client: u64, pushes: u64) {
 
 /// One client updates the stored graph until the run is over.
 fn update_all(shared: &Shared) {
-    while !shared.is_over.load(Ordering::SeqCst) {
+    while !shared.target.is_over.load(Ordering::SeqCst) {
         let number = shared.updated.load(Ordering::SeqCst);
         let text = format!(
             "INSERT DATA {{ GRAPH <http://e/g> {{ <http://e/u> <http://e/p> {number} }} }}"
         );
         let head = "POST /update HTTP/1.1\r\nContent-Type: application/sparql-update";
-        shared.done(head, &text);
+        shared.target.done(head, &text);
         shared.updated.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// One client asks for a checkpoint again and again, until the run is over. It is written while
 /// others push, update and read, and a kill may come in between.
-fn checkpoint_all(shared: &Shared) {
-    while !shared.is_over.load(Ordering::SeqCst) {
+pub(crate) fn checkpoint_all(target: &Target) {
+    while !target.is_over.load(Ordering::SeqCst) {
         let asked = |socket| ask(socket, "POST /checkpoint HTTP/1.1", "");
-        match shared.connect().and_then(asked) {
-            Some((200, _)) => drop(shared.checkpoints.fetch_add(1, Ordering::SeqCst)),
+        match target.connect().and_then(asked) {
+            Some((200, _)) => drop(target.checkpoints.fetch_add(1, Ordering::SeqCst)),
             // Another one is being written, or the server is starting or killed.
             None | Some((409 | 503, _)) => {}
             Some((status, answer)) => panic!("a checkpoint: {status} {answer}"),
@@ -175,28 +226,36 @@ fn checkpoint_all(shared: &Shared) {
     }
 }
 
-/// Follows the answers of the query, and connects again behind the last one.
-fn subscribe(shared: &Shared) {
+/// Follows the answers of a query, and connects again behind the last one; returns the number of
+/// connections.
+pub(crate) fn subscribe(target: &Target, query: &str, mut take: impl FnMut(&Value)) -> u64 {
     let mut last_id: Option<String> = None;
-    while !shared.is_over.load(Ordering::SeqCst) {
+    let mut connected = 0;
+    while !target.is_over.load(Ordering::SeqCst) {
         let after = last_id.iter().map(|id| format!("Last-Event-ID: {id}\r\n"));
         // The body of an answer to HTTP/1.0 has no chunks.
         let request = format!(
-            "GET /queries/q/results?empties=true HTTP/1.0\r\n{}\r\n",
+            "GET /queries/{query}/results?empties=true HTTP/1.0\r\n{}\r\n",
             after.collect::<String>()
         );
-        if let Some(mut socket) = shared.connect()
+        if let Some(mut socket) = target.connect()
             && socket.write_all(request.as_bytes()).is_ok()
         {
-            shared.reconnected.fetch_add(1, Ordering::SeqCst);
-            follow(shared, BufReader::new(socket), &mut last_id);
+            connected += 1;
+            follow(target, BufReader::new(socket), &mut last_id, &mut take);
         }
-        shared.pause();
+        target.pause();
     }
+    connected
 }
 
 /// Takes the events of one connection.
-fn follow(shared: &Shared, reader: impl BufRead, last_id: &mut Option<String>) {
+fn follow(
+    target: &Target,
+    reader: impl BufRead,
+    last_id: &mut Option<String>,
+    take: &mut impl FnMut(&Value),
+) {
     let (mut id, mut event) = (None, None);
     for line in reader.lines().map_while(Result::ok) {
         if let Some(given) = line.strip_prefix("id: ") {
@@ -211,69 +270,58 @@ fn follow(shared: &Shared, reader: impl BufRead, last_id: &mut Option<String>) {
             assert_ne!(event.as_deref(), Some("gap"), "after {last_id:?}: {data}");
             if event.is_none() {
                 assert_eq!(data["revision"], 0, "{data}");
-                let close = data["close_ms"].as_u64().expect("a close");
-                let rows = data["results"]["results"]["bindings"].as_array();
-                let value = |row: &Value, name: &str| row[name]["value"].to_string();
-                let mut rows: Vec<String> = (rows.expect("rows").iter())
-                    .map(|row| ["c", "p", "n"].map(|name| value(row, name)).concat())
-                    .collect();
-                rows.sort();
-                let before = shared.closes().insert(close, rows);
-                assert!(before.is_none(), "close {close} came twice");
+                take(&data);
                 *last_id = id.take();
             }
             event = None;
         }
-        if shared.is_over.load(Ordering::SeqCst) {
+        if target.is_over.load(Ordering::SeqCst) {
             return;
         }
     }
 }
 
-fn start(folder: &Path) -> Server {
+pub(crate) fn start(folder: &Path) -> Server {
     Server::start(&["--data", folder.to_str().expect("a path that is text")])
 }
 
-/// Kills the server when the clients have got so far, at an instant within a few milliseconds; every
-/// other time after one more checkpoint.
-fn kill_often(
-    shared: &Shared,
+/// Kills the server each time when the clients have got `apart` further, at an instant within a few
+/// milliseconds; every other time after one more checkpoint.
+pub(crate) fn kill_often(
+    target: &Target,
     mut server: Server,
     folder: &Path,
     kills: u64,
     random: &mut SeededRandom,
+    (apart, acknowledged): (u64, impl Fn() -> u64),
 ) -> Server {
-    let total = |kill: u64| kill * 8 * CLIENTS;
     for kill in 0..kills {
-        let at = total(kill) + 1 + random.below(8 * CLIENTS - 1);
-        while shared.acknowledged() < at {
-            shared.pause();
+        let at = kill * apart + 1 + random.below(apart - 1);
+        while acknowledged() < at {
+            target.pause();
         }
-        let before = shared.checkpoints.load(Ordering::SeqCst);
-        while kill % 2 == 1 && shared.checkpoints.load(Ordering::SeqCst) == before {
-            shared.pause();
+        let before = target.checkpoints.load(Ordering::SeqCst);
+        while kill % 2 == 1 && target.checkpoints.load(Ordering::SeqCst) == before {
+            target.pause();
         }
         thread::sleep(Duration::from_micros(random.below(10_000)));
         server.process.kill().expect("it is killed");
         server.process.wait().expect("it has ended");
         server = start(folder);
-        shared
-            .url
-            .lock()
-            .expect("no thread panicked")
-            .clone_from(&server.url);
+        let mut url = target.url.lock().expect("no thread panicked");
+        url.clone_from(&server.url);
     }
     server
 }
 
 /// Compares what is there with what was acknowledged.
 fn compare(shared: &Shared, pushes: u64) {
-    let stream = shared.done(&format!("GET {STREAM} HTTP/1.1"), "");
+    let stream = shared.target.done(&format!("GET {STREAM} HTTP/1.1"), "");
     assert_eq!(stream["tuples"], 2 * CLIENTS * pushes, "{stream}");
     let select = |pattern: &str| {
         let head = "POST /query HTTP/1.1\r\nContent-Type: application/sparql-query";
         let text = format!("SELECT (COUNT(*) AS ?n) {{ {pattern} }}");
-        let answer = shared.done(head, &text);
+        let answer = shared.target.done(head, &text);
         let count = answer["results"]["bindings"][0]["n"]["value"].as_str();
         count.expect("a count").parse::<u64>().expect("a number")
     };
@@ -311,18 +359,15 @@ fn clients_lose_nothing_when_the_server_is_killed() {
     let data = folder.path().join("data");
     let server = start(&data);
     let shared = Shared {
-        url: Mutex::new(server.url.clone()),
+        target: Target::new(&server, kills),
         pushed: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
         repeated: AtomicU64::new(0),
         updated: AtomicU64::new(0),
-        checkpoints: AtomicU64::new(0),
         closes: Mutex::default(),
-        reconnected: AtomicU64::new(0),
-        is_over: AtomicBool::new(false),
-        started: Instant::now(),
-        patience: PATIENCE + PATIENCE_OF_KILL * u32::try_from(kills).expect("few kills"),
     };
-    let put = |address: &str, text: &str| shared.done(&format!("PUT {address} HTTP/1.1"), text);
+    let target = &shared.target;
+    let put =
+        |address: &str, text: &str| shared.target.done(&format!("PUT {address} HTTP/1.1"), text);
     put(
         STREAM,
         "CREATE STREAM <http://e/s> TIMELESS BATCH 1m LATENESS 10m IDLE NEVER AHEAD 36500d",
@@ -332,7 +377,8 @@ fn clients_lose_nothing_when_the_server_is_killed() {
         "SELECT ?c ?p ?n FROM NAMED STREAM <http://e/s> [RANGE 1m STEP 1m] WHERE { GRAPH <http://e/s> { ?c ?p ?n } }",
     );
     let mut random = SeededRandom::new(seed);
-    thread::scope(|scope| {
+    let connected = thread::scope(|scope| {
+        let _ends = target.ended();
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let shared = &shared;
@@ -340,39 +386,40 @@ fn clients_lose_nothing_when_the_server_is_killed() {
             })
             .collect();
         scope.spawn(|| update_all(&shared));
-        scope.spawn(|| subscribe(&shared));
-        scope.spawn(|| checkpoint_all(&shared));
-        let _server = kill_often(&shared, server, &data, kills, &mut random);
+        let subscriber = scope.spawn(|| subscribe(target, "q", |answer| shared.take(answer)));
+        scope.spawn(|| checkpoint_all(target));
+        let progress = (8 * CLIENTS, || shared.acknowledged());
+        let _server = kill_often(target, server, &data, kills, &mut random, progress);
         for client in clients {
             client.join().expect("the client has pushed all");
         }
         let end = START_MS + pushes * MINUTE_MS;
-        shared.done(
+        shared.target.done(
             &format!("POST {STREAM}/advance HTTP/1.1"),
             &format!("{{\"to_ms\":{end}}}"),
         );
         while !shared.closes().contains_key(&end) {
-            shared.pause();
+            shared.target.pause();
         }
-        shared.is_over.store(true, Ordering::SeqCst);
+        shared.target.is_over.store(true, Ordering::SeqCst);
         // The updating client has its answer before the counts are compared.
         let updated = shared.updated.load(Ordering::SeqCst);
         while shared.updated.load(Ordering::SeqCst) == updated {
-            shared.pause();
+            shared.target.pause();
         }
         compare(&shared, pushes);
+        subscriber.join().expect("the subscriber has followed")
     });
     let first = data.join("log-0000000001.seg");
     assert!(
         !first.exists(),
         "checkpoints make the beginning of the log needless"
     );
-    assert!(shared.checkpoints.load(Ordering::SeqCst) >= kills / 2);
+    assert!(shared.target.checkpoints.load(Ordering::SeqCst) >= kills / 2);
     println!(
-        "seed {seed}: {kills} kills, {} pushes repeated, {} connections of the subscriber, {} updates, {} checkpoints",
+        "seed {seed}: {kills} kills, {} pushes repeated, {connected} connections of the subscriber, {} updates, {} checkpoints",
         shared.repeated.load(Ordering::SeqCst),
-        shared.reconnected.load(Ordering::SeqCst),
         shared.updated.load(Ordering::SeqCst),
-        shared.checkpoints.load(Ordering::SeqCst),
+        shared.target.checkpoints.load(Ordering::SeqCst),
     );
 }

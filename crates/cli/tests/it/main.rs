@@ -1,5 +1,6 @@
 //! The integration tests of the command, in one binary.
 
+mod bank_kills;
 mod checkpoints;
 mod command;
 mod copies;

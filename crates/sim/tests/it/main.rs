@@ -1,5 +1,6 @@
 //! A modest number of seeds in every `cargo test`; `somersault-sim --seeds N` runs more.
 
+mod histories;
 mod transactions;
 
 use somersault::{Engine, EngineConfig, EventTime};
