@@ -143,6 +143,10 @@ impl DiskFile for AlteredFile {
         (self.reserve)(&mut *self.file, length)
     }
 
+    fn extend(&mut self, length: u64) -> io::Result<()> {
+        self.file.extend(length)
+    }
+
     fn is_in_place(&self) -> io::Result<bool> {
         self.file.is_in_place()
     }

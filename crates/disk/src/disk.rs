@@ -129,12 +129,16 @@ impl<L: DiskLayer> Disk for L {
 
 /// A file that is written at its end.
 pub trait DiskFile: Send {
-    /// Writes all bytes at the end; durable only after [`DiskFile::sync`].
+    /// Writes all bytes behind those that this handle has written, or behind those that the file had
+    /// when it was opened; durable only after [`DiskFile::sync`].
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Sets space aside, so that the file can grow to this length on a full disk. Its length and
     /// contents stay. Returns `false` if the file system cannot do that. Space beyond the end is
     /// free again after [`DiskFile::truncate`].
     fn reserve(&mut self, length: u64) -> io::Result<bool>;
+    /// Makes the file at least this long, with zeros behind what was appended. What is appended
+    /// later takes their place, so that its sync has no new length to write down.
+    fn extend(&mut self, length: u64) -> io::Result<()>;
     /// Makes everything written to this file durable.
     fn sync(&mut self) -> io::Result<()>;
     /// Whether the file still has its name in the folder, so that the next process to open the

@@ -7,7 +7,7 @@ use crate::disk::{Access, Disk, DiskFile, DiskLock};
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::BuildHasher;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const LOCK_FILE: &str = "LOCK";
@@ -81,14 +81,15 @@ impl Disk for RealDisk {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new()
-            .append(true)
+            .write(true)
             .create_new(true)
             .open(self.path(name))?;
         RealFile::boxed(file, self.path(name))
     }
 
     fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().append(true).open(self.path(name))?;
+        let mut file = OpenOptions::new().write(true).open(self.path(name))?;
+        file.seek(SeekFrom::End(0))?;
         RealFile::boxed(file, self.path(name))
     }
 
@@ -174,6 +175,7 @@ fn try_lock(file: File, access: Access) -> io::Result<Option<DiskLock>> {
 }
 
 struct RealFile {
+    /// Its cursor is where the next bytes are appended.
     file: File,
     path: PathBuf,
     /// Tells the file from another one of its name, where the system has such a thing.
@@ -241,7 +243,17 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn extend(&mut self, length: u64) -> io::Result<()> {
+        match self.file.metadata()?.len() < length {
+            true => self.file.set_len(length),
+            false => Ok(()),
+        }
+    }
+
     fn truncate(&mut self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
+        self.file.set_len(length)?;
+        let end = self.file.stream_position()?;
+        self.file.seek(SeekFrom::Start(end.min(length)))?;
+        Ok(())
     }
 }

@@ -106,6 +106,15 @@ impl Content {
         }
     }
 
+    /// Writes bytes at a place within the file or at its end.
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        self.bytes.resize(end.max(self.bytes.len()), 0);
+        self.bytes[at..end].copy_from_slice(bytes);
+        // What is written again is not lost.
+        self.lost = self.lost.start.min(at)..self.lost.end.min(at);
+    }
+
     /// The space that it takes on the disk.
     fn space(&self) -> u64 {
         self.bytes.len().max(self.reserved) as u64
@@ -405,6 +414,7 @@ impl Disk for SimDisk {
         Ok(Box::new(SimFile {
             state: Arc::clone(&self.state),
             file,
+            end: 0,
             generation: state.generation,
         }))
     }
@@ -415,6 +425,7 @@ impl Disk for SimDisk {
         Ok(Box::new(SimFile {
             state: Arc::clone(&self.state),
             file,
+            end: state.files[&file].bytes.len(),
             generation: state.generation,
         }))
     }
@@ -509,6 +520,8 @@ impl Drop for SimLock {
 struct SimFile {
     state: Arc<Mutex<Machine>>,
     file: u64,
+    /// Where the next bytes are appended.
+    end: usize,
     generation: u64,
 }
 
@@ -525,18 +538,35 @@ impl SimFile {
 
 impl DiskFile for SimFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.with(|state, file| {
-            let room = state.room(file);
-            let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let at = self.end;
+        let fits = self.with(|state, file| {
+            let room = usize::try_from(state.room(file)).unwrap_or(usize::MAX);
+            let length = state.files.get(&file).map_or(0, |it| it.bytes.len());
+            // A full disk takes what still fits, as a real one does.
+            let fits = bytes.len().min((length - at).saturating_add(room));
             if let Some(observer) = &state.observer {
                 observer(&bytes[..fits]);
             }
             let content = state.files.entry(file).or_default();
-            // A full disk takes what still fits, as a real one does.
-            content.bytes.extend_from_slice(&bytes[..fits]);
-            if fits < bytes.len() {
+            content.put(at, &bytes[..fits]);
+            Ok(fits)
+        })?;
+        self.end = at + fits;
+        match fits < bytes.len() {
+            true => Err(full()),
+            false => Ok(()),
+        }
+    }
+
+    fn extend(&mut self, length: u64) -> io::Result<()> {
+        self.with(|state, file| {
+            let room = state.room(file);
+            let content = state.files.entry(file).or_default();
+            if length.saturating_sub(content.bytes.len() as u64) > room {
                 return Err(full());
             }
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            content.bytes.resize(length.max(content.bytes.len()), 0);
             Ok(())
         })
     }
@@ -575,9 +605,11 @@ impl DiskFile for SimFile {
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        self.end = self.end.min(length);
         self.with(|state, file| {
             let content = state.files.entry(file).or_default();
-            content.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+            content.truncate(length);
             Ok(())
         })
     }

@@ -58,6 +58,8 @@ struct State {
     /// The segment that holds the last durable record, and the length through which it is durable.
     synced: (u64, u64),
     failed: Option<LogError>,
+    /// The number of [`GroupHold`]s.
+    holds: u32,
     closing: bool,
     /// The committer has ended.
     ended: bool,
@@ -97,6 +99,7 @@ impl Shared {
                 end,
                 synced,
                 failed: None,
+                holds: 0,
                 closing: false,
                 ended: false,
             }),
@@ -136,12 +139,17 @@ impl Shared {
             && state.failed.is_none()
             && !state.closing
         {
+            // What is held until then would be waited for for ever.
+            state.holds = 0;
+            self.work.notify_one();
             self.await_progress(&mut state)?;
         }
         let position = state.admit()?;
         if state.pending.is_empty() {
             state.pending.resize(WITNESS_FRAME_BYTES, 0);
-            self.work.notify_one();
+            if state.holds == 0 {
+                self.work.notify_one();
+            }
         }
         let State {
             pending, encoder, ..
@@ -175,6 +183,12 @@ impl Shared {
         self.progress.notify_all();
         self.tell_observers();
         Ok(position)
+    }
+
+    /// Keeps the committer from taking the current group until the hold is dropped.
+    pub(crate) fn hold_group(self: &Arc<Shared>) -> GroupHold {
+        self.state.lock().holds += 1;
+        GroupHold(Arc::clone(self))
     }
 
     pub(crate) fn end(&self) -> Position {
@@ -396,7 +410,7 @@ impl State {
     }
 
     fn has_group(&self) -> bool {
-        self.pending.len() > WITNESS_FRAME_BYTES
+        self.pending.len() > WITNESS_FRAME_BYTES && (self.holds == 0 || self.closing)
     }
 
     /// Swaps the current group with `group`, which must be empty; without one, says whether the log
@@ -406,8 +420,25 @@ impl State {
             std::mem::swap(&mut self.pending, group);
             return Some(Task::Write(self.end));
         }
-        self.pending.clear();
+        if self.holds == 0 {
+            self.pending.clear();
+        }
         self.closing.then_some(Task::Close)
+    }
+}
+
+/// Keeps the records that are appended meanwhile in one group, so that they become durable together
+/// and by one sync. Dropping it lets the group go. If so much is appended that it has to wait, the
+/// group goes before.
+pub struct GroupHold(Arc<Shared>);
+
+impl Drop for GroupHold {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.holds = state.holds.saturating_sub(1);
+        if state.holds == 0 && !state.pending.is_empty() {
+            self.0.work.notify_one();
+        }
     }
 }
 

@@ -30,6 +30,7 @@ mod verify;
 mod wire;
 
 pub use chain::Trimmed;
+pub use commit::GroupHold;
 pub use copy::LogCopy;
 pub use error::LogError;
 pub use hold::{FolderHold, FolderHolds};

@@ -2,7 +2,7 @@
 //! order of the records.
 
 use crate::chain::{Chain, DurableEnd, Trimmed};
-use crate::commit::{Committer, Shared};
+use crate::commit::{Committer, GroupHold, Shared};
 use crate::copy::LogCopy;
 use crate::error::LogError;
 use crate::hold::FolderHolds;
@@ -257,6 +257,29 @@ impl Log {
             }
             _ => self.shared.append(record),
         }
+    }
+
+    /// Keeps the records that are appended until the hold is dropped in one group, so that one sync
+    /// makes all of them durable. The caller appends the next one at once: nothing becomes durable
+    /// before.
+    ///
+    /// ```
+    /// use somersault_disk::SimDisk;
+    /// use somersault_log::{AdvanceRecord, Log, LogOptions, Position, Record};
+    /// # fn main() -> Result<(), somersault_log::LogError> {
+    /// let (log, _) = Log::open(std::sync::Arc::new(SimDisk::new()), LogOptions::default())?;
+    /// let record: Record = Record::Advance(AdvanceRecord { received_ms: 0, to: Vec::new() });
+    /// let hold = log.hold_group();
+    /// log.append(&record)?;
+    /// log.append(&record)?;
+    /// assert_eq!(log.durable(), Position::START);
+    /// drop(hold);
+    /// log.wait_durable(Position(2))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hold_group(&self) -> GroupHold {
+        self.shared.hold_group()
     }
 
     /// The identity of the log; none if it has no disk, or is only read and has version 1.

@@ -8,9 +8,14 @@
 //! 4. From time to time it is tried again. Once there is space for the segment and for the reserve,
 //!    inputs are taken again.
 //!
+//! The segment that is written is also made longer ahead of its groups, by zeros, a step at a time.
+//! A group that changes the length of its file has to wait until that is synced too, and most
+//! groups are much shorter than a step.
+//!
 //! Before changing anything here: setting space aside never changes a file's length or contents, so
-//! nothing of this is seen by a reader. Where the file system cannot do it, a full disk is met by
-//! the write that fails, and stops the log.
+//! no reader sees it. Readers see the zeros of the newest segment, which are no frame, and take
+//! them for its end. Where the file system cannot set space aside, a full disk is met by the write
+//! that fails, and stops the log.
 
 use crate::error::LogError;
 use crate::file::place;
@@ -27,6 +32,9 @@ pub(crate) const RESERVE_FILE: &str = "log.reserve";
 /// The marks that may follow a group: the idle one, and the one that closes or continues.
 const MARKS_BYTES: u64 = 4 * WITNESS_FRAME_BYTES as u64;
 
+/// The bytes by which a segment is made longer at a time.
+const STEP_BYTES: u64 = 64 << 10;
+
 /// The space set aside for a log that is written.
 pub(crate) struct Room {
     disk: Arc<dyn Disk>,
@@ -34,6 +42,8 @@ pub(crate) struct Room {
     reserve_bytes: u64,
     /// The length that the newest segment can have without more space.
     secured: u64,
+    /// The length of the newest segment's file, if that is beyond what was written.
+    extended: u64,
     has_reserve: bool,
     /// Whether the file system can set space aside.
     can_reserve: bool,
@@ -56,6 +66,7 @@ impl Room {
             ahead_bytes: options.ahead_bytes,
             reserve_bytes: options.reserve_bytes,
             secured: 0,
+            extended: 0,
             has_reserve: false,
             can_reserve: true,
             is_full: Arc::default(),
@@ -94,6 +105,7 @@ impl Room {
     /// The newest segment is another one, which has space for this length.
     pub(crate) fn move_on(&mut self, secured: u64) {
         self.secured = secured;
+        self.extended = 0;
     }
 
     /// Makes sure that `bytes` and the marks behind them can be written to the segment, which has
@@ -112,6 +124,7 @@ impl Room {
             self.secure(file, needed + self.ahead_bytes)?;
         }
         if !self.can_reserve || self.secured >= needed {
+            self.extend(file, needed)?;
             return Ok(true);
         }
         if std::mem::take(&mut self.has_reserve) {
@@ -121,6 +134,24 @@ impl Room {
         }
         self.secure(file, needed)?;
         Ok(self.secured >= needed)
+    }
+
+    /// Makes the file as long as it will be after this group and many others like it. The space for
+    /// that is set aside.
+    fn extend(&mut self, file: &mut dyn DiskFile, needed: u64) -> Result<(), LogError> {
+        if needed <= self.extended {
+            return Ok(());
+        }
+        let length = (needed + STEP_BYTES).min(self.secured);
+        if length < needed {
+            // No space was set aside, so none is used up ahead of the groups.
+            return Ok(());
+        }
+        let folder = self.disk.describe();
+        let extended = file.extend(length);
+        extended.map_err(|error| LogError::io("set space aside in", &folder, &error))?;
+        self.extended = length;
+        Ok(())
     }
 
     /// Tries to have space again for a segment of this length, and for the reserve. The disk is not

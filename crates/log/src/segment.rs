@@ -399,6 +399,13 @@ pub(crate) fn read_extent(header: &Header, bytes: &[u8], until: Option<Position>
     extent
 }
 
+/// The bytes of a segment without the zeros at their end, which were to be written over. No frame
+/// consists of zeros.
+pub(crate) fn written(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+    &bytes[..bytes.len() - zeros]
+}
+
 fn is_here(witness: Witness, number: u64, offset: usize) -> bool {
     witness.segment == number && witness.offset == offset as u64
 }

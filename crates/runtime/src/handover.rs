@@ -29,10 +29,13 @@
 
 use parking_lot::Mutex;
 use somersault_model::Sn;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where transactions wait for the sequencer. `T` is a transaction.
 pub(crate) struct Handover<T> {
     meeting: Mutex<Meeting<T>>,
+    /// The number of transactions that the lane runs next, as far as it knows.
+    upcoming: AtomicUsize,
 }
 
 struct Meeting<T> {
@@ -73,6 +76,7 @@ impl<T> Handover<T> {
                 accepted: Vec::new(),
                 wants_turn: false,
             }),
+            upcoming: AtomicUsize::new(0),
         }
     }
 }
@@ -111,6 +115,11 @@ impl<T> Handover<T> {
         self.meeting.lock().add(transaction)
     }
 
+    /// Says how many transactions run next, which the sequencer may wait for.
+    pub(crate) fn set_upcoming(&self, upcoming: usize) {
+        self.upcoming.store(upcoming, Ordering::Relaxed);
+    }
+
     /// Asks for a turn, or gives it up.
     pub(crate) fn set_wants_turn(&self, wants_turn: bool) {
         self.meeting.lock().wants_turn = wants_turn;
@@ -122,6 +131,11 @@ impl<T> Handover<T> {
     /// Whether the lane has asked for a turn and not had it.
     pub(crate) fn wants_turn(&self) -> bool {
         self.meeting.lock().wants_turn
+    }
+
+    /// Whether the lane has said that it runs another transaction next.
+    pub(crate) fn has_upcoming(&self) -> bool {
+        self.upcoming.load(Ordering::Relaxed) > 0
     }
 
     /// The number of transactions that wait.

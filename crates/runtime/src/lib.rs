@@ -5,7 +5,7 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, credit, fabric, error, handover, resolver, host, delivery, replay,
+//! Rooms, lowest first: clock, credit, slot, fabric, error, handover, resolver, host, delivery, replay,
 //! checkpoints, lane, sequencer, driver.
 
 mod checkpoints;
@@ -21,6 +21,7 @@ mod lane;
 mod replay;
 mod resolver;
 mod sequencer;
+mod slot;
 
 pub use checkpoints::{
     CheckpointConfig, CheckpointRuns, CheckpointStatus, CheckpointWriter, NewestCheckpoint,

@@ -38,6 +38,7 @@ pub use prepared::PreparedQuery;
 pub use procedures::{CallRequest, PendingCall};
 pub use registered::QueryPage;
 pub use request::{FastPath, QueryRequest, UpdateRequest};
+pub use update::{BegunUpdate, DeferredUpdate, PendingUpdate};
 
 use crate::config::{BeforeApply, Clock, EngineConfig, FabricKind};
 use crate::error::EngineError;

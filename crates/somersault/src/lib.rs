@@ -31,10 +31,10 @@ pub use config::{Clock, EngineConfig, FabricKind};
 #[doc(hidden)]
 pub use engine::PendingCheckpoint;
 pub use engine::{
-    Backup, CallRequest, CancelToken, DeferredQuery, Dump, DurableInfo, DurableOptions,
-    DurableStart, Engine, FastPath, NewQuery, PendingCall, PreparedQuery, QueryOptions, QueryPage,
-    QueryRequest, QueryResults, Registered, Replacement, UpdateOptions, UpdateRequest,
-    UpdateSummary, WhenFull,
+    Backup, BegunUpdate, CallRequest, CancelToken, DeferredQuery, DeferredUpdate, Dump,
+    DurableInfo, DurableOptions, DurableStart, Engine, FastPath, NewQuery, PendingCall,
+    PendingUpdate, PreparedQuery, QueryOptions, QueryPage, QueryRequest, QueryResults, Registered,
+    Replacement, UpdateOptions, UpdateRequest, UpdateSummary, WhenFull,
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{

@@ -1,7 +1,7 @@
 //! Space that is set aside: it is there when the disk is full, and shows in nothing else.
 
 use somersault_disk::{Disk, RealDisk, SimDisk};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 
 #[test]
 fn what_was_set_aside_can_be_written_on_a_full_disk() {
@@ -85,4 +85,58 @@ fn identities_differ_and_those_of_simulated_disks_repeat() {
     };
     assert_eq!(drawn(), drawn());
     assert_ne!(drawn()[0], drawn()[1]);
+}
+
+/// Both disks, each with its file: what is appended takes the place of the zeros.
+#[test]
+fn a_file_that_is_longer_ahead_is_written_where_it_was_appended_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let disks: [Box<dyn Disk>; 2] = [
+        Box::new(RealDisk::new(folder.path()).unwrap()),
+        Box::new(SimDisk::new()),
+    ];
+    for disk in disks {
+        let bytes = || {
+            let mut bytes = Vec::new();
+            disk.read("a").unwrap().read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        let mut file = disk.create("a").unwrap();
+        file.append(b"12").unwrap();
+        file.extend(6).unwrap();
+        assert_eq!(bytes(), b"12\0\0\0\0");
+        file.append(b"345").unwrap();
+        file.extend(4).unwrap();
+        assert_eq!(bytes(), b"12345\0", "it gets no shorter");
+        file.append(b"6789").unwrap();
+        assert_eq!(bytes(), b"123456789");
+        file.extend(12).unwrap();
+        file.truncate(9).unwrap();
+        file.append(b"x").unwrap();
+        assert_eq!(bytes(), b"123456789x");
+        file.truncate(3).unwrap();
+        file.append(b"y").unwrap();
+        assert_eq!(bytes(), b"123y");
+        // Another handle goes on at the end that the file has.
+        disk.append_to("a").unwrap().append(b"z").unwrap();
+        assert_eq!(bytes(), b"123yz");
+    }
+}
+
+#[test]
+fn zeros_ahead_take_space_and_no_more_than_was_set_aside() {
+    let disk = SimDisk::new();
+    disk.set_capacity(Some(10));
+    let mut file = disk.create("a").unwrap();
+    file.append(b"12").unwrap();
+    assert_eq!(file.extend(11).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert!(file.reserve(8).unwrap());
+    file.extend(8).unwrap();
+    assert_eq!(disk.space(), 8);
+    file.append(b"345678").unwrap();
+    file.append(b"90").unwrap();
+    assert_eq!(
+        file.append(b"x").unwrap_err().kind(),
+        ErrorKind::StorageFull
+    );
 }

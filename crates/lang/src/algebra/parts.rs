@@ -85,4 +85,16 @@ impl Pattern {
         }
         patterns
     }
+
+    /// Whether it is a SERVICE, or one is anywhere inside.
+    pub(crate) fn has_service(&self) -> bool {
+        let mut patterns = vec![self];
+        while let Some(pattern) = patterns.pop() {
+            if matches!(pattern, Pattern::Service { .. }) {
+                return true;
+            }
+            patterns.extend(pattern.inner_patterns());
+        }
+        false
+    }
 }

@@ -18,6 +18,17 @@ pub struct Update {
     pub text: String,
 }
 
+impl Update {
+    /// Whether it may call other machines: by LOAD, or by SERVICE in a WHERE clause.
+    pub fn calls_other_machines(&self) -> bool {
+        self.operations.iter().any(|operation| match operation {
+            UpdateOperation::Load { .. } => true,
+            UpdateOperation::DeleteInsert(change) => change.query.pattern.has_service(),
+            _ => false,
+        })
+    }
+}
+
 /// One operation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

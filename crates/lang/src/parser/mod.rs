@@ -16,6 +16,7 @@ use crate::clauses::options;
 use crate::clauses::surface::{self, Surface};
 use crate::sparql::columns::let_having_read_columns;
 use crate::sparql::convert::Converter;
+use crate::sparql::ground_data;
 use crate::sparql::rewrite;
 use crate::sparql::spareval::pattern_mut;
 use crate::sparql::star::order_columns;
@@ -123,6 +124,22 @@ impl Parser {
     pub fn parse_update(&self, text: &str) -> Result<Update, ParseError> {
         let tokens = tokenize(text);
         nesting::check(text, &tokens)?;
+        match self.plain_data(text, &tokens) {
+            Some(update) => Ok(update),
+            None => self.update_of_any_kind(text, tokens),
+        }
+    }
+
+    /// As [`Parser::parse_update`], without the short way for plain data: for tests that compare
+    /// the two.
+    #[doc(hidden)]
+    pub fn parse_update_the_long_way(&self, text: &str) -> Result<Update, ParseError> {
+        let tokens = tokenize(text);
+        nesting::check(text, &tokens)?;
+        self.update_of_any_kind(text, tokens)
+    }
+
+    fn update_of_any_kind(&self, text: &str, tokens: Vec<Token>) -> Result<Update, ParseError> {
         let sparql = Sparql {
             source: text,
             tokens,
@@ -130,6 +147,24 @@ impl Parser {
         };
         let sections = sparql.update(self.start_names()?)?;
         Ok(build_update(text, &sparql.tokens, &sections))
+    }
+
+    /// The update, if its only operation is plain data.
+    fn plain_data(&self, text: &str, tokens: &[Token]) -> Option<Update> {
+        let mut names = self.start_names().ok()?;
+        let mut cursor = Cursor::new(text, tokens);
+        names.read_prologue(&mut cursor).ok()?;
+        let prologue = &tokens[..cursor.at];
+        let is_version = |token: &Token| token.text(text).eq_ignore_ascii_case("VERSION");
+        if prologue.iter().any(is_version) {
+            return None;
+        }
+        let operation = ground_data::read(cursor, &names)?;
+        Some(Update {
+            operations: vec![operation],
+            base: names.base().map(str::to_owned),
+            text: text.to_owned(),
+        })
     }
 
     /// Parses a continuous query, with or without a `REGISTER` header.

@@ -3,6 +3,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod convert;
+pub(crate) mod ground_data;
 pub(crate) mod rewrite;
 pub mod spareval;
 pub mod star;

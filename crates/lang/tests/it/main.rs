@@ -5,6 +5,7 @@ mod algebra_text;
 mod corpus;
 mod errors;
 mod goldens;
+mod ground_data;
 mod oracle;
 mod procedures;
 mod tokens;

@@ -34,7 +34,7 @@ use crate::record::Position;
 use crate::room::Room;
 use crate::segment::{
     Frame, Header, Kind, Witness, begin_frame, create_segment, finish_record, frame_at,
-    header_bytes, read_header, segment_name, segment_number, witness_frame,
+    header_bytes, read_header, segment_name, segment_number, witness_frame, written,
 };
 use somersault_disk::{Disk, DiskFile, NameTaken, UNFINISHED, write_whole};
 use std::collections::BTreeSet;
@@ -451,7 +451,7 @@ fn keep_tail(
     length: usize,
 ) -> Result<String, LogError> {
     let bytes = read_file(disk, name, u64::MAX)?;
-    let tail = bytes.get(length..).unwrap_or_default();
+    let tail = written(bytes.get(length..).unwrap_or_default());
     let aside = free_name(names, name, TORN);
     let file = place(disk, &aside);
     let write = || -> std::io::Result<()> {

@@ -20,7 +20,7 @@ use crate::proof::{PROOF_FILE, Proof};
 use crate::record::{DeliveredRecord, Position};
 use crate::segment::{
     Extent, HEADER_BYTES, Header, claims_behind, read_extent, read_header, segment_name,
-    segment_number,
+    segment_number, written,
 };
 use somersault_disk::Disk;
 use somersault_model::QueryUid;
@@ -237,13 +237,13 @@ impl Survey {
             return Err(missing(disk, &next, what));
         }
         check_claims(disk, header, extent, bytes)?;
-        let offset = extent.length as u64;
-        if extent.length < bytes.len() {
+        let behind = written(&bytes[extent.length..]);
+        if !behind.is_empty() {
             self.closed = false;
             self.torn = Some(TornTail {
                 file,
-                offset,
-                bytes: bytes.len() as u64 - offset,
+                offset: extent.length as u64,
+                bytes: behind.len() as u64,
                 kept: None,
                 end: Position(extent.next.0 - 1),
                 proven: self.proven,

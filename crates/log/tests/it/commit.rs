@@ -365,3 +365,58 @@ fn no_group_waits_for_the_next_segment_to_be_made() {
     assert_eq!(segments.count(), 3, "none that is not used is left");
     assert_eq!(records_of(&disk).unwrap().len() as u64, records);
 }
+
+/// Records that are appended while the group is held become durable by one sync.
+#[test]
+fn a_held_group_is_synced_once() {
+    let disk = SimDisk::new();
+    let options = LogOptions {
+        commits: CommitMode::Callers,
+        ..LogOptions::default()
+    };
+    let (log, _) = Log::open(Arc::new(disk.clone()), options).unwrap();
+    while log.commit() {}
+    let before = disk.syncs();
+    let hold = log.hold_group();
+    log.append(&push(0)).unwrap();
+    assert!(!log.may_commit() && !log.commit());
+    log.append(&push(1)).unwrap();
+    drop(hold);
+    assert!(log.may_commit() && log.commit());
+    assert_eq!((log.durable(), disk.syncs() - before), (Position(2), 1));
+}
+
+#[test]
+fn a_held_group_goes_when_the_hold_ends_or_more_has_to_wait() {
+    let options = LogOptions {
+        pending_bytes: 500,
+        ..small()
+    };
+    let (log, _) = Log::open(Arc::new(SimDisk::new()), options).unwrap();
+    for number in 0..50 {
+        let hold = log.hold_group();
+        log.append(&push(2 * number)).unwrap();
+        let second = log.append(&push(2 * number + 1)).unwrap();
+        drop(hold);
+        log.wait_durable(second).unwrap();
+    }
+    // A hold that is never dropped keeps nothing back that others wait for.
+    let _hold = log.hold_group();
+    for number in 100..200 {
+        log.append(&push(number)).unwrap();
+    }
+    assert!(log.durable() > Position(150));
+    log.close().unwrap();
+    assert_eq!(log.durable(), Position(200));
+}
+
+/// The hold is dropped behind a record that could not be written.
+#[test]
+fn a_hold_without_a_record_keeps_nothing_back() {
+    let (log, _) = Log::open(Arc::new(SimDisk::new()), LogOptions::default()).unwrap();
+    let hold = log.hold_group();
+    assert!(log.append(&nested(65)).is_err());
+    drop(hold);
+    let next = log.append(&push(0)).unwrap();
+    log.wait_durable(next).unwrap();
+}

@@ -271,3 +271,34 @@ fn a_segment_that_the_log_did_not_come_to_is_taken_away() {
         "{taken_away} crashes left a segment that was made ahead"
     );
 }
+
+/// The newest segment of a process that was killed ends with zeros, which are no torn end.
+#[test]
+fn zeros_behind_the_last_group_are_its_end() {
+    let disk = SimDisk::new();
+    let options = LogOptions::default();
+    let (log, _) = Log::open(Arc::new(disk.clone()), options.clone()).unwrap();
+    let position = log.append(&push(0)).unwrap();
+    log.wait_durable(position).unwrap();
+    let name = "log-0000000001.seg";
+    let killed = disk.crash(CrashKeep::Written);
+    drop(log);
+    let bytes = killed.bytes(name).unwrap();
+    assert!(bytes.len() > 60_000 && bytes.ends_with(&[0; 50_000]));
+    let (log, recovered) = Log::open(Arc::new(killed.clone()), options.clone()).unwrap();
+    assert_eq!(recovered.torn_tail(), None);
+    assert_eq!(recovered.count(), 1);
+    log.close().unwrap();
+    assert!(killed.names().iter().all(|name| !name.contains("torn")));
+    // What a group left before them is torn, without the zeros.
+    let mut torn = bytes.clone();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    torn[end..end + 7].copy_from_slice(b"a group");
+    let other = SimDisk::new();
+    other.plant(name, torn);
+    let (_log, recovered) = Log::open(Arc::new(other.clone()), options).unwrap();
+    let tail = recovered.torn_tail().unwrap();
+    assert_eq!((tail.bytes, recovered.len()), (7, 1));
+    let kept = other.bytes("log-0000000001.seg.torn").unwrap();
+    assert_eq!(kept, b"a group");
+}

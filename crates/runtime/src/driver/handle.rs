@@ -6,13 +6,14 @@ use crate::credit::{NoRoom, Permit};
 use crate::error::RuntimeError;
 use crate::lane::{LaneCounters, LaneEvent};
 use crate::sequencer::{Event, InputReceipt, Read, Request, Shared};
-use crossbeam_channel::{
-    Receiver, RecvTimeoutError, SendTimeoutError, Sender, TryRecvError, bounded,
-};
+use crate::slot::{Answering, Awaited, Found, slot};
+use crossbeam_channel::{Receiver, SendTimeoutError, Sender, TrySendError, bounded};
 use somersault_checkpoint::Manifest;
 use somersault_log::{LogError, Position};
 use somersault_stream::Coordinator;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// The interval at which a reader checks whether the sequencer has ended.
@@ -39,9 +40,9 @@ impl Handle {
     /// Sends a request and waits for its answer.
     pub(super) fn ask<T>(
         &self,
-        request: impl FnOnce(Sender<Result<T, RuntimeError>>) -> Request,
+        request: impl FnOnce(Answering<Result<T, RuntimeError>>) -> Request,
     ) -> Result<T, RuntimeError> {
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         self.send(request(reply))?;
         self.wait(&answer)?
     }
@@ -75,9 +76,20 @@ impl Handle {
         sent.map_err(|_| self.ended())
     }
 
+    /// Sends a request if there is a place for it. Whether there was.
+    pub(super) fn try_send(&self, request: Request) -> Result<bool, RuntimeError> {
+        let sent = self.requests.try_send(request);
+        self.shared.discard_untaken(&self.untaken);
+        match sent {
+            Ok(()) => Ok(true),
+            Err(TrySendError::Full(_)) => Ok(false),
+            Err(TrySendError::Disconnected(_)) => Err(self.ended()),
+        }
+    }
+
     /// Asks the sequencer to stop, and waits for its answer for no longer than this.
     pub(super) fn stop(&self, deadline: Duration, slack: Duration) {
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         let stop = Request::Stop { deadline, reply };
         // A backlogged sequencer takes no requests, so neither the hand-over nor the answer is sure
         // to come in time.
@@ -94,7 +106,7 @@ impl Handle {
             waited_ms: patience.as_millis(),
         };
         let since = self.shared.clock.instant();
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         let sent = (self.requests).send_timeout(Request::LastCheckpoint { reply }, patience);
         self.shared.discard_untaken(&self.untaken);
         sent.map_err(|error| match error {
@@ -112,9 +124,12 @@ impl Handle {
     }
 
     /// Waits for an answer.
-    pub(super) fn wait<T>(&self, answer: &Receiver<T>) -> Result<T, RuntimeError> {
+    pub(super) fn wait<A>(&self, answer: &Awaited<A>) -> Result<A, RuntimeError> {
         match &self.caller_driven {
-            None => answer.recv().map_err(|_| self.ended()),
+            None => match answer.wait(None) {
+                Found::Answer(answer) => Ok(answer),
+                Found::Nothing | Found::Closed => Err(self.ended()),
+            },
             Some(driven) => wait_by_turns(answer, || driven.turn(self))?.ok_or_else(|| {
                 RuntimeError::Internal(
                     "a request is not answered, and nothing in the process is left to do"
@@ -124,18 +139,31 @@ impl Handle {
         }
     }
 
+    /// Takes an answer, or has the future woken that waits for it. In a driver without threads the
+    /// caller gives turns until it is there.
+    pub(super) fn poll<A>(
+        &self,
+        answer: &Awaited<A>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<A, RuntimeError>> {
+        if self.caller_driven.is_some() {
+            return Poll::Ready(self.wait(answer));
+        }
+        (answer.poll(context)).map(|answer| answer.ok_or_else(|| self.ended()))
+    }
+
     /// Waits for an answer; `None` if it does not come in time. A process without threads has all
     /// the time until nothing in it is left to do.
-    pub(super) fn wait_for<T>(
+    pub(super) fn wait_for<A>(
         &self,
-        answer: &Receiver<T>,
+        answer: &Awaited<A>,
         timeout: Duration,
-    ) -> Result<Option<T>, RuntimeError> {
+    ) -> Result<Option<A>, RuntimeError> {
         match &self.caller_driven {
-            None => match answer.recv_timeout(timeout) {
-                Ok(answer) => Ok(Some(answer)),
-                Err(RecvTimeoutError::Timeout) => Ok(None),
-                Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
+            None => match answer.wait_for(timeout) {
+                Found::Answer(answer) => Ok(Some(answer)),
+                Found::Nothing => Ok(None),
+                Found::Closed => Err(self.ended()),
             },
             Some(driven) => wait_by_turns(answer, || driven.turn(self)),
         }
@@ -193,17 +221,18 @@ impl Handle {
 }
 
 /// Gives turns until there is an answer; `None` if nothing is left to do before.
-fn wait_by_turns<T>(
-    answer: &Receiver<T>,
+fn wait_by_turns<A>(
+    answer: &Awaited<A>,
     turn: impl Fn() -> bool,
-) -> Result<Option<T>, RuntimeError> {
+) -> Result<Option<A>, RuntimeError> {
+    let mut has_turned = true;
     loop {
-        match answer.try_recv() {
-            Ok(answer) => return Ok(Some(answer)),
-            Err(TryRecvError::Disconnected) => return Err(RuntimeError::Stopped),
-            Err(TryRecvError::Empty) if turn() => {}
+        match answer.look() {
+            Found::Answer(answer) => return Ok(Some(answer)),
+            Found::Closed => return Err(RuntimeError::Stopped),
             // The last turn may have answered and found nothing more to do.
-            Err(TryRecvError::Empty) => return Ok(answer.try_recv().ok()),
+            Found::Nothing if !has_turned => return Ok(None),
+            Found::Nothing => has_turned = turn(),
         }
     }
 }
@@ -213,15 +242,16 @@ fn wait_by_turns<T>(
 pub type PendingInput = Pending<InputReceipt>;
 
 /// A request that was handed in and may not be answered yet.
+/// As a future it ends when the request is answered.
 pub struct Pending<T> {
-    pub(super) answer: Receiver<Result<T, RuntimeError>>,
+    pub(super) answer: Awaited<Result<T, RuntimeError>>,
     pub(super) handle: Arc<Handle>,
 }
 
 impl<T> Pending<T> {
     /// Whether the answer is there: [`Pending::wait`] returns at once then.
     pub fn is_answered(&self) -> bool {
-        !self.answer.is_empty()
+        self.answer.is_answered()
     }
 
     /// Waits until the request is answered.
@@ -230,5 +260,13 @@ impl<T> Pending<T> {
     /// The request is refused, or the log has failed.
     pub fn wait(self) -> Result<T, RuntimeError> {
         self.handle.wait(&self.answer)?
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, RuntimeError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        (self.handle.poll(&self.answer, context)).map(|answer| answer?)
     }
 }

@@ -35,6 +35,7 @@ use crate::sequencer::{
     AckWhen, ChangeJob, CheckpointJob, Checkpoints, DriverConfig, Evaluation, Event, InputReceipt,
     Reply, Request, Sequencer, SequencerParts, Shared, SharedParts, Transactions, Triggers,
 };
+use crate::slot::{Awaited, slot};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use handle::Handle;
 use live::Threads;
@@ -190,7 +191,7 @@ impl Driver {
         let fabric = fabric(on_applied(&events))?;
         observe_log(&shared, events.clone());
         let triggers = triggers(&shared, parts.restored.as_ref());
-        let (ready, is_ready) = bounded(1);
+        let (ready, is_ready) = slot();
         let (ends, lanes) = Lanes::new(&shared, &events, parts.execution);
         let sequencer = SequencerParts {
             shared: Arc::clone(&shared),
@@ -250,7 +251,7 @@ impl Driver {
 
     fn await_replay(
         &self,
-        is_ready: &Receiver<Result<(), RuntimeError>>,
+        is_ready: &Awaited<Result<(), RuntimeError>>,
     ) -> Result<(), RuntimeError> {
         match self.handle.wait(is_ready) {
             Err(RuntimeError::Stopped) => Err(RuntimeError::Internal(
@@ -292,7 +293,7 @@ impl Driver {
         self.check_writable()?;
         let patience = self.handle.shared.config.inflight_patience;
         let credit = self.handle.credit(input.statement_bytes(), patience)?;
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         self.handle.send(Request::Input {
             input: Box::new(input),
             ack_when: AckWhen::Durable,
@@ -372,19 +373,45 @@ impl Driver {
         job: UpdateJob,
         execution: Execution,
     ) -> Result<UpdateOutcome, RuntimeError> {
+        let (update, pending) = self.update_request(job, execution)?;
+        self.handle.send(Request::Update(update))?;
+        pending.wait()
+    }
+
+    /// As [`Driver::update`]; hands the update in, to be waited for later. `None` if too many inputs
+    /// wait for the sequencer, so that the update would have to wait to be handed in.
+    ///
+    /// # Errors
+    /// The driver has stopped, the log is only read, or its disk is full.
+    pub fn hand_in_update(
+        &self,
+        job: UpdateJob,
+        execution: Execution,
+    ) -> Result<Option<Pending<UpdateOutcome>>, RuntimeError> {
+        let (update, pending) = self.update_request(job, execution)?;
+        let is_sent = self.handle.try_send(Request::Update(update))?;
+        Ok(is_sent.then_some(pending))
+    }
+
+    fn update_request(
+        &self,
+        job: UpdateJob,
+        execution: Execution,
+    ) -> Result<(Box<UpdateRequest>, Pending<UpdateOutcome>), RuntimeError> {
         self.check_writable()?;
         if let Some(error) = self.handle.shared.log.no_room() {
             return Err(error.into());
         }
-        self.handle.ask(|reply| {
-            Request::Update(Box::new(UpdateRequest {
-                job,
-                execution,
-                reply,
-                repeats: 0,
-                needs_all_in_base: false,
-            }))
-        })
+        let (reply, answer) = slot();
+        let update = Box::new(UpdateRequest {
+            job,
+            execution,
+            reply,
+            repeats: 0,
+            needs_all_in_base: false,
+        });
+        let handle = Arc::clone(&self.handle);
+        Ok((update, Pending { answer, handle }))
     }
 
     /// Takes a statement about procedures or dataflows, and returns when it is durable.
@@ -421,7 +448,7 @@ impl Driver {
         if let Some(error) = self.handle.shared.log.no_room() {
             return Err(error.into());
         }
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         let request = CallRequest {
             procedure: call.procedure,
             arguments: call.arguments,
@@ -445,7 +472,7 @@ impl Driver {
     /// nothing is written to a folder, or if writing fails. Nothing else has changed then.
     pub fn checkpoint(&self) -> Result<Pending<Manifest>, RuntimeError> {
         self.check_writable()?;
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         self.handle.send(Request::Checkpoint { reply })?;
         let handle = Arc::clone(&self.handle);
         Ok(Pending { answer, handle })
@@ -468,7 +495,7 @@ impl Driver {
     /// # Errors
     /// [`RuntimeError::Timeout`], or the failure of the driver.
     pub fn quiesce(&self, timeout: Duration) -> Result<(), RuntimeError> {
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         self.handle.send(Request::Quiesce { reply })?;
         let answered = self.handle.wait_for(&answer, timeout)?;
         answered.unwrap_or(Err(RuntimeError::Timeout {
@@ -484,7 +511,7 @@ impl Driver {
     /// # Errors
     /// [`RuntimeError::Internal`] with what is violated.
     pub fn check(&self) -> Result<(), RuntimeError> {
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         let sent = self.handle.send(Request::Check { reply });
         match sent.and_then(|()| self.handle.wait(&answer)) {
             Ok(checked) => checked.map_err(RuntimeError::Internal),

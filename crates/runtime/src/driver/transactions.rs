@@ -6,7 +6,7 @@ use crate::error::RuntimeError;
 use crate::lane::{
     DataflowListing, Declared, LaneEvent, ProcedureStatus, StoppedDataflow, TransactionCounts,
 };
-use crossbeam_channel::{Receiver, bounded};
+use crate::slot::{Awaited, slot};
 use somersault_txn::{AbortList, DataflowState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,12 +105,9 @@ impl Driver {
     fn ask_lane<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Declared) -> T + Send + 'static,
-    ) -> Result<Receiver<T>, RuntimeError> {
-        let (reply, answer) = bounded(1);
-        let read = Box::new(move |declared: &Declared| {
-            // A reader that no longer waits is no error.
-            let _ = reply.send(read(declared));
-        });
+    ) -> Result<Awaited<T>, RuntimeError> {
+        let (reply, answer) = slot();
+        let read = Box::new(move |declared: &Declared| reply.send(read(declared)));
         let sent = self.handle.lane.send(LaneEvent::Read(read));
         sent.map_err(|_| RuntimeError::Stopped)?;
         Ok(answer)

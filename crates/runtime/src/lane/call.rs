@@ -8,7 +8,7 @@ use super::rounds::EmittedMessages;
 use super::update::{UpdateOutcome, UpdateReply};
 use super::{Lane, LaneRequest, RunnableProcedure, entries};
 use crate::error::RuntimeError;
-use crossbeam_channel::Sender;
+use crate::slot::Answering;
 use oxrdf::{Quad, Term};
 use somersault_dictionary::Dictionary;
 use somersault_lang::Argument;
@@ -42,7 +42,7 @@ pub enum CallArguments {
 }
 
 /// The way of a call's answer.
-pub(crate) type CallReply = Sender<Result<UnreadOutcome, RuntimeError>>;
+pub(crate) type CallReply = Answering<Result<UnreadOutcome, RuntimeError>>;
 
 /// A call that waits.
 pub(crate) struct CallRequest {
@@ -69,8 +69,7 @@ impl CallRequest {
 
     /// Answers a call of which nothing is in the log.
     pub(super) fn answer(&self, answer: Result<UnreadOutcome, RuntimeError>) {
-        // A caller that no longer waits is no error.
-        let _ = self.reply.send(answer);
+        self.reply.send(answer);
     }
 
     /// The call as the handover takes it, with what is logged of it.
@@ -133,19 +132,17 @@ impl Answered {
 
     /// Answers.
     pub(crate) fn send(self) {
-        // A caller that no longer waits is no error.
         match self {
-            Answered::Call { outcome, reply } => drop(reply.send(Ok(outcome))),
-            Answered::Update { outcome, reply } => drop(reply.send(Ok(outcome))),
+            Answered::Call { outcome, reply } => reply.send(Ok(outcome)),
+            Answered::Update { outcome, reply } => reply.send(Ok(outcome)),
         }
     }
 
     /// Tells that the transaction may be lost.
     pub(crate) fn refuse(self, error: RuntimeError) {
-        // A caller that no longer waits is no error.
         match self {
-            Answered::Call { reply, .. } => drop(reply.send(Err(error))),
-            Answered::Update { reply, .. } => drop(reply.send(Err(error))),
+            Answered::Call { reply, .. } => reply.send(Err(error)),
+            Answered::Update { reply, .. } => reply.send(Err(error)),
         }
     }
 }
@@ -261,9 +258,8 @@ impl Lane {
 
     pub(super) fn hand_over_nothing(&mut self, accepted: Accepted) {
         self.base.accepted();
-        if self.parts.handover.follow(accepted) {
-            (self.parts.wake)();
-        }
+        let is_first = self.parts.handover.follow(accepted);
+        self.announce(is_first);
     }
 
     fn run_call(&mut self, call: &CallRequest, transaction: &Transaction) -> Ran {

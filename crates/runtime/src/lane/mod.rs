@@ -128,6 +128,8 @@ pub(crate) struct Lane {
     is_blocked: bool,
     /// Whether a newer snapshot may be stable.
     has_moved: bool,
+    /// Whether the sequencer was told of a transaction while others were to run.
+    may_wait_for_others: bool,
     failure: Option<RuntimeError>,
     has_ended: bool,
 }
@@ -203,6 +205,7 @@ impl Lane {
             has_begun: false,
             is_blocked: false,
             has_moved: false,
+            may_wait_for_others: false,
             failure: None,
             has_ended: false,
         }
@@ -228,7 +231,38 @@ impl Lane {
         if can_run && !ran && self.parts.idle.swap(self.told, Relaxed) != self.told {
             (self.parts.wake)();
         }
-        took_events || ran
+        self.note_upcoming() || took_events || ran
+    }
+
+    /// Tells the sequencer that a transaction waits in the handover, if it is the first. The
+    /// sequencer may leave it there for those that run next.
+    fn announce(&mut self, is_first: bool) {
+        if is_first {
+            let upcoming = self.upcoming();
+            self.parts.handover.set_upcoming(upcoming);
+            (self.parts.wake)();
+            self.may_wait_for_others = upcoming > 0;
+        }
+    }
+
+    /// The number of transactions that run next, as far as it is known.
+    fn upcoming(&self) -> usize {
+        let can_run = !self.is_blocked && self.failure.is_none() && !self.has_ended;
+        match can_run {
+            true => self.requests.len() + usize::from(self.declared.core().next().is_some()),
+            false => 0,
+        }
+    }
+
+    /// Notes how many transactions run next. Whether the sequencer was told that none does.
+    fn note_upcoming(&mut self) -> bool {
+        let upcoming = self.upcoming();
+        self.parts.handover.set_upcoming(upcoming);
+        let tells = upcoming == 0 && std::mem::take(&mut self.may_wait_for_others);
+        if tells {
+            (self.parts.wake)();
+        }
+        tells
     }
 
     /// Goes to the stable snapshot, after the events that were sent before it was. Whether there

@@ -215,9 +215,7 @@ impl Lane {
         for stream in streams {
             self.declared.let_go(stream);
         }
-        if is_first {
-            (self.parts.wake)();
-        }
+        self.announce(is_first);
     }
 
     /// Hands over the times that interior streams are complete through, if they have changed.

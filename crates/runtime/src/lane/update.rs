@@ -13,7 +13,7 @@
 use super::call::{Accepted, Answered, Logged, Ran, changes};
 use super::{Lane, LaneRequest};
 use crate::error::RuntimeError;
-use crossbeam_channel::Sender;
+use crate::slot::Answering;
 use somersault_log::{TxnEntry, TxnItem, TxnOrigin, TxnOutcome};
 use somersault_model::Sn;
 use somersault_query::{Effects, Execution, MOST_LISTED, NetEffects, QueryError, Txn, UpdateKey};
@@ -48,7 +48,7 @@ pub enum UpdateOutcome {
 }
 
 /// The way of an update's answer.
-pub(crate) type UpdateReply = Sender<Result<UpdateOutcome, RuntimeError>>;
+pub(crate) type UpdateReply = Answering<Result<UpdateOutcome, RuntimeError>>;
 
 /// An update that waits.
 pub(crate) struct UpdateRequest {
@@ -68,8 +68,7 @@ const MOST_REPEATS: u32 = 8;
 impl UpdateRequest {
     /// Answers an update of which nothing is in the log.
     pub(crate) fn refuse(&self, error: RuntimeError) {
-        // A caller that no longer waits is no error.
-        let _ = self.reply.send(Err(error));
+        self.reply.send(Err(error));
     }
 
     fn handed_over(&self, outcome: UpdateOutcome, logged: Logged) -> Accepted {
@@ -172,9 +171,7 @@ impl Lane {
             Ok(is_first) => {
                 txn.keep();
                 self.base.accepted();
-                if is_first {
-                    (self.parts.wake)();
-                }
+                self.announce(is_first);
                 Ran::Accepted
             }
         }
@@ -190,9 +187,7 @@ impl Lane {
             Err(_) => Ran::Again,
             Ok(is_first) => {
                 self.base.accepted();
-                if is_first {
-                    (self.parts.wake)();
-                }
+                self.announce(is_first);
                 Ran::Accepted
             }
         }

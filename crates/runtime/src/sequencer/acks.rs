@@ -101,13 +101,13 @@ impl<T> Acks<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crossbeam_channel::bounded;
+    use crate::slot::{Awaited, Found, slot};
     use std::cell::Cell;
 
-    type Answer = Receiver<Result<u64, RuntimeError>>;
+    type Answer = Awaited<Result<u64, RuntimeError>>;
 
     fn ack(position: u64) -> (Ack<u64>, Answer) {
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = slot();
         let ack = Ack {
             position: Position(position),
             answer: position,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn is_answered(answer: &Answer) -> bool {
-        matches!(answer.try_recv(), Ok(Ok(_)))
+        matches!(answer.look(), Found::Answer(Ok(_)))
     }
 
     #[test]
@@ -153,9 +153,9 @@ mod tests {
             position: Position(5),
         };
         acks.settle(Position(4), Some(failure));
-        assert!(matches!(answer.try_recv(), Ok(Err(_))));
+        assert!(matches!(answer.look(), Found::Answer(Err(_))));
         let (after, answer) = ack(6);
         acks.answer(after, || Position(4));
-        assert!(matches!(answer.try_recv(), Ok(Err(_))));
+        assert!(matches!(answer.look(), Found::Answer(Err(_))));
     }
 }

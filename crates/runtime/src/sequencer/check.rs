@@ -156,7 +156,7 @@ mod tests {
                     Arc::default(),
                     rerunner,
                 ),
-                ready: bounded(1).0,
+                ready: slot().0,
             };
             let sequencer = Sequencer::new(parts, Now::read(&ManualClock));
             let mut alone = Alone { sequencer, _events };
@@ -205,14 +205,14 @@ mod tests {
 
         fn take(&mut self, input: Input) {
             assert_eq!(self.sequencer.intake(), Intake::Requests);
-            let (reply, answer) = bounded(1);
+            let (reply, answer) = slot();
             self.step(Event::Request(Request::Input {
                 input: Box::new(input),
                 ack_when: AckWhen::Stable,
                 reply: Reply::new(reply, None),
             }));
             self.settle();
-            answer.try_recv().unwrap().unwrap();
+            assert!(matches!(answer.look(), Found::Answer(Ok(_))));
             assert_eq!(self.sequencer.check(), Ok(()));
         }
 

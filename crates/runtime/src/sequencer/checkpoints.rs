@@ -184,11 +184,11 @@ impl Checkpoints {
     /// Refuses a checkpoint that waits for something that does not happen any more.
     pub(super) fn give_up(&mut self, host: &dyn Host, error: &RuntimeError) {
         match std::mem::take(&mut self.stage) {
-            CheckpointStage::Asked(reply) => drop(reply.send(Err(error.clone()))),
+            CheckpointStage::Asked(reply) => reply.send(Err(error.clone())),
             CheckpointStage::Frozen(frozen) => {
                 host.thaw();
                 // A caller that no longer waits is no error.
-                let _ = frozen.reply.send(Err(error.clone()));
+                frozen.reply.send(Err(error.clone()));
             }
             stage => self.stage = stage,
         }
@@ -215,7 +215,7 @@ impl Sequencer {
         });
         match ready {
             Ok(()) => self.checkpoints.stage = CheckpointStage::Asked(reply),
-            Err(error) => drop(reply.send(Err(error))),
+            Err(error) => reply.send(Err(error)),
         }
     }
 
@@ -228,7 +228,7 @@ impl Sequencer {
             self.begin_checkpoint(reply);
         } else {
             let why = "the next start is quick without it";
-            drop(reply.send(Err(RuntimeError::NoCheckpoint(why))));
+            reply.send(Err(RuntimeError::NoCheckpoint(why)));
         }
     }
 
@@ -388,6 +388,6 @@ impl Sequencer {
             // A caller that no longer waits is no error.
             let _ = follower.send(written.clone());
         }
-        let _ = reply.send(written);
+        reply.send(written);
     }
 }

@@ -202,6 +202,7 @@ impl Sequencer {
         let (sn, is_foreign) = (plan.sn, self.coordinator.is_foreign(&plan));
         let record = Record::Plan(plan);
         let position = self.append(&record)?;
+        self.group = None;
         self.apply(&record, position)?;
         if is_foreign {
             self.note_foreign(sn);

@@ -43,6 +43,7 @@ use crate::delivery::Delivery;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
 use crate::host::Exceeded;
+use crate::slot::Answering;
 use acks::Ack;
 use change::{AwaitedSnapshot, UnderEvaluation};
 use closes::{CatchingUp, HeldInput, Turn};
@@ -52,7 +53,7 @@ use firings::Derived;
 use injection::Injection;
 use recovery::Recovery;
 use somersault_checkpoint::CheckpointTimes;
-use somersault_log::{DeliveredRecord, Position};
+use somersault_log::{DeliveredRecord, GroupHold, Position};
 use somersault_model::StreamUid;
 use somersault_stream::{Coordinator, Input};
 use stability::Stability;
@@ -87,6 +88,8 @@ pub(crate) struct Sequencer {
     transactions: Transactions,
     /// The position of the newest record in the log.
     log_end: Position,
+    /// Keeps a record in one group with the cut that follows from it.
+    group: Option<GroupHold>,
     /// Why nothing becomes stable any more.
     failure: Option<RuntimeError>,
     /// Answers of firings for derived streams, not yet taken.
@@ -112,7 +115,7 @@ pub(crate) struct Sequencer {
     /// When something first waited for the next cut.
     pending_since: Option<Instant>,
     next_tick: Instant,
-    quiescing: Vec<Sender<Result<(), RuntimeError>>>,
+    quiescing: Vec<Answering<Result<(), RuntimeError>>>,
     stopping: Option<Stopping>,
     reported_failure: bool,
     /// Whether an SN may have become stable, or something waits for an SN that may be stable.
@@ -153,7 +156,7 @@ pub(crate) enum Intake {
 /// A stop that was asked for: no input is taken, and what is due is finished.
 struct Stopping {
     until: Instant,
-    replies: Vec<Sender<()>>,
+    replies: Vec<Answering<()>>,
 }
 
 /// The ports of a sequencer.
@@ -169,7 +172,7 @@ pub(crate) struct SequencerParts {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) transactions: Transactions,
     /// Told when the log has been replayed, or cannot be.
-    pub(crate) ready: Sender<Result<(), RuntimeError>>,
+    pub(crate) ready: Answering<Result<(), RuntimeError>>,
 }
 
 impl Sequencer {
@@ -205,6 +208,7 @@ impl Sequencer {
             checkpoints: parts.checkpoints,
             transactions: parts.transactions,
             log_end: shared.log.end(),
+            group: None,
             failure: None,
             derived: VecDeque::new(),
             exceeded: VecDeque::new(),
@@ -294,7 +298,7 @@ impl Sequencer {
             tracing::warn!("{error}");
         }
         for reply in self.stopping.into_iter().flat_map(|it| it.replies) {
-            let _ = reply.send(());
+            reply.send(());
         }
         self.coordinator
     }
@@ -430,7 +434,7 @@ impl Sequencer {
             Request::Quiesce { reply } => self.quiescing.push(reply),
             Request::Checkpoint { reply } => self.begin_checkpoint(reply),
             Request::LastCheckpoint { reply } => self.begin_last_checkpoint(reply),
-            Request::Check { reply } => drop(reply.send(self.check())),
+            Request::Check { reply } => reply.send(self.check()),
             Request::Stop { deadline, reply } => {
                 let until = self.now.at + deadline;
                 let stopping = self.stopping.get_or_insert(Stopping {
@@ -470,12 +474,14 @@ impl Sequencer {
         };
         let is_advance = matches!(input, Input::Advance { .. });
         let before = self.log_end;
-        let taken = self.take_input(input).and_then(|taken| {
-            if ack_when == AckWhen::Stable {
-                self.cut_all()?;
-            }
-            Ok(taken)
-        });
+        let taken = match ack_when {
+            AckWhen::Durable => self.take_input(input),
+            AckWhen::Stable => self.in_one_group(|sequencer| {
+                let taken = sequencer.take_input(input)?;
+                sequencer.cut_all()?;
+                Ok(taken)
+            }),
+        };
         let (outcome, position) = match taken {
             Ok(taken) => taken,
             Err(error) => {
@@ -567,7 +573,7 @@ impl Sequencer {
             None => return,
         };
         for reply in self.quiescing.drain(..) {
-            let _ = reply.send(result.clone());
+            reply.send(result.clone());
         }
     }
 

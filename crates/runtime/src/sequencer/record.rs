@@ -85,6 +85,15 @@ impl Sequencer {
         Ok((position, applied))
     }
 
+    /// Takes inputs whose callers are answered when their cut is stable: the log makes records and
+    /// cut durable by one sync. The first cut, or the end, lets the group go.
+    pub(super) fn in_one_group<T>(&mut self, take: impl FnOnce(&mut Sequencer) -> T) -> T {
+        self.group = Some(self.shared.log.hold_group());
+        let taken = take(self);
+        self.group = None;
+        taken
+    }
+
     /// Appends a record to the log.
     pub(super) fn append(&mut self, record: &Record) -> Result<Position, RuntimeError> {
         let log = &self.shared.log;

@@ -9,7 +9,7 @@ use super::{Phase, Sequencer};
 use crate::error::RuntimeError;
 use crate::lane::has_reruns;
 use crate::replay::Portion;
-use crossbeam_channel::Sender;
+use crate::slot::Answering;
 use somersault_stream::{Record, RecordedTransactions};
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub(super) struct Recovery {
     stage: Stage,
     since: Instant,
     /// Told once: the engine may begin, or it cannot.
-    ready: Sender<Result<(), RuntimeError>>,
+    ready: Answering<Result<(), RuntimeError>>,
 }
 
 enum Stage {
@@ -36,7 +36,7 @@ impl Recovery {
     pub(super) fn new(
         replays: bool,
         now: Instant,
-        ready: Sender<Result<(), RuntimeError>>,
+        ready: Answering<Result<(), RuntimeError>>,
     ) -> Recovery {
         let stage = match replays {
             true => Stage::Records(Portion::default()),
@@ -59,7 +59,7 @@ impl Recovery {
 
     /// Ends the replay: the engine cannot begin.
     fn fail(self, error: RuntimeError) {
-        let _ = self.ready.send(Err(error));
+        self.ready.send(Err(error));
     }
 }
 
@@ -97,7 +97,7 @@ impl Sequencer {
                 self.transactions.begin(self.coordinator.last_cut());
                 let took = self.now.at.saturating_duration_since(recovery.since);
                 self.checkpoints.triggers.on_replayed(took);
-                let _ = recovery.ready.send(Ok(()));
+                recovery.ready.send(Ok(()));
                 true
             }
             Ok(has_more) => {

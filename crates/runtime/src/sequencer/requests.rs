@@ -6,7 +6,7 @@ use crate::error::RuntimeError;
 use crate::host::{Fired, LimitReport};
 use crate::lane::{UpdateRequest, UpdateResult};
 use crate::replay::Portion;
-use crossbeam_channel::Sender;
+use crate::slot::Answering;
 use oxrdf::GraphName;
 use somersault_checkpoint::Manifest;
 use somersault_log::{LoadSegment, LogError, Position, Resolved};
@@ -61,7 +61,7 @@ pub(crate) enum Event {
 pub(crate) type Read = Box<dyn FnOnce(&Coordinator) + Send>;
 
 /// The way of an answer to a request for a checkpoint.
-pub(crate) type CheckpointReply = Sender<Result<Manifest, RuntimeError>>;
+pub(crate) type CheckpointReply = Answering<Result<Manifest, RuntimeError>>;
 
 /// When an input is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,21 +74,20 @@ pub(crate) enum AckWhen {
 
 /// The way of an answer to an input or a change, and the credit of its statements until then.
 pub(crate) struct Reply<T = InputReceipt> {
-    to: Sender<Result<T, RuntimeError>>,
+    to: Answering<Result<T, RuntimeError>>,
     credit: Option<Permit>,
 }
 
 impl<T> Reply<T> {
-    /// The way of an answer to this channel.
-    pub(crate) fn new(to: Sender<Result<T, RuntimeError>>, credit: Option<Permit>) -> Reply<T> {
+    /// The way of an answer to this caller.
+    pub(crate) fn new(to: Answering<Result<T, RuntimeError>>, credit: Option<Permit>) -> Reply<T> {
         Reply { to, credit }
     }
 
     /// Gives the credit back, and answers.
     pub(crate) fn send(self, answer: Result<T, RuntimeError>) {
         drop(self.credit);
-        // A caller that no longer waits is no error.
-        let _ = self.to.send(answer);
+        self.to.send(answer);
     }
 
     /// Gives the credit back before the answer: the shards have the statements.
@@ -190,16 +189,18 @@ pub(crate) enum Request {
         reply: Reply,
     },
     Quiesce {
-        reply: Sender<Result<(), RuntimeError>>,
+        reply: Answering<Result<(), RuntimeError>>,
     },
     /// Writes a checkpoint.
     Checkpoint { reply: CheckpointReply },
     /// Writes a checkpoint if it makes the next start noticeably shorter.
     LastCheckpoint { reply: CheckpointReply },
     /// Checks the state of the sequencer and the delivery ledger.
-    Check { reply: Sender<Result<(), String>> },
+    Check {
+        reply: Answering<Result<(), String>>,
+    },
     Stop {
         deadline: Duration,
-        reply: Sender<()>,
+        reply: Answering<()>,
     },
 }

@@ -31,11 +31,12 @@ pub(crate) enum Waiter {
         result: UpdateResult,
         reply: ChangeReply,
     },
-    Transaction {
+    /// The callers of transactions that were handed over together.
+    Transactions {
         sn: Sn,
-        /// The position of its record, or of the newest one before it.
+        /// The position of their record, or of the newest one before it.
         position: Position,
-        answered: Answered,
+        answered: Vec<Answered>,
     },
 }
 
@@ -49,7 +50,7 @@ impl Waiter {
                 ..
             } => *input == 0 && *sn <= stable && *position <= durable,
             Waiter::Change { result, .. } => result.sn <= stable,
-            Waiter::Transaction { sn, position, .. } => *sn <= stable && *position <= durable,
+            Waiter::Transactions { sn, position, .. } => *sn <= stable && *position <= durable,
         }
     }
 
@@ -57,7 +58,11 @@ impl Waiter {
         match self {
             Waiter::Input { receipt, reply, .. } => reply.send(Ok(receipt)),
             Waiter::Change { result, reply } => reply.send(Ok(result)),
-            Waiter::Transaction { answered, .. } => answered.send(),
+            // The last one first: a caller that waits for the first of its calls is woken once, and
+            // finds the answers to all.
+            Waiter::Transactions { answered, .. } => {
+                answered.into_iter().rev().for_each(Answered::send);
+            }
         }
     }
 
@@ -66,7 +71,9 @@ impl Waiter {
         match self {
             Waiter::Input { reply, .. } => reply.send(Err(error)),
             Waiter::Change { reply, .. } => reply.send(Err(error)),
-            Waiter::Transaction { answered, .. } => answered.refuse(error),
+            Waiter::Transactions { answered, .. } => {
+                (answered.into_iter()).for_each(|it| it.refuse(error.clone()));
+            }
         }
     }
 }
@@ -171,7 +178,7 @@ impl Stability {
             Waiter::Input { input, .. } => {
                 *input > 0 && oldest.is_none_or(|oldest| *input < oldest)
             }
-            Waiter::Change { .. } | Waiter::Transaction { .. } => false,
+            Waiter::Change { .. } | Waiter::Transactions { .. } => false,
         })
     }
 
@@ -299,10 +306,10 @@ impl Sequencer {
         self.publish_credit();
         self.stability.acknowledge();
         let durable = self.shared.log.durable();
-        if let Some((stable, time_ms)) = self.stability.settle(applied, durable) {
+        let settled = self.stability.settle(applied, durable);
+        if let Some((stable, time_ms)) = settled {
             self.shared.store.snapshots().publish_stable(stable);
             self.shared.host.stable(stable, time_ms);
-            self.transactions.on_stable();
             let mut outputs = Vec::new();
             self.coordinator.on_stable(stable, &mut outputs);
             // Releasing firings injects nothing, so this cannot fail.
@@ -312,6 +319,9 @@ impl Sequencer {
         let store = &self.shared.store;
         let stable = store.snapshots().stable();
         self.stability.answer(stable, durable);
+        if settled.is_some() {
+            self.transactions.on_stable();
+        }
         if !self.checkpoints.keeps_slices() {
             self.stability.carry_out_retirements(stable, store);
         }

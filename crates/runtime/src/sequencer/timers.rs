@@ -68,7 +68,7 @@ impl Sequencer {
         let freshness = freshness.map(|since| since + self.shared.config.freshness);
         let look = self.checkpoints.next_look();
         let deadline = self.next_deadline();
-        let group = self.transactions.next_group();
+        let group = self.transactions.next_group(self.stability.unstable());
         let timers = [
             stop,
             tick,

@@ -34,6 +34,9 @@ use std::time::{Duration, Instant};
 
 /// While an SN is on its way, transactions wait this long for others to share theirs.
 const GROUP: Duration = Duration::from_millis(2);
+/// While none is, they wait this long for those that the lane runs next: about the time of a sync,
+/// which these would have to wait for otherwise.
+const BURST: Duration = Duration::from_micros(200);
 /// This many wait for no others.
 const LARGE_GROUP: usize = 1_024;
 
@@ -165,9 +168,10 @@ impl Transactions {
         self.tell(LaneEvent::End);
     }
 
-    /// When waiting transactions are logged at the latest.
-    pub(super) fn next_group(&self) -> Option<Instant> {
-        self.waiting_since.map(|since| since + GROUP)
+    /// When waiting transactions are logged at the latest, with this number of SNs on their way.
+    pub(super) fn next_group(&self, unstable: usize) -> Option<Instant> {
+        let patience = if unstable == 0 { BURST } else { GROUP };
+        self.waiting_since.map(|since| since + patience)
     }
 
     /// Whether nothing is handed over that is not logged, and the lane has nothing to run.
@@ -303,10 +307,12 @@ impl Sequencer {
         if waiting == 0 || self.failure.is_some() {
             return;
         }
-        let since = *self.transactions.waiting_since.get_or_insert(self.now.at);
-        let is_due = self.stability.unstable() == 0
+        let transactions = &mut self.transactions;
+        transactions.waiting_since.get_or_insert(self.now.at);
+        let unstable = self.stability.unstable();
+        let is_due = (unstable == 0 && !transactions.handover.has_upcoming())
             || waiting >= LARGE_GROUP
-            || self.now.at >= since + GROUP;
+            || transactions.next_group(unstable) <= Some(self.now.at);
         if is_due {
             // Times of interior streams may make closes due.
             let logged = self.log_transactions(false).and_then(|_| self.cut_due());
@@ -363,9 +369,7 @@ impl Sequencer {
                 .for_each(|it| it.refuse(unproven.clone()));
             return Err(error);
         }
-        answered
-            .into_iter()
-            .for_each(|it| self.answer_transaction(it));
+        self.answer_transactions(answered);
         if let Some((effects, answered)) = alone {
             self.log_alone(*effects, answered);
         }
@@ -376,11 +380,14 @@ impl Sequencer {
         Ok(true)
     }
 
-    /// Answers a transaction when what is logged by now is stable.
-    fn answer_transaction(&mut self, mut answered: Answered) {
+    /// Answers transactions when what is logged by now is stable.
+    fn answer_transactions(&mut self, mut answered: Vec<Answered>) {
+        if answered.is_empty() {
+            return;
+        }
         let sn = self.coordinator.last_cut();
-        answered.shown_at(sn);
-        self.wait_stable(Waiter::Transaction {
+        answered.iter_mut().for_each(|it| it.shown_at(sn));
+        self.wait_stable(Waiter::Transactions {
             sn,
             position: self.log_end,
             answered,
@@ -398,10 +405,13 @@ impl Sequencer {
             deletes: effects.deletes,
             inserts: effects.inserts,
         };
-        let logged = self.take(update).and_then(|_| self.cut_effects());
+        let logged = self.in_one_group(|sequencer| {
+            sequencer.take(update)?;
+            sequencer.cut_effects()
+        });
         let Some(answered) = answered else { return };
         match logged {
-            Ok(()) => self.answer_transaction(answered),
+            Ok(()) => self.answer_transactions(vec![answered]),
             Err(error) => answered.refuse(self.for_request(error, before)),
         }
     }
@@ -415,6 +425,15 @@ impl Sequencer {
         if items.is_empty() && released.is_empty() {
             return Ok(());
         }
+        self.in_one_group(|sequencer| sequencer.log_and_cut(items, reruns, released))
+    }
+
+    fn log_and_cut(
+        &mut self,
+        items: Vec<TxnItem<QuadIds>>,
+        reruns: &BTreeSet<usize>,
+        released: Vec<(StreamUid, Place)>,
+    ) -> Result<(), RuntimeError> {
         let whole = TxnRecord {
             received_ms: self.now.ms,
             items,

@@ -7,7 +7,7 @@ use super::{Phase, Sequencer};
 use crate::checkpoints::{CheckpointPolicy, CheckpointStatus, NewestCheckpoint};
 use crate::error::RuntimeError;
 use crate::replay::statements_of;
-use crossbeam_channel::bounded;
+use crate::slot::slot;
 use somersault_checkpoint::Manifest;
 use somersault_stream::Record;
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ impl Sequencer {
         {
             tracing::debug!("a checkpoint is taken: {reason:?}");
             // Nothing waits for the answer.
-            self.begin_checkpoint(bounded(1).0);
+            self.begin_checkpoint(slot().0);
         }
         self.show_checkpoints();
     }

@@ -1,16 +1,21 @@
 //! The way from async handlers to the engine. The engine's calls block, so each runs on a thread of
-//! the blocking pool. Two kinds of query do not: light ones are answered on the async thread, and
-//! heavy ones are submitted without waiting. The number of calls of each kind is limited. A call
-//! beyond the limit is refused soon (503) instead of piling up. Pushes have a lane of their own, so
-//! that slow queries never hold up a source.
+//! the blocking pool. Three kinds do not: light queries are answered on the async thread, heavy ones
+//! are submitted without waiting, and updates and calls of procedures are handed in and awaited.
+//! The number of calls of each kind is limited. A call beyond the limit is refused soon (503)
+//! instead of piling up. Pushes have a lane of their own, so that slow queries never hold up a
+//! source.
 
 use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::reading::Reading;
 use somersault::CancelToken;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The lane of a call: a call waits only for others in its lane.
@@ -65,9 +70,21 @@ impl Gate {
         T: Send + 'static,
         W: FnOnce() -> T + Send + 'static,
     {
-        let permit = self.enter(lane).await?;
+        let place = self.enter(lane).await?;
+        self.run_in(place, work).await
+    }
+
+    /// As [`Gate::run`], for a call that has its place.
+    ///
+    /// # Errors
+    /// 500 if the call panicked.
+    pub(crate) async fn run_in<T, W>(&self, place: Place, work: W) -> ApiResult<T>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> T + Send + 'static,
+    {
         let call = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _place = place;
             work()
         });
         call.await.map_err(|failure| {
@@ -77,6 +94,16 @@ impl Gate {
                 stopping()
             }
         })
+    }
+
+    /// Awaits what was handed in to the engine. A client that disconnects does not take it back, and
+    /// the place is taken until it has ended.
+    pub(crate) async fn wait<F>(&self, place: Place, handed_in: F) -> F::Output
+    where
+        F: Future<Output: Send> + Send + Unpin + 'static,
+    {
+        let mut handed_in = HandedIn(Some((handed_in, place)));
+        poll_fn(move |context| handed_in.poll(context)).await
     }
 
     /// Runs a blocking call that reads a body and writes what is in it. The reading ends when the
@@ -131,7 +158,11 @@ impl Gate {
         }
     }
 
-    async fn enter(&self, lane: Lane) -> ApiResult<OwnedSemaphorePermit> {
+    /// Takes a place in a lane.
+    ///
+    /// # Errors
+    /// 503 if the lane is full.
+    pub(crate) async fn enter(&self, lane: Lane) -> ApiResult<Place> {
         let (lane, what) = match lane {
             Lane::Query => (&self.queries, "queries is running or waiting"),
             Lane::Write => (&self.writes, "pushes and updates is waiting for the disk"),
@@ -165,10 +196,43 @@ fn stopping() -> ApiError {
     )
 }
 
+/// A place in a lane, until it is dropped.
+pub(crate) type Place = OwnedSemaphorePermit;
+
+/// Something that was handed in to the engine, until it has ended.
+struct HandedIn<F: Future<Output: Send> + Send + Unpin + 'static>(Option<(F, Place)>);
+
+impl<F: Future<Output: Send> + Send + Unpin + 'static> HandedIn<F> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Some((handed_in, _)) = &mut self.0 else {
+            return Poll::Pending;
+        };
+        let polled = Pin::new(handed_in).poll(context);
+        if polled.is_ready() {
+            self.0 = None;
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output: Send> + Send + Unpin + 'static> Drop for HandedIn<F> {
+    fn drop(&mut self) {
+        // Its client has disconnected.
+        if let Some((handed_in, place)) = self.0.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move {
+                handed_in.await;
+                drop(place);
+            });
+        }
+    }
+}
+
 /// Receives the result of [`Gate::ask`], and holds the call's place in its lane.
 pub(crate) struct Reply<T> {
     sender: oneshot::Sender<Option<T>>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Place,
 }
 
 impl<T> Reply<T> {
@@ -231,6 +295,27 @@ mod tests {
         drop(release);
         busy.await.expect("joined").expect("answered");
         gate.run(Lane::Query, || ()).await.expect("free again");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_client_that_disconnects_keeps_its_place_until_the_end() {
+        let gate = Arc::new(Gate::new(&ServerConfig {
+            concurrent_writes: 1,
+            ..ServerConfig::default()
+        }));
+        let (end, ended) = oneshot::channel::<u32>();
+        let place = gate.enter(Lane::Write).await.expect("the first");
+        let handler = tokio::spawn({
+            let gate = Arc::clone(&gate);
+            async move { gate.wait(place, ended).await }
+        });
+        tokio::task::yield_now().await;
+        handler.abort();
+        assert!(handler.await.expect_err("it was aborted").is_cancelled());
+        let refused = gate.run(Lane::Write, || ()).await;
+        assert_eq!(refused.expect_err("the place is taken").status(), 503);
+        end.send(7).expect("it is awaited still");
+        gate.run(Lane::Write, || ()).await.expect("free again");
     }
 
     #[tokio::test(flavor = "multi_thread")]

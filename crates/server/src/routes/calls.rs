@@ -16,7 +16,6 @@ use crate::routes::sparql::timeout;
 use crate::state::App;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Uri};
-use axum::response::Response;
 use somersault::{Argument, CallRequest, Engine};
 use std::time::Duration;
 
@@ -131,10 +130,9 @@ pub(crate) async fn call(State(app): State<App>, request: Request) -> ApiResult 
         arguments,
         key,
     };
-    app.run(Lane::Write, move |engine| -> ApiResult<Response> {
-        answers::answer(call.request(engine, timeout).run()?, &accept)
-    })
-    .await
+    let place = app.gate.enter(Lane::Write).await?;
+    let call = call.request(&app.engine, timeout).begin()?;
+    answers::answer(app.gate.wait(place, call).await?, &accept)
 }
 
 /// The time limit that a request sets.

@@ -17,7 +17,7 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use somersault::oxrdf::NamedNode;
-use somersault::{CallRequest, FastPath, QueryOptions, UpdateOptions};
+use somersault::{BegunUpdate, CallRequest, FastPath, QueryOptions, UpdateOptions, UpdateSummary};
 use std::time::Duration;
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -25,7 +25,8 @@ const QUERY: &str = "application/sparql-query";
 const UPDATE: &str = "application/sparql-update";
 
 /// Longest text, in bytes, that is parsed at once, which takes some microseconds; its query is
-/// answered at once if that takes no longer. A thread that may block handles longer texts.
+/// answered at once if that takes no longer, and its update is handed in. A thread that may block
+/// handles longer texts.
 const SHORT_TEXT: usize = 16 * 1024;
 
 /// The operations that an address accepts.
@@ -272,7 +273,8 @@ async fn run_query(
     prepared.into_response(app)
 }
 
-/// Carries out an update, or the call of a procedure (CALL).
+/// Carries out an update, or the call of a procedure (CALL). A short one is handed in on this
+/// thread and awaited.
 async fn run_update(
     app: &App,
     headers: &HeaderMap,
@@ -281,23 +283,45 @@ async fn run_update(
 ) -> ApiResult {
     let accept = Accept::from_headers(headers);
     let key = CallNumber::of(headers);
-    app.run(Lane::Write, move |engine| -> ApiResult<Response> {
-        if let Some(call) = engine.call_text(&text, options.base.as_deref())? {
-            return run_call(call, key?, &options, &accept);
-        }
-        let done = engine.update(&text).options(&options).run()?;
-        let json = json!({ "sn": done.sn, "inserted": done.inserted, "deleted": done.deleted });
-        Ok(Json(json).into_response())
-    })
-    .await
+    let place = app.gate.enter(Lane::Write).await?;
+    if text.len() > SHORT_TEXT {
+        let engine = app.engine.clone();
+        let carry_out = move || -> ApiResult<Response> {
+            if let Some(call) = engine.call_text(&text, options.base.as_deref())? {
+                let call = with_settings(call, key?, &options, &accept)?;
+                return answers::answer(call.run()?, &accept);
+            }
+            Ok(done(engine.update(&text).options(&options).run()?))
+        };
+        return app.gate.run_in(place, carry_out).await?;
+    }
+    if let Some(call) = app.engine.call_text(&text, options.base.as_deref())? {
+        let call = with_settings(call, key?, &options, &accept)?.begin()?;
+        return answers::answer(app.gate.wait(place, call).await?, &accept);
+    }
+    let summary = match app.engine.update(&text).options(&options).begin()? {
+        BegunUpdate::HandedIn(update) => app.gate.wait(place, update).await?,
+        BegunUpdate::Deferred(update) => app.gate.run_in(place, move || update.run()).await??,
+    };
+    Ok(done(summary))
 }
 
-fn run_call(
-    call: CallRequest<'_>,
+/// The answer of an update.
+fn done(summary: UpdateSummary) -> Response {
+    let UpdateSummary {
+        sn,
+        inserted,
+        deleted,
+    } = summary;
+    Json(json!({ "sn": sn, "inserted": inserted, "deleted": deleted })).into_response()
+}
+
+fn with_settings<'c>(
+    call: CallRequest<'c>,
     key: Option<CallNumber>,
     options: &UpdateOptions,
     accept: &Accept,
-) -> ApiResult {
+) -> ApiResult<CallRequest<'c>> {
     results::acceptable(accept)?;
     if !options.using_graphs.is_empty() || !options.using_named_graphs.is_empty() {
         return Err(ApiError::bad_request(
@@ -309,11 +333,10 @@ fn run_call(
         None => call,
         Some(key) => key.set(call),
     };
-    let call = match options.timeout {
+    Ok(match options.timeout {
         None => call,
         Some(timeout) => call.timeout(timeout),
-    };
-    answers::answer(call.run()?, accept)
+    })
 }
 
 /// Answers with the text that describes how a query would run.

@@ -15,7 +15,9 @@ use somersault_runtime::{
 };
 use somersault_stream::ParsedCommand;
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// # Procedures
@@ -477,7 +479,8 @@ impl CallRequest<'_> {
     }
 }
 
-/// A call that was handed in; made by [`CallRequest::begin`].
+/// A call that was handed in; made by [`CallRequest::begin`]. As a future it ends when the call is
+/// answered. Dropping it does not take the call back.
 ///
 /// ```
 /// use somersault::{Engine, EngineConfig};
@@ -505,5 +508,14 @@ impl PendingCall {
     /// As [`CallRequest::run`].
     pub fn wait(self) -> Result<CallOutcome, EngineError> {
         Ok(self.0.wait()?.read())
+    }
+}
+
+impl Future for PendingCall {
+    type Output = Result<CallOutcome, EngineError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = Pin::new(&mut self.0).poll(context);
+        outcome.map(|outcome| Ok(outcome?.read()))
     }
 }

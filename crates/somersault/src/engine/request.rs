@@ -4,7 +4,7 @@
 //! so that a caller who runs many queries with the same settings copies nothing.
 
 use super::options::{CancelToken, QueryOptions, UpdateOptions};
-use super::{DeferredQuery, Engine, PreparedQuery, QueryResults, UpdateSummary};
+use super::{BegunUpdate, DeferredQuery, Engine, PreparedQuery, QueryResults, UpdateSummary};
 use crate::error::EngineError;
 use oxrdf::NamedNode;
 use std::borrow::Cow;
@@ -505,6 +505,29 @@ impl<'q> UpdateRequest<'q> {
     /// The update does not parse, is refused, or hits a limit; then it has no effect.
     pub fn run(self) -> Result<UpdateSummary, EngineError> {
         self.engine.carry_out(self.text, &self.options)
+    }
+
+    /// Hands the update in, and does not wait for its answer. For threads that must not wait, such
+    /// as those of an async runtime.
+    ///
+    /// ```
+    /// use somersault::{BegunUpdate, Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let done = match engine.update("INSERT DATA { <urn:a> <urn:p> 1 }").begin()? {
+    ///     // An async function writes `update.await`.
+    ///     BegunUpdate::HandedIn(update) => update.wait()?,
+    ///     BegunUpdate::Deferred(update) => update.run()?,
+    /// };
+    /// assert_eq!(done.inserted, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The update does not parse, or the engine takes none.
+    pub fn begin(self) -> Result<BegunUpdate, EngineError> {
+        self.engine.begin_update(self.text, &self.options)
     }
 }
 

@@ -15,11 +15,13 @@ use somersault_model::StreamUid;
 use somersault_query::{
     Execution, QueryError, Remote, RemoteSolutions, UpdateKey, Using, evaluate_update,
 };
-use somersault_runtime::{Change, ChangeJob, UpdateJob, UpdateOutcome, UpdateResult};
+use somersault_runtime::{Change, ChangeJob, Pending, UpdateJob, UpdateOutcome, UpdateResult};
 use somersault_store::Snapshot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 /// The terms that an update mentions outside the lane are leased under this uid, which no stream
 /// has.
@@ -32,11 +34,55 @@ impl Engine {
         text: &str,
         options: &UpdateOptions,
     ) -> Result<UpdateSummary, EngineError> {
+        let update = self.parsed_update(text, options)?;
+        self.carry_out_parsed(update, options)
+    }
+
+    /// Hands an update in, if it need not wait for anything before.
+    pub(super) fn begin_update(
+        &self,
+        text: &str,
+        options: &UpdateOptions,
+    ) -> Result<BegunUpdate, EngineError> {
+        let update = self.parsed_update(text, options)?;
+        if !update.calls_other_machines() {
+            let using = Arc::new(options.using());
+            let execution = self.one_shot_execution(options.timeout, None);
+            let job = self.job(&update, &using, None);
+            if let Some(pending) = self.inner.driver.hand_in_update(job, execution)? {
+                let engine = self.clone();
+                return Ok(BegunUpdate::HandedIn(PendingUpdate { engine, pending }));
+            }
+        }
+        Ok(BegunUpdate::Deferred(DeferredUpdate {
+            engine: self.clone(),
+            update,
+            options: options.clone(),
+        }))
+    }
+
+    fn parsed_update(
+        &self,
+        text: &str,
+        options: &UpdateOptions,
+    ) -> Result<Arc<Update>, EngineError> {
         self.check_running()?;
         self.check_text(text)?;
         let update = self.parser(options.base.as_deref()).parse_update(text)?;
-        let (update, using) = (Arc::new(update), Arc::new(options.using()));
+        Ok(Arc::new(update))
+    }
+
+    fn carry_out_parsed(
+        &self,
+        update: Arc<Update>,
+        options: &UpdateOptions,
+    ) -> Result<UpdateSummary, EngineError> {
+        let using = Arc::new(options.using());
         let execution = self.one_shot_execution(options.timeout, None);
+        if !update.calls_other_machines() {
+            let job = self.job(&update, &using, None);
+            return self.done(self.inner.driver.update(job, execution)?);
+        }
         let documents = match &execution.remote {
             None => None,
             Some(remote) => Some(Arc::new(Documents::read(&**remote, &update)?)),
@@ -47,15 +93,21 @@ impl Engine {
         };
         let job = self.job(&update, &using, documents.clone());
         let outcome = self.inner.driver.update(job, on_lane)?;
-        let result = match outcome {
-            _ if (documents.iter()).any(|it| it.calls_other.load(Ordering::Relaxed)) => {
-                return self.carry_out_alone(update, using, execution);
+        match documents.is_some_and(|it| it.calls_other.load(Ordering::Relaxed)) {
+            true => self.carry_out_alone(update, using, execution),
+            false => self.done(outcome),
+        }
+    }
+
+    /// The summary of an update that has ended.
+    fn done(&self, outcome: UpdateOutcome) -> Result<UpdateSummary, EngineError> {
+        match outcome {
+            UpdateOutcome::Failed(error) => Err(error.into()),
+            UpdateOutcome::Done(result) => {
+                self.inner.counters.updates.fetch_add(1, Ordering::Relaxed);
+                Ok(result.into())
             }
-            UpdateOutcome::Done(result) => result,
-            UpdateOutcome::Failed(error) => return Err(error.into()),
-        };
-        self.inner.counters.updates.fetch_add(1, Ordering::Relaxed);
-        Ok(result.into())
+        }
     }
 
     fn job(
@@ -127,6 +179,61 @@ impl Engine {
         }
         self.inner.counters.updates.fetch_add(1, Ordering::Relaxed);
         Ok(result)
+    }
+}
+
+/// An update that was begun; made by [`super::UpdateRequest::begin`].
+#[must_use = "an update may be refused, which only its answer tells"]
+pub enum BegunUpdate {
+    /// It was handed in, and is answered without a thread that waits for it.
+    HandedIn(PendingUpdate),
+    /// It was not handed in, because it has to wait for something before: for other machines, or
+    /// until the engine takes it.
+    Deferred(DeferredUpdate),
+}
+
+/// An update that was handed in. As a future it ends when the update's effects are in a stable
+/// snapshot. Dropping it does not take the update back.
+#[must_use = "an update may be refused, which only its answer tells"]
+pub struct PendingUpdate {
+    engine: Engine,
+    pending: Pending<UpdateOutcome>,
+}
+
+impl PendingUpdate {
+    /// Waits until the update's effects are in a stable snapshot.
+    ///
+    /// # Errors
+    /// As [`super::UpdateRequest::run`].
+    pub fn wait(self) -> Result<UpdateSummary, EngineError> {
+        self.engine.done(self.pending.wait()?)
+    }
+}
+
+impl Future for PendingUpdate {
+    type Output = Result<UpdateSummary, EngineError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = Pin::new(&mut self.pending).poll(context);
+        outcome.map(|outcome| self.engine.done(outcome?))
+    }
+}
+
+/// An update that was parsed and not handed in.
+#[must_use = "nothing has happened before it is run"]
+pub struct DeferredUpdate {
+    engine: Engine,
+    update: Arc<Update>,
+    options: UpdateOptions,
+}
+
+impl DeferredUpdate {
+    /// Carries out the update, as [`super::UpdateRequest::run`] does; for a thread that may wait.
+    ///
+    /// # Errors
+    /// As [`super::UpdateRequest::run`].
+    pub fn run(self) -> Result<UpdateSummary, EngineError> {
+        self.engine.carry_out_parsed(self.update, &self.options)
     }
 }
 
