@@ -32,13 +32,14 @@ pub(crate) const RESERVE_FILE: &str = "log.reserve";
 /// The marks that may follow a group: the idle one, and the one that closes or continues.
 const MARKS_BYTES: u64 = 4 * WITNESS_FRAME_BYTES as u64;
 
-/// The bytes by which a segment is made longer at a time.
+/// The bytes by which a segment is made longer at a time, if segments are much longer than that.
 const STEP_BYTES: u64 = 64 << 10;
 
 /// The space set aside for a log that is written.
 pub(crate) struct Room {
     disk: Arc<dyn Disk>,
     ahead_bytes: u64,
+    step_bytes: u64,
     reserve_bytes: u64,
     /// The length that the newest segment can have without more space.
     secured: u64,
@@ -64,6 +65,7 @@ impl Room {
         let mut room = Room {
             disk: Arc::clone(disk),
             ahead_bytes: options.ahead_bytes,
+            step_bytes: STEP_BYTES.min(options.segment_bytes / 4),
             reserve_bytes: options.reserve_bytes,
             secured: 0,
             extended: 0,
@@ -142,7 +144,7 @@ impl Room {
         if needed <= self.extended {
             return Ok(());
         }
-        let length = (needed + STEP_BYTES).min(self.secured);
+        let length = (needed + self.step_bytes).min(self.secured);
         if length < needed {
             // No space was set aside, so none is used up ahead of the groups.
             return Ok(());

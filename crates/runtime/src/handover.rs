@@ -29,13 +29,13 @@
 
 use parking_lot::Mutex;
 use somersault_model::Sn;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where transactions wait for the sequencer. `T` is a transaction.
 pub(crate) struct Handover<T> {
     meeting: Mutex<Meeting<T>>,
-    /// The number of transactions that the lane runs next, as far as it knows.
-    upcoming: AtomicUsize,
+    /// Whether the lane runs another transaction next, as far as it knows.
+    has_upcoming: AtomicBool,
 }
 
 struct Meeting<T> {
@@ -76,7 +76,7 @@ impl<T> Handover<T> {
                 accepted: Vec::new(),
                 wants_turn: false,
             }),
-            upcoming: AtomicUsize::new(0),
+            has_upcoming: AtomicBool::new(false),
         }
     }
 }
@@ -115,9 +115,9 @@ impl<T> Handover<T> {
         self.meeting.lock().add(transaction)
     }
 
-    /// Says how many transactions run next, which the sequencer may wait for.
-    pub(crate) fn set_upcoming(&self, upcoming: usize) {
-        self.upcoming.store(upcoming, Ordering::Relaxed);
+    /// Says whether another transaction runs next, which the sequencer may wait for.
+    pub(crate) fn set_has_upcoming(&self, has_upcoming: bool) {
+        self.has_upcoming.store(has_upcoming, Ordering::Relaxed);
     }
 
     /// Asks for a turn, or gives it up.
@@ -135,7 +135,7 @@ impl<T> Handover<T> {
 
     /// Whether the lane has said that it runs another transaction next.
     pub(crate) fn has_upcoming(&self) -> bool {
-        self.upcoming.load(Ordering::Relaxed) > 0
+        self.has_upcoming.load(Ordering::Relaxed)
     }
 
     /// The number of transactions that wait.

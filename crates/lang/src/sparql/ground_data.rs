@@ -139,7 +139,9 @@ impl GroundData<'_> {
     fn iri(&mut self) -> Option<NamedNode> {
         let token = self.cursor.peek()?;
         let is_name = matches!(token.kind, TokenKind::Iri | TokenKind::PrefixedName);
-        if !is_name || self.cursor.peek_text().contains('\\') {
+        let text = self.cursor.peek_text();
+        // The general parser resolves dots in relative IRIs alone.
+        if !is_name || text.contains('\\') || text.contains("/.") {
             return None;
         }
         self.cursor.bump();

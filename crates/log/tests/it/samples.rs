@@ -349,6 +349,13 @@ pub fn small() -> LogOptions {
     }
 }
 
+/// The bytes of a segment without the zeros at its end, which groups are to be written over.
+pub fn without_zeros(mut bytes: Vec<u8>) -> Vec<u8> {
+    let end = bytes.iter().rposition(|byte| *byte != 0);
+    bytes.truncate(end.map_or(0, |last| last + 1));
+    bytes
+}
+
 pub fn open(disk: &(impl Disk + Clone)) -> Result<(Log, Recovered), LogError> {
     Log::open(Arc::new(disk.clone()), small())
 }

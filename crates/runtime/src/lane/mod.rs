@@ -238,27 +238,25 @@ impl Lane {
     /// sequencer may leave it there for those that run next.
     fn announce(&mut self, is_first: bool) {
         if is_first {
-            let upcoming = self.upcoming();
-            self.parts.handover.set_upcoming(upcoming);
+            self.may_wait_for_others = self.has_upcoming();
+            let handover = &self.parts.handover;
+            handover.set_has_upcoming(self.may_wait_for_others);
             (self.parts.wake)();
-            self.may_wait_for_others = upcoming > 0;
         }
     }
 
-    /// The number of transactions that run next, as far as it is known.
-    fn upcoming(&self) -> usize {
+    /// Whether another transaction may run next: an event may bring it.
+    fn has_upcoming(&self) -> bool {
         let can_run = !self.is_blocked && self.failure.is_none() && !self.has_ended;
-        match can_run {
-            true => self.requests.len() + usize::from(self.declared.core().next().is_some()),
-            false => 0,
-        }
+        let waits = || !self.requests.is_empty() || !self.parts.events.is_empty();
+        can_run && (waits() || self.declared.core().next().is_some())
     }
 
-    /// Notes how many transactions run next. Whether the sequencer was told that none does.
+    /// Notes whether another transaction runs next. Whether the sequencer was told that none does.
     fn note_upcoming(&mut self) -> bool {
-        let upcoming = self.upcoming();
-        self.parts.handover.set_upcoming(upcoming);
-        let tells = upcoming == 0 && std::mem::take(&mut self.may_wait_for_others);
+        let has_upcoming = self.has_upcoming();
+        self.parts.handover.set_has_upcoming(has_upcoming);
+        let tells = !has_upcoming && std::mem::take(&mut self.may_wait_for_others);
         if tells {
             (self.parts.wake)();
         }

@@ -66,7 +66,7 @@ impl Sequencer {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::checkpoints::Checkpoints;
     use super::super::requests::{Event, Reply, Request};
     use super::super::shared::{DriverConfig, Shared, SharedParts};
@@ -105,14 +105,14 @@ mod tests {
     }
 
     /// A sequencer without a driver, and what it asks to be evaluated and sends to itself.
-    struct Alone {
-        sequencer: Sequencer,
+    pub(crate) struct Alone {
+        pub(crate) sequencer: Sequencer,
         _events: Receiver<Event>,
     }
 
     impl Alone {
         /// A stream with a query over it, which has fired for one close.
-        fn new() -> Alone {
+        pub(crate) fn new() -> Alone {
             let store = Store::new(1);
             let injectors = Arc::new(Injectors::new(&store).unwrap());
             let config = DriverConfig {

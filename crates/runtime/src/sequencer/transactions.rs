@@ -667,3 +667,64 @@ impl Sequencer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::tests::Alone;
+    use super::*;
+    use crate::clock::Now;
+    use crate::sequencer::Request;
+    use crate::slot::slot;
+    use somersault_model::Limits;
+    use somersault_query::Execution;
+
+    fn nothing() -> Accepted {
+        Accepted {
+            logged: Logged::Nothing,
+            answered: None,
+            released: Vec::new(),
+        }
+    }
+
+    /// While no SN is on its way, a transaction waits for those that run next, and not for long.
+    #[test]
+    fn a_transaction_waits_for_those_that_run_next() {
+        let mut sequencer = Alone::new().sequencer;
+        let at = Instant::now();
+        let mut step = |event, after| {
+            sequencer.step(
+                event,
+                Now {
+                    at: at + after,
+                    ms: 0,
+                },
+            );
+            sequencer.transactions.handover.clone()
+        };
+        let update = UpdateRequest {
+            job: Box::new(|_, _| Ok(())),
+            execution: Execution::new(Limits::default(), EventTime(0)),
+            reply: slot().0,
+            repeats: 0,
+            needs_all_in_base: false,
+        };
+        let update = Event::Request(Request::Update(Box::new(update)));
+        let handover = step(update, Duration::ZERO);
+        handover.follow(nothing());
+        step(Event::TransactionsWait, Duration::ZERO);
+        assert_eq!(handover.waiting(), 0, "nothing runs next");
+        handover.set_has_upcoming(true);
+        handover.follow(nothing());
+        step(Event::TransactionsWait, Duration::ZERO);
+        step(Event::Tick, BURST / 2);
+        assert_eq!(handover.waiting(), 1);
+        step(Event::Tick, BURST);
+        assert_eq!(handover.waiting(), 0, "it has waited long enough");
+        handover.follow(nothing());
+        step(Event::TransactionsWait, BURST);
+        assert_eq!(handover.waiting(), 1);
+        handover.set_has_upcoming(false);
+        step(Event::TransactionsWait, BURST);
+        assert_eq!(handover.waiting(), 0, "nothing runs next any more");
+    }
+}
