@@ -349,10 +349,11 @@ pub fn small() -> LogOptions {
     }
 }
 
-/// The bytes of a segment without the zeros at its end, which groups are to be written over.
-pub fn without_zeros(mut bytes: Vec<u8>) -> Vec<u8> {
+/// The bytes of a segment up to the zeros at its end, which groups are to be written over, and some
+/// of these: a frame may end with a few zeros itself.
+pub fn with_few_zeros(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.iter().rposition(|byte| *byte != 0);
-    bytes.truncate(end.map_or(0, |last| last + 1));
+    bytes.resize(end.map_or(0, |last| last + 1) + 20, 0);
     bytes
 }
 
