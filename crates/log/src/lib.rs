@@ -48,5 +48,5 @@ pub use record::{
 };
 pub use verify::{LogFileKind, LostLoad, VerifiedLog, verify_log};
 pub use wire::{
-    StatementTerms, EncodedStatements, PushBody, PushForm, StatementEncoder, TxnBody, TxnForm,
+    EncodedStatements, PushBody, PushForm, StatementEncoder, StatementTerms, TxnBody, TxnForm,
 };

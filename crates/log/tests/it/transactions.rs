@@ -7,7 +7,7 @@ use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
 use proptest::prelude::*;
 use somersault_disk::{RealDisk, SimDisk};
 use somersault_log::{
-    StatementTerms, Command, CommandRecord, ConsumerBegin, Log, Record, Resolved, StreamStatement,
+    Command, CommandRecord, ConsumerBegin, Log, Record, Resolved, StatementTerms, StreamStatement,
     TxnBody, TxnCall, TxnChange, TxnConsumed, TxnEntry, TxnForm, TxnItem, TxnMessage, TxnOrigin,
     TxnOutcome, TxnPlaces, TxnRecord, TxnRound,
 };

@@ -76,7 +76,10 @@ impl BatchGraph {
         vertices: &mut Vec<TermId>,
         neighbours: &mut Vec<TermId>,
     ) {
-        for of_vertex in self.edges(predicate, direction).chunk_by(|a, b| a[1] == b[1]) {
+        for of_vertex in self
+            .edges(predicate, direction)
+            .chunk_by(|a, b| a[1] == b[1])
+        {
             if pace.ends(neighbours.len()) {
                 return;
             }

@@ -203,7 +203,8 @@ impl Layer {
 
     /// Whether it says something of statements of a graph with a predicate.
     pub(crate) fn says_of(&self, graph: TermId, predicate: TermId) -> bool {
-        self.vertices_with(graph, predicate, Direction::Out).is_some()
+        self.vertices_with(graph, predicate, Direction::Out)
+            .is_some()
     }
 
     /// The predicates of a graph of which it says something.

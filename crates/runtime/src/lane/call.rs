@@ -4,9 +4,9 @@
 //! handed over, so that calls run in their order however often one has to run again.
 
 use super::answer::{AnswerRoom, CallAnswer, CallOutcome, UnreadOutcome};
+use super::entries::{self, InLog};
 use super::rounds::EmittedMessages;
 use super::update::{UpdateOutcome, UpdateReply};
-use super::entries::{self, InLog};
 use super::{Lane, LaneRequest, RunnableProcedure};
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;

@@ -263,7 +263,12 @@ impl Rerunner {
             None => {
                 let mut txn = state.begin(self.limits.clone(), lease);
                 let known = (&self.procedures, declared.messages());
-                walk((&mut txn, &mut run), known, transaction.round(), &mut emitted)?;
+                walk(
+                    (&mut txn, &mut run),
+                    known,
+                    transaction.round(),
+                    &mut emitted,
+                )?;
                 txn
             }
         };

@@ -168,7 +168,8 @@ impl Lane {
             },
         };
         let outcome = done(base, net.inserts.len() as u64, net.deletes.len() as u64);
-        let accepted = update.handed_over(outcome, Logged::Item(TxnItem::Entry(entry), InLog::Whole));
+        let accepted =
+            update.handed_over(outcome, Logged::Item(TxnItem::Entry(entry), InLog::Whole));
         match self.parts.handover.commit(base, accepted) {
             Err(_) => Ran::Again,
             Ok(is_first) => {

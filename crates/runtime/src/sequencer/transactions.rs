@@ -191,8 +191,8 @@ impl Transactions {
         }
     }
 
-    /// Transactions have emitted messages into a stream that procedures consume. The lane keeps them
-    /// since it ran these transactions.
+    /// Transactions have emitted messages into a stream that procedures consume. The lane has kept
+    /// them since it ran these transactions.
     pub(super) fn take_emitted(
         &mut self,
         stream: StreamUid,
