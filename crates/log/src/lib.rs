@@ -49,5 +49,5 @@ pub use record::{
 };
 pub use verify::{LogFileKind, LostLoad, VerifiedLog, verify_log};
 pub use wire::{
-    ChangedTerms, EncodedStatements, PushBody, PushForm, StatementEncoder, TxnBody, TxnForm,
+    EncodedStatements, PushBody, PushForm, StatementEncoder, StatementTerms, TxnBody, TxnForm,
 };

@@ -21,7 +21,7 @@ use crate::error::LogError;
 use crate::record::{CommandRecord, Record};
 use serde::{Deserialize, Serialize};
 use transaction::WireTxn;
-pub use transaction::{ChangedTerms, TxnBody, TxnForm};
+pub use transaction::{StatementTerms, TxnBody, TxnForm};
 
 /// Triple terms nested deeper than this are refused, so that no reader needs an unbounded stack.
 pub(crate) const MAX_NESTING: usize = 64;

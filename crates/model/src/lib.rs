@@ -47,6 +47,10 @@ pub trait Intern {
         self.intern(term)
     }
 
+    /// A timing statement mentions the term of an id, which is known now, as by
+    /// [`Intern::intern_transient`].
+    fn mention(&self, _id: TermId, _lease: &Lease) {}
+
     /// The term of an id, which is known now, stays known for good.
     fn make_permanent(&self, _id: TermId) {}
 }

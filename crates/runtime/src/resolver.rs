@@ -68,6 +68,11 @@ impl Intern for Resolver {
         id
     }
 
+    fn mention(&self, id: TermId, lease: &Lease) {
+        let is_there = self.store.dictionary().mention_id(id, lease);
+        debug_assert!(is_there, "DI-1: the statement of {id:?} has kept its term");
+    }
+
     fn make_permanent(&self, id: TermId) {
         let is_there = self.store.dictionary().make_permanent(id);
         debug_assert!(is_there, "DI-1: the lease of {id:?} has kept its term");

@@ -58,6 +58,14 @@ pub enum Output {
         /// The messages, in the order of their places.
         messages: Vec<KeptMessage>,
     },
+    /// Transactions have emitted messages into a stream that procedures consume. The lane that ran
+    /// the transactions has these messages already; only a replay needs them.
+    Emitted {
+        /// The stream.
+        stream: StreamUid,
+        /// The messages, in the order of their places.
+        messages: Vec<KeptMessage>,
+    },
     /// A stream that procedures consume is complete through another time. Its messages up to there
     /// have been told before.
     Reached {

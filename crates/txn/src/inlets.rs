@@ -185,6 +185,14 @@ impl Inlet {
         }
     }
 
+    /// Whether a batch may be complete.
+    pub(crate) fn has_batch(&self) -> bool {
+        match &self.cut {
+            Cut::Count { batches, .. } => !batches.is_empty(),
+            Cut::Span(intervals) => !intervals.is_empty(),
+        }
+    }
+
     /// The first complete batch in the order of the stream.
     pub(crate) fn first(&self, stream: &Stream) -> Option<Ready> {
         match &self.cut {

@@ -17,7 +17,7 @@ pub(super) struct EmittedInLog {
     /// The last record that was read.
     through: Option<Position>,
     /// The number of transactions of which the log does not hold what they emitted.
-    unlogged: usize,
+    unlogged: u64,
     /// What speaks against the log, or against this reading of it.
     pub(super) faults: Vec<String>,
 }
@@ -49,7 +49,14 @@ impl EmittedInLog {
     }
 
     fn note(&mut self, item: TxnItem) {
-        let TxnItem::Entry(entry) = item else { return };
+        let entry = match item {
+            TxnItem::Entry(entry) => entry,
+            TxnItem::Triggered(count) => {
+                self.unlogged = self.unlogged.saturating_add(count);
+                return;
+            }
+            TxnItem::Advance(_) => return,
+        };
         let round = match entry.origin {
             TxnOrigin::Round { round, .. } => match round {
                 TxnRound::Batch(number) | TxnRound::Call(number) => number,

@@ -202,6 +202,20 @@ impl Dictionary {
         (id, 0)
     }
 
+    /// A timing statement mentions the term of an id, as by [`Dictionary::mention`], if the term
+    /// still exists. Returns whether it does.
+    pub fn mention_id(&self, id: TermId, lease: &Lease) -> bool {
+        if !id.is_transient() {
+            return self.stored(id).is_some();
+        }
+        let writer = self.stripe_of(id.virtual_shard()).writer.read();
+        let Some(term) = writer.transient.get(id) else {
+            return false;
+        };
+        term.last_mention.mention(lease.epoch());
+        true
+    }
+
     /// Makes the term of an id permanent, if it still exists. Returns whether it does.
     pub fn make_permanent(&self, id: TermId) -> bool {
         if !id.is_transient() {

@@ -9,7 +9,7 @@ use somersault_model::{EventTime, Place, ProcedureUid, StreamUid};
 
 /// Transactions that committed or aborted one after another. Their effects are one SN.
 ///
-/// `Q` is the form that changed statements have in memory; a log gives back quads of terms.
+/// `Q` is the form that statements have in memory; a log gives back quads of terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TxnRecord<Q = Quad> {
     /// When the record was made, in milliseconds since the Unix epoch.
@@ -32,6 +32,25 @@ impl<Q> Default for TxnRecord<Q> {
 }
 
 impl<Q> TxnRecord<Q> {
+    /// The statements of its transactions in the order of the log: of each what it changes, then
+    /// what it emits.
+    pub fn statements(&self) -> impl Iterator<Item = &Q> {
+        self.items.iter().flat_map(|item| {
+            let (changes, emitted) = match item {
+                TxnItem::Entry(TxnEntry {
+                    outcome:
+                        TxnOutcome::Committed {
+                            changes, emitted, ..
+                        },
+                    ..
+                }) => (changes.as_slice(), emitted.as_slice()),
+                _ => (&[][..], &[][..]),
+            };
+            let changed = changes.iter().map(|change| &change.quad);
+            changed.chain(emitted.iter().flat_map(|message| &message.statements))
+        })
+    }
+
     /// What its transactions change in the stored graphs, in their order.
     pub fn changes(&self) -> impl Iterator<Item = &TxnChange<Q>> {
         self.items.iter().flat_map(|item| match item {
@@ -39,7 +58,7 @@ impl<Q> TxnRecord<Q> {
                 outcome: TxnOutcome::Committed { changes, .. },
                 ..
             }) => changes.as_slice(),
-            TxnItem::Entry(_) | TxnItem::Advance(_) => &[],
+            _ => &[],
         })
     }
 }
@@ -51,6 +70,9 @@ pub enum TxnItem<Q = Quad> {
     Entry(TxnEntry<Q>),
     /// Interior streams are complete through these times.
     Advance(Vec<(StreamUid, EventTime)>),
+    /// This many transactions, each of which was next because of those before it. They committed,
+    /// and recovery runs them again.
+    Triggered(u64),
 }
 
 /// A transaction that committed or aborted.
@@ -135,7 +157,7 @@ pub enum TxnOutcome<Q = Quad> {
         /// What changes in the stored graphs. No statement is there twice.
         changes: Vec<TxnChange<Q>>,
         /// The messages that it emitted, in their order.
-        emitted: Vec<TxnMessage>,
+        emitted: Vec<TxnMessage<Q>>,
         /// What a call with a key was answered.
         answer: Vec<u8>,
     },
@@ -161,7 +183,7 @@ pub struct TxnChange<Q = Quad> {
 
 /// A message that a transaction emitted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TxnMessage {
+pub struct TxnMessage<Q = Quad> {
     /// The interior stream.
     pub stream: StreamUid,
     /// Its place there.
@@ -169,5 +191,5 @@ pub struct TxnMessage {
     /// Its event time.
     pub at: EventTime,
     /// Its statements.
-    pub statements: Vec<Quad>,
+    pub statements: Vec<Q>,
 }

@@ -27,27 +27,27 @@ pub trait TxnBody {
 /// The forms of transactions that a log can write. Both have the same bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum TxnForm<'t> {
-    /// With changed statements of terms.
+    /// With statements of terms.
     Terms(&'t TxnRecord),
-    /// With changed statements of ids, and the terms of all these ids.
-    Ids(&'t TxnRecord<QuadIds>, &'t ChangedTerms),
+    /// With statements of ids, and the terms of all these ids.
+    Ids(&'t TxnRecord<QuadIds>, &'t StatementTerms),
 }
 
-/// The terms of the statements that transactions change.
+/// The terms of the statements that transactions change and emit.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ChangedTerms {
+pub struct StatementTerms {
     /// Each once.
     terms: Vec<Term>,
-    /// For each change the places of graph, subject, predicate and object in `terms`.
+    /// For each statement the places of graph, subject, predicate and object in `terms`.
     quads: Vec<[u32; 4]>,
 }
 
 /// The place of the default graph, which has no term.
 const NO_TERM: u32 = u32::MAX;
 
-impl ChangedTerms {
-    /// The terms of what a record changes. `term` returns that of an id; it is asked once for each.
-    pub fn of(record: &TxnRecord<QuadIds>, term: impl Fn(TermId) -> Term) -> ChangedTerms {
+impl StatementTerms {
+    /// The terms of a record's statements. `term` returns that of an id; it is asked once for each.
+    pub fn of(record: &TxnRecord<QuadIds>, term: impl Fn(TermId) -> Term) -> StatementTerms {
         let mut terms = Vec::new();
         let mut places = FxHashMap::default();
         let mut place = |id: TermId| match places.entry(id) {
@@ -57,8 +57,7 @@ impl ChangedTerms {
                 *free.insert(terms.len() as u32 - 1)
             }
         };
-        let quads = record.changes().map(|change| {
-            let quad = change.quad;
+        let quads = record.statements().map(|quad| {
             let graph = match quad.graph {
                 TermId::DEFAULT_GRAPH => NO_TERM,
                 name => place(name),
@@ -68,7 +67,7 @@ impl ChangedTerms {
             [graph, subject, predicate, object]
         });
         let quads = quads.collect();
-        ChangedTerms { terms, quads }
+        StatementTerms { terms, quads }
     }
 }
 
@@ -95,6 +94,7 @@ enum WireItem<'a> {
         #[serde(borrow)] WireOutcome<'a>,
     ),
     Advance(Vec<(u32, i64)>),
+    Triggered(u64),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -273,22 +273,22 @@ pub(super) fn encoded<'a>(
 ) -> Result<WireTxn<'a>, EncodeError> {
     match form {
         TxnForm::Terms(record) => encoded_with(record, index, TermTable::quad),
-        TxnForm::Ids(record, changed) => {
-            let mut quads = changed.quads.iter();
+        TxnForm::Ids(record, known) => {
+            let mut quads = known.quads.iter();
             // The number of each term in the record, once it is named.
-            let mut numbers = vec![None; changed.terms.len()];
+            let mut numbers = vec![None; known.terms.len()];
             encoded_with(record, index, |terms, _| {
                 let mut number = |place: u32| -> Result<u32, EncodeError> {
                     let at = place as usize;
                     if let Some(number) = numbers[at] {
                         return Ok(number);
                     }
-                    let number = terms.term(changed.terms[at].as_ref(), 0)?;
+                    let number = terms.term(known.terms[at].as_ref(), 0)?;
                     numbers[at] = Some(number);
                     Ok(number)
                 };
                 let [graph, subject, predicate, object] =
-                    *quads.next().expect("each change has its places");
+                    *quads.next().expect("each statement has its places");
                 // In the order of the other form, so that the terms lie in the same one.
                 let graph = match graph {
                     NO_TERM => 0,
@@ -318,6 +318,7 @@ fn encoded_with<'a, 'i, Q>(
             TxnItem::Advance(to) => {
                 WireItem::Advance(to.iter().map(|(stream, at)| (stream.0, at.0)).collect())
             }
+            TxnItem::Triggered(count) => WireItem::Triggered(*count),
             TxnItem::Entry(entry) => {
                 let origin = origin(&entry.origin, &mut terms, &mut before)?;
                 let outcome = outcome(&entry.outcome, &mut terms, &mut before, &mut quad)?;
@@ -409,7 +410,7 @@ fn outcome<'a, 'i, Q>(
         let mut statements = Vec::with_capacity(message.statements.len() * 3);
         let later_by = before.later_by(message.at);
         for statement in &message.statements {
-            before.put(terms.quad(statement)?, false, &mut statements);
+            before.put(quad(terms, statement)?, false, &mut statements);
         }
         messages.push(WireEmission {
             stream: message.stream.0,
@@ -438,6 +439,7 @@ pub(super) fn decoded(wire: WireTxn<'_>) -> Result<TxnRecord, &'static str> {
                         .collect(),
                 )
             }
+            WireItem::Triggered(count) => TxnItem::Triggered(count),
             WireItem::Entry(origin, outcome) => TxnItem::Entry(TxnEntry {
                 origin: decoded_origin(origin, &terms, &mut before)?,
                 outcome: decoded_outcome(outcome, &terms, &mut before)?,

@@ -7,7 +7,7 @@ use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
 use proptest::prelude::*;
 use somersault_disk::{RealDisk, SimDisk};
 use somersault_log::{
-    ChangedTerms, Command, CommandRecord, ConsumerBegin, Log, Record, Resolved, StreamStatement,
+    Command, CommandRecord, ConsumerBegin, Log, Record, Resolved, StatementTerms, StreamStatement,
     TxnBody, TxnCall, TxnChange, TxnConsumed, TxnEntry, TxnForm, TxnItem, TxnMessage, TxnOrigin,
     TxnOutcome, TxnPlaces, TxnRecord, TxnRound,
 };
@@ -114,6 +114,7 @@ fn item() -> impl Strategy<Value = TxnItem> {
     prop_oneof![
         5 => (origin(), outcome()).prop_map(|(origin, outcome)| TxnItem::Entry(TxnEntry { origin, outcome })),
         1 => times().prop_map(TxnItem::Advance),
+        1 => any::<u64>().prop_map(TxnItem::Triggered),
     ]
 }
 
@@ -127,7 +128,7 @@ prop_compose! {
     }
 }
 
-/// Numbers the terms of changed statements as a process does in memory.
+/// Numbers the terms of statements as a process does in memory.
 #[derive(Default)]
 struct Numbering {
     ids: HashMap<Term, TermId>,
@@ -159,6 +160,7 @@ impl Numbering {
     fn item(&mut self, item: &TxnItem) -> TxnItem<QuadIds> {
         let entry = match item {
             TxnItem::Advance(times) => return TxnItem::Advance(times.clone()),
+            TxnItem::Triggered(count) => return TxnItem::Triggered(*count),
             TxnItem::Entry(entry) => entry,
         };
         let outcome = match entry.outcome.clone() {
@@ -173,7 +175,16 @@ impl Numbering {
                         inserts: change.inserts,
                     })
                     .collect(),
-                emitted,
+                emitted: (emitted.iter())
+                    .map(|message| TxnMessage {
+                        stream: message.stream,
+                        place: message.place,
+                        at: message.at,
+                        statements: (message.statements.iter())
+                            .map(|statement| self.quad(statement))
+                            .collect(),
+                    })
+                    .collect(),
                 answer,
             },
             TxnOutcome::Aborted { procedure, reason } => TxnOutcome::Aborted { procedure, reason },
@@ -186,8 +197,8 @@ impl Numbering {
     }
 }
 
-/// Transactions with ids in their changed statements.
-struct Numbered(TxnRecord<QuadIds>, ChangedTerms);
+/// Transactions with ids in their statements.
+struct Numbered(TxnRecord<QuadIds>, StatementTerms);
 
 impl TxnBody for Numbered {
     fn form(&self) -> TxnForm<'_> {
@@ -207,8 +218,8 @@ proptest! {
         };
         let numbered: Record<Vec<StreamStatement>, CommandRecord, Numbered> =
             Record::Txn({
-                let changed = ChangedTerms::of(&numbered, |id| numbering.terms[&id].clone());
-                Numbered(numbered, changed)
+                let terms = StatementTerms::of(&numbered, |id| numbering.terms[&id].clone());
+                Numbered(numbered, terms)
             });
         prop_assert_eq!(numbered.to_bytes().unwrap(), record.to_bytes().unwrap());
     }

@@ -71,7 +71,7 @@ fn expand_one(
     wanted: usize,
     (rows, ids): (&mut Vec<u32>, &mut Vec<TermId>),
 ) -> usize {
-    let window = match view.columns(source) {
+    let window = match view.columns(source, predicate) {
         Some(Columns::Stored(snapshot, graph)) => {
             return snapshot.expand(
                 graph, predicate, direction, vertices, first_row, wanted, rows, ids,
@@ -110,7 +110,7 @@ pub(crate) fn connected(
     let mut parts = 0;
     for source in sources {
         let before = rows.len();
-        if let Some(Columns::Stored(snapshot, graph)) = view.columns(*source) {
+        if let Some(Columns::Stored(snapshot, graph)) = view.columns(*source, predicate) {
             snapshot.connected(graph, predicate, subjects, objects, first_row, rows);
         } else {
             for at in 0..subjects.len().max(objects.len()) {
@@ -206,22 +206,13 @@ fn edges_of_one(
     vertices: &mut Vec<TermId>,
     neighbours: &mut Vec<TermId>,
 ) {
-    match view.columns(source) {
+    match view.columns(source, predicate) {
         Some(Columns::Stored(snapshot, graph)) => {
-            return snapshot.edges(graph, predicate, direction, pace, vertices, neighbours);
+            snapshot.edges(graph, predicate, direction, pace, vertices, neighbours);
         }
         Some(Columns::Window(window)) => {
-            return window.edges(predicate, direction, pace, vertices, neighbours);
+            window.edges(predicate, direction, pace, vertices, neighbours);
         }
-        None => {}
-    }
-    let (mut index, mut list) = (Vec::new(), Vec::new());
-    for start in view.vertices_with(source, predicate, direction, &mut index) {
-        if pace.ends(neighbours.len()) {
-            return;
-        }
-        let found = view.neighbours(source, *start, predicate, direction, &mut list);
-        neighbours.extend_from_slice(found);
-        vertices.resize(neighbours.len(), *start);
+        None => view.edges(source, predicate, direction, pace, vertices, neighbours),
     }
 }

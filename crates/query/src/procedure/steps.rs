@@ -103,13 +103,14 @@ impl Txn<'_> {
             arguments: Vec::new(),
             answer: None,
         };
+        let layers = &mut self.state.layers;
         for (batch, mark) in input.batches.iter().zip(&procedure.graphs) {
-            self.show(batch, *mark, true);
+            let statements = batch.iter().copied().flatten();
+            layers.show(*mark, statements.map(|quad| quad.triple()));
         }
         let done = self.run(&mut frame, input);
-        for (batch, mark) in input.batches.iter().zip(&procedure.graphs) {
-            self.show(batch, *mark, false);
-        }
+        let layers = &mut self.state.layers;
+        input.batches.iter().for_each(|_| layers.hide());
         done.map(|()| Executed {
             emissions: self.emissions.split_off(first),
             answer: frame.answer,
@@ -127,14 +128,6 @@ impl Txn<'_> {
             }
         }
         self.block(frame, procedure.compiled.steps())
-    }
-
-    /// Fills the graph of a batch, or empties it.
-    fn show(&mut self, messages: &[&[QuadIds]], mark: TermId, is_there: bool) {
-        let kept = &mut self.state.layers.kept;
-        for quad in messages.iter().copied().flatten() {
-            kept.set(quad.triple().in_graph(mark), is_there.then_some(true));
-        }
     }
 
     fn trigger(&mut self, frame: &mut Frame<'_>, event: &TriggerEvent) -> Result<(), Abort> {
@@ -264,16 +257,18 @@ impl Txn<'_> {
         let name: &NamedNode = &compiled.emits()[stream];
         let event = TriggerEvent::Into(name.clone());
         let has_trigger = compiled.triggers().iter().any(|it| it.event == event);
-        let message = has_trigger.then(|| statements.clone());
+        if has_trigger {
+            let place = compiled.message(name).expect("a trigger reads its message");
+            let mark = frame.procedure.graphs[place];
+            let message = statements.iter().map(|quad| quad.triple());
+            self.state.layers.show(mark, message);
+        }
         self.push_emission(stream, statements);
-        let Some(message) = message else {
+        if !has_trigger {
             return Ok(());
-        };
-        let place = compiled.message(name).expect("a trigger reads its message");
-        let mark = frame.procedure.graphs[place];
-        self.show(&[&message], mark, true);
+        }
         let done = self.trigger(frame, &event);
-        self.show(&[&message], mark, false);
+        self.state.layers.hide();
         done
     }
 

@@ -312,9 +312,9 @@ impl Txn<'_> {
 
     /// Emits a message.
     pub(crate) fn push_emission(&mut self, stream: usize, statements: Vec<QuadIds>) {
-        let ends = |quad: &QuadIds| [quad.graph, quad.subject, quad.predicate, quad.object];
-        let ids: Vec<TermId> = statements.iter().flat_map(ends).collect();
-        let terms = self.dictionary().hold(ids.iter());
+        let ids = statements.iter();
+        let ids = ids.flat_map(|quad| [&quad.graph, &quad.subject, &quad.predicate, &quad.object]);
+        let terms = self.dictionary().hold(ids);
         self.emissions.push(Emission {
             stream,
             statements,

@@ -5,7 +5,7 @@
 use crate::view::term_source::TermSource;
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, EventTime, TermId, TripleIds};
-use somersault_store::{PinEnd, PredicateStatistics, Snapshot, WindowVersion};
+use somersault_store::{Pace, PinEnd, PredicateStatistics, Snapshot, WindowVersion};
 use std::time::Duration;
 
 /// One set of triples that a query can read.
@@ -157,10 +157,32 @@ pub trait GraphView: Sync {
     /// Whether the source holds the triple.
     fn contains(&self, source: Source, triple: TripleIds) -> bool;
 
-    /// The source as the store holds it, for reads of whole columns of vertices. Without it they
-    /// are read one by one.
-    fn columns(&self, _source: Source) -> Option<Columns<'_>> {
+    /// The source as the store holds the edges of a predicate, for reads of whole columns of
+    /// vertices. Without it they are read one by one.
+    fn columns(&self, _source: Source, _predicate: TermId) -> Option<Columns<'_>> {
         None
+    }
+
+    /// Appends the edges of a predicate, vertices ascending, until the pace says to stop. Both
+    /// columns have the same length.
+    fn edges(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        pace: &mut Pace<'_>,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) {
+        let (mut index, mut list) = (Vec::new(), Vec::new());
+        for vertex in self.vertices_with(source, predicate, direction, &mut index) {
+            if pace.ends(neighbours.len()) {
+                return;
+            }
+            let found = self.neighbours(source, *vertex, predicate, direction, &mut list);
+            neighbours.extend_from_slice(found);
+            vertices.resize(neighbours.len(), *vertex);
+        }
     }
 
     /// The predicates of the edges that leave (`Out`) or reach (`In`) `vertex`; ascending.

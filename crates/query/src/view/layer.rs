@@ -201,6 +201,12 @@ impl Layer {
         })
     }
 
+    /// Whether it says something of statements of a graph with a predicate.
+    pub(crate) fn says_of(&self, graph: TermId, predicate: TermId) -> bool {
+        self.vertices_with(graph, predicate, Direction::Out)
+            .is_some()
+    }
+
     /// The predicates of a graph of which it says something.
     pub(crate) fn predicates(&self, graph: TermId) -> impl Iterator<Item = TermId> + '_ {
         let keys = self.vertices.keys();

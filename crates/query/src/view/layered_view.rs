@@ -5,12 +5,13 @@
 //! The one thing to know before changing it: layers hold what the snapshot may hold by now, too
 //! (`layer`). So lists are merged, and nothing is counted from the numbers of entries alone.
 
+use crate::view::batch_graph::BatchGraph;
 use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
 use crate::view::id_entries::IdEntries;
 use crate::view::layer::{Layer, ListPatch};
 use crate::view::term_source::TermSource;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
-use somersault_store::{PinEnd, PredicateStatistics, Snapshot};
+use somersault_store::{Pace, PinEnd, PredicateStatistics, Snapshot};
 
 /// The data that transactions read.
 pub(crate) struct Layers {
@@ -19,8 +20,18 @@ pub(crate) struct Layers {
     pub(crate) older: Layer,
     /// What committed since, and what the transaction in flight has written.
     pub(crate) newer: Layer,
-    /// Batches and owned windows. There is nothing below them.
+    /// Owned windows. There is nothing below them.
     pub(crate) kept: Layer,
+    batches: Batches,
+}
+
+/// The batches that a transaction reads at the moment.
+#[derive(Default)]
+struct Batches {
+    /// With their marks; the one that was shown last comes last.
+    shown: Vec<(TermId, BatchGraph)>,
+    /// Those that are no longer shown, for the next ones.
+    spare: Vec<BatchGraph>,
 }
 
 /// The parts of the data that have statements of one graph.
@@ -36,7 +47,33 @@ impl Layers {
             older: Layer::default(),
             newer: Layer::default(),
             kept: Layer::default(),
+            batches: Batches::default(),
         }
+    }
+
+    /// Shows a batch under a mark.
+    pub(crate) fn show(&mut self, mark: TermId, statements: impl Iterator<Item = TripleIds>) {
+        let mut batch = self.batches.spare.pop().unwrap_or_default();
+        batch.fill(statements);
+        self.batches.shown.push((mark, batch));
+    }
+
+    /// Hides the batch that was shown last.
+    pub(crate) fn hide(&mut self) {
+        if let Some((_, mut batch)) = self.batches.shown.pop() {
+            batch.clear();
+            self.batches.spare.push(batch);
+        }
+    }
+
+    #[inline]
+    fn batch(&self, graph: TermId) -> Option<&BatchGraph> {
+        if !graph.is_kept_graph() {
+            return None;
+        }
+        let mut shown = self.batches.shown.iter().rev();
+        let found = shown.find(|(mark, _)| *mark == graph);
+        found.map(|(_, batch)| batch)
     }
 
     #[inline]
@@ -63,6 +100,9 @@ impl Layers {
 
     /// Whether a statement holds.
     pub(crate) fn holds(&self, quad: QuadIds) -> bool {
+        if let Some(batch) = self.batch(quad.graph) {
+            return batch.contains(quad.triple());
+        }
         let parts = self.parts(quad.graph);
         let mut layers = parts.layers.iter().rev().flatten();
         let said = layers.find_map(|layer| layer.holds(quad));
@@ -71,7 +111,9 @@ impl Layers {
 
     /// The bytes of what committed since the snapshot, and of the transaction in flight.
     pub(crate) fn bytes(&self) -> usize {
-        self.older.bytes() + self.newer.bytes() + self.kept.bytes()
+        let batches = self.batches.shown.iter();
+        let batches: usize = batches.map(|(_, batch)| batch.bytes()).sum();
+        self.older.bytes() + self.newer.bytes() + self.kept.bytes() + batches
     }
 
     fn neighbours<'a>(
@@ -82,6 +124,10 @@ impl Layers {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
+        if let Some(batch) = self.batch(graph) {
+            batch.neighbours(vertex, predicate, direction, scratch);
+            return scratch;
+        }
         let parts = self.parts(graph);
         let change = |layer: &Option<&'a Layer>| -> Option<&'a ListPatch> {
             (*layer)?.list(graph, vertex, predicate, direction)
@@ -137,6 +183,10 @@ impl Layers {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
+        if let Some(batch) = self.batch(graph) {
+            batch.predicates_of(vertex, direction, scratch);
+            return scratch;
+        }
         let parts = self.parts(graph);
         let entries = |layer: &'a Layer| layer.predicates_of(graph, vertex, direction);
         let layers = || parts.layers.iter().flatten();
@@ -172,6 +222,10 @@ impl Layers {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
+        if let Some(batch) = self.batch(graph) {
+            batch.vertices_with(predicate, direction, scratch);
+            return scratch;
+        }
         let parts = self.parts(graph);
         let entries = |layer: &'a Layer| layer.vertices_with(graph, predicate, direction);
         let layers = || parts.layers.iter().flatten();
@@ -201,7 +255,60 @@ impl Layers {
         scratch
     }
 
+    /// Appends the edges of a predicate until the pace says to stop. Only lists of which a layer
+    /// says something are merged.
+    fn edges(
+        &self,
+        (graph, predicate, direction): (TermId, TermId, Direction),
+        pace: &mut Pace<'_>,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) {
+        if let Some(batch) = self.batch(graph) {
+            return batch.edges_until(predicate, direction, pace, vertices, neighbours);
+        }
+        let Parts { base, layers } = self.parts(graph);
+        let mut touched: Vec<TermId> = Vec::new();
+        for layer in layers.iter().flatten() {
+            if let Some(entries) = layer.vertices_with(graph, predicate, direction) {
+                entries.each(|vertex, ()| touched.push(vertex));
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let (mut index, mut list) = (Vec::new(), Vec::new());
+        let mut merged = [Vec::new(), Vec::new()];
+        let below = (base).map_or(&[][..], |base| {
+            base.vertices_with(graph, predicate, direction, &mut index)
+        });
+        let mut below = below.iter().copied().peekable();
+        let mut above = touched.into_iter().peekable();
+        while let Some(vertex) = least(below.peek(), above.peek()) {
+            if pace.ends(neighbours.len()) {
+                return;
+            }
+            let is_below = below.next_if_eq(&vertex).is_some();
+            let found = match base.filter(|_| is_below) {
+                Some(base) => base.neighbours(graph, vertex, predicate, direction, &mut list),
+                None => &[],
+            };
+            let found = match above.next_if_eq(&vertex) {
+                Some(_) => {
+                    let patches =
+                        layers.map(|layer| layer?.list(graph, vertex, predicate, direction));
+                    merge(found, patches, &mut merged)
+                }
+                None => found,
+            };
+            neighbours.extend_from_slice(found);
+            vertices.resize(neighbours.len(), vertex);
+        }
+    }
+
     fn predicates(&self, graph: TermId) -> Vec<TermId> {
+        if let Some(batch) = self.batch(graph) {
+            return batch.predicates();
+        }
         let parts = self.parts(graph);
         let mut all = parts.base.map_or(Vec::new(), |base| base.predicates(graph));
         let before = all.len();
@@ -228,6 +335,9 @@ impl Layers {
         predicate: TermId,
         direction: Direction,
     ) -> usize {
+        if let Some(batch) = self.batch(graph) {
+            return batch.degree(vertex, predicate, direction);
+        }
         let parts = self.parts(graph);
         let base = (parts.base).map_or(0, |base| {
             base.neighbour_estimate(graph, vertex, predicate, direction)
@@ -238,6 +348,9 @@ impl Layers {
     }
 
     fn statement_count(&self, graph: TermId) -> u64 {
+        if let Some(batch) = self.batch(graph) {
+            return batch.len() as u64;
+        }
         let parts = self.parts(graph);
         let mut count = parts.base.map_or(0, |base| base.statement_count(graph));
         for layer in parts.layers.iter().flatten() {
@@ -248,6 +361,9 @@ impl Layers {
     }
 
     fn predicate_statistics(&self, graph: TermId, predicate: TermId) -> PredicateStatistics {
+        if let Some(batch) = self.batch(graph) {
+            return batch.predicate_statistics(predicate);
+        }
         let parts = self.parts(graph);
         match parts.base {
             // The layers are small compared with the graph; counting them is not worth the time.
@@ -285,6 +401,28 @@ impl Layers {
         graphs.retain(|graph| is_as_below(*graph) || !self.predicates(*graph).is_empty());
         graphs
     }
+}
+
+/// The lesser of two.
+fn least(one: Option<&TermId>, other: Option<&TermId>) -> Option<TermId> {
+    one.into_iter().chain(other).min().copied()
+}
+
+/// A list with what layers say of it, the older one first.
+fn merge<'m>(
+    list: &'m [TermId],
+    patches: [Option<&ListPatch>; 2],
+    [between, merged]: &'m mut [Vec<TermId>; 2],
+) -> &'m [TermId] {
+    match patches {
+        [None, None] => return list,
+        [Some(only), None] | [None, Some(only)] => only.apply(list, merged),
+        [Some(older), Some(newer)] => {
+            older.apply(list, between);
+            newer.apply(between, merged);
+        }
+    }
+    merged
 }
 
 fn entries_of(set: Option<&IdEntries<()>>, id: TermId) -> bool {
@@ -354,12 +492,26 @@ impl GraphView for LayeredView<'_> {
         self.layers.holds(triple.in_graph(Self::graph(source)))
     }
 
-    fn columns(&self, source: Source) -> Option<Columns<'_>> {
+    fn columns(&self, source: Source, predicate: TermId) -> Option<Columns<'_>> {
         let graph = Self::graph(source);
         let Parts { base, layers } = self.layers.parts(graph);
-        let is_untouched = !layers.iter().flatten().any(|layer| layer.touches(graph));
+        let says = |layer: &Layer| layer.says_of(graph, predicate);
+        let is_untouched = !layers.into_iter().flatten().any(says);
         base.filter(|_| is_untouched)
             .map(|base| Columns::Stored(base, graph))
+    }
+
+    fn edges(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        pace: &mut Pace<'_>,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) {
+        let key = (Self::graph(source), predicate, direction);
+        self.layers.edges(key, pace, vertices, neighbours);
     }
 
     fn predicates_of<'a>(

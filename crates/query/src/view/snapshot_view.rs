@@ -138,7 +138,7 @@ impl GraphView for SnapshotView {
         }
     }
 
-    fn columns(&self, source: Source) -> Option<Columns<'_>> {
+    fn columns(&self, source: Source, _predicate: TermId) -> Option<Columns<'_>> {
         Some(match source {
             Source::Window(at) => Columns::Window(&self.windows[at]),
             Source::Stored(graph) => Columns::Stored(&self.snapshot, graph),

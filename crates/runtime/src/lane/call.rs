@@ -4,19 +4,19 @@
 //! handed over, so that calls run in their order however often one has to run again.
 
 use super::answer::{AnswerRoom, CallAnswer, CallOutcome, UnreadOutcome};
+use super::entries::{self, InLog};
 use super::rounds::EmittedMessages;
 use super::update::{UpdateOutcome, UpdateReply};
-use super::{Lane, LaneRequest, RunnableProcedure, entries};
+use super::{Lane, LaneRequest, RunnableProcedure};
 use crate::error::RuntimeError;
 use crate::slot::Answering;
-use oxrdf::{Quad, Term};
-use somersault_dictionary::Dictionary;
+use oxrdf::Term;
+use somersault_dictionary::TermPin;
 use somersault_lang::Argument;
 use somersault_log::{TxnChange, TxnItem, TxnOrigin};
 use somersault_model::{EventTime, Place, QuadIds, Sn, StreamUid, TermId};
 use somersault_query::{
     Abort, Effects, Executed, Execution, ExecutionKey, NetEffects, Procedure, ProcedureInput, Txn,
-    decode,
 };
 use somersault_txn::{Answer, CallAdmission, Event, Key, Recovery, Round, Run, Transaction};
 use std::borrow::Cow;
@@ -73,7 +73,12 @@ impl CallRequest {
     }
 
     /// The call as the handover takes it, with what is logged of it.
-    fn handed_over(&self, outcome: UnreadOutcome, logged: Logged) -> Accepted {
+    fn handed_over(
+        &self,
+        outcome: UnreadOutcome,
+        logged: Logged,
+        terms: Vec<Arc<TermPin>>,
+    ) -> Accepted {
         Accepted {
             logged,
             answered: Some(Answered::Call {
@@ -81,6 +86,7 @@ impl CallRequest {
                 reply: self.reply.clone(),
             }),
             released: Vec::new(),
+            terms,
         }
     }
 }
@@ -89,10 +95,9 @@ impl CallRequest {
 pub(crate) enum Logged {
     /// Nothing: it changed nothing.
     Nothing,
-    /// An item of a record that it shares with others.
-    Item(TxnItem<QuadIds>),
-    /// As [`Logged::Item`], without its effects: they are applied, and recovery runs it again.
-    Rerun(TxnItem<QuadIds>),
+    /// An item of a record that it shares with others. It is applied whole, whatever the log holds
+    /// of it.
+    Item(TxnItem<QuadIds>, InLog),
     /// A record of its own, which becomes a foreign cut.
     Alone(Box<Effects>),
 }
@@ -104,6 +109,8 @@ pub(crate) struct Accepted {
     pub(crate) answered: Option<Answered>,
     /// For streams whose messages were let go before it: the first place that is still needed.
     pub(crate) released: Vec<(StreamUid, Place)>,
+    /// What keeps the terms of its messages until they are logged.
+    pub(crate) terms: Vec<Arc<TermPin>>,
 }
 
 /// An answer that waits for its SN.
@@ -253,7 +260,7 @@ impl Lane {
 
     /// Answers a call that changes nothing when all before it is stable.
     fn follow(&mut self, call: &CallRequest, outcome: UnreadOutcome) {
-        self.hand_over_nothing(call.handed_over(outcome, Logged::Nothing));
+        self.hand_over_nothing(call.handed_over(outcome, Logged::Nothing, Vec::new()));
     }
 
     pub(super) fn hand_over_nothing(&mut self, accepted: Accepted) {
@@ -303,20 +310,20 @@ impl Lane {
             return Ran::Accepted;
         }
         let entry = run.commit(kept.unwrap_or_default());
-        let messages = emitted.statements().map(|it| quads(it, txn.dictionary()));
-        let mut logged = entries::logged(&entry, changes, messages.collect());
+        let mut logged = entries::logged(&entry, changes, emitted.logged());
         let is_rerun = self.declared.core().recovery(uid) == Recovery::Weak;
         if let TxnOrigin::Call(logged) = &mut logged.origin
             && is_rerun
         {
             logged.arguments = arguments.into_owned();
         }
-        let logged = TxnItem::Entry(logged);
-        let logged = match is_rerun {
-            true => Logged::Rerun(logged),
-            false => Logged::Item(logged),
+        let in_log = if is_rerun {
+            InLog::Origin
+        } else {
+            InLog::Whole
         };
-        let accepted = call.handed_over(outcome, logged);
+        let logged = Logged::Item(TxnItem::Entry(logged), in_log);
+        let accepted = call.handed_over(outcome, logged, emitted.terms());
         match self.parts.handover.commit(base, accepted) {
             Err(_) => Ran::Again,
             Ok(is_first) => {
@@ -355,8 +362,8 @@ impl Lane {
         run.step();
         let entry = run.abort(abort.reason.clone());
         let logged = entries::logged(&entry, Vec::new(), Vec::new());
-        let logged = Logged::Item(TxnItem::Entry(logged));
-        let accepted = call.handed_over(outcome, logged);
+        let logged = Logged::Item(TxnItem::Entry(logged), InLog::Whole);
+        let accepted = call.handed_over(outcome, logged, Vec::new());
         match self.parts.handover.commit(base, accepted) {
             Err(_) => Ran::Again,
             Ok(is_first) => {
@@ -410,10 +417,4 @@ pub(super) fn changes(effects: &NetEffects) -> Vec<TxnChange<QuadIds>> {
     changed
         .map(|(quad, inserts)| TxnChange { quad, inserts })
         .collect()
-}
-
-/// The statements of a message.
-pub(super) fn quads(statements: &[QuadIds], dictionary: &Dictionary) -> Vec<Quad> {
-    let statements = statements.iter();
-    statements.map(|quad| decode(*quad, dictionary)).collect()
 }

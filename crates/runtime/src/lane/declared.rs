@@ -287,7 +287,7 @@ impl Declared {
         }
     }
 
-    pub(crate) fn is_interior(&self, stream: StreamUid) -> bool {
+    fn is_interior(&self, stream: StreamUid) -> bool {
         let mut streams = self.streams.values();
         let found = streams.find(|(uid, _)| *uid == stream);
         found.is_some_and(|(_, declaration)| declaration.source == StreamSource::Interior)

@@ -9,11 +9,13 @@ use somersault_log::{
 };
 use somersault_txn as txn;
 
+const RUNS_AGAIN: &str = "a transaction that runs again has no outcome yet";
+
 /// An entry with what it changes and the statements of its messages, which the core does not know.
 pub(crate) fn logged<Q>(
     entry: &txn::Entry,
     changes: Vec<TxnChange<Q>>,
-    messages: Vec<Vec<oxrdf::Quad>>,
+    messages: Vec<Vec<Q>>,
 ) -> TxnEntry<Q> {
     let origin = match &entry.origin {
         txn::Origin::Round { round, consumed } => TxnOrigin::Round {
@@ -94,15 +96,35 @@ pub(crate) fn origin(of: &TxnOrigin) -> Option<txn::Origin> {
     })
 }
 
-/// The item as the log holds it where recovery runs the transaction again: what led to it alone.
-pub(crate) fn without_effects<Q>(item: &TxnItem<Q>) -> TxnItem<Q> {
-    match item {
-        TxnItem::Entry(entry) => TxnItem::Entry(TxnEntry {
-            origin: entry.origin.clone(),
-            outcome: TxnOutcome::Rerun,
-        }),
-        TxnItem::Advance(times) => TxnItem::Advance(times.clone()),
+/// What the log holds of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InLog {
+    /// All of it.
+    Whole,
+    /// What led to it: recovery runs it again.
+    Origin,
+    /// That it ran next. What led to it follows from the entries before it, and recovery runs it
+    /// again.
+    Count,
+}
+
+/// Items as the log holds them.
+pub(crate) fn in_log<Q: Clone>(items: &[(TxnItem<Q>, InLog)]) -> Vec<TxnItem<Q>> {
+    let mut logged: Vec<TxnItem<Q>> = Vec::new();
+    for (item, in_log) in items {
+        match (item, in_log) {
+            (TxnItem::Entry(entry), InLog::Origin) => logged.push(TxnItem::Entry(TxnEntry {
+                origin: entry.origin.clone(),
+                outcome: TxnOutcome::Rerun,
+            })),
+            (TxnItem::Entry(_), InLog::Count) => match logged.last_mut() {
+                Some(TxnItem::Triggered(count)) => *count += 1,
+                _ => logged.push(TxnItem::Triggered(1)),
+            },
+            (item, _) => logged.push(item.clone()),
+        }
     }
+    logged
 }
 
 /// What an item of the log tells the core; `None` if nothing.
@@ -112,6 +134,7 @@ pub(crate) fn without_effects<Q>(item: &TxnItem<Q>) -> TxnItem<Q> {
 pub(crate) fn event(item: &TxnItem) -> Result<Option<txn::Event>, &'static str> {
     let entry = match item {
         TxnItem::Advance(times) => return Ok(Some(txn::Event::Advance(times.clone()))),
+        TxnItem::Triggered(_) => return Err(RUNS_AGAIN),
         TxnItem::Entry(entry) => entry,
     };
     let Some(origin) = origin(&entry.origin) else {
@@ -134,7 +157,7 @@ pub(crate) fn event(item: &TxnItem) -> Result<Option<txn::Event>, &'static str> 
             procedure: *procedure,
             reason: reason.clone(),
         },
-        TxnOutcome::Rerun => return Err("a transaction that runs again has no outcome yet"),
+        TxnOutcome::Rerun => return Err(RUNS_AGAIN),
     };
     Ok(Some(txn::Event::Entry(txn::Entry { origin, outcome })))
 }

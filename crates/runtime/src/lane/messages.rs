@@ -16,7 +16,7 @@ pub(super) struct Message {
     /// What keeps the terms of a pushed message.
     _lease: Option<Lease>,
     /// What keeps the terms of an emitted one.
-    _terms: Option<Arc<TermPin>>,
+    pub(super) terms: Option<Arc<TermPin>>,
 }
 
 impl Message {
@@ -28,7 +28,7 @@ impl Message {
                 .map(|triple| triple.in_graph(TermId::DEFAULT_GRAPH))
                 .collect(),
             _lease: message.lease,
-            _terms: None,
+            terms: None,
         }
     }
 
@@ -37,7 +37,7 @@ impl Message {
         Message {
             statements: statements.into(),
             _lease: None,
-            _terms: terms,
+            terms,
         }
     }
 }

@@ -31,7 +31,7 @@ pub use listing::{DataflowListing, ProcedureStatus, StoppedDataflow};
 pub(crate) use update::UpdateRequest;
 pub use update::{UpdateJob, UpdateOutcome, UpdateResult};
 
-pub(crate) use entries::without_effects;
+pub(crate) use entries::{InLog, in_log};
 pub(crate) use rerun::{Rerunner, has_reruns};
 
 use crate::checkpoints::DeclarationRecord;
@@ -364,10 +364,7 @@ impl Lane {
             }
             LaneEvent::Declared(command) => self.declare(&command),
             LaneEvent::Messages(stream, messages) => {
-                // Those of interior streams are here since they were emitted.
-                if !self.declared.is_interior(stream)
-                    && let Err(error) = self.declared.take_messages(stream, messages)
-                {
+                if let Err(error) = self.declared.take_messages(stream, messages) {
                     self.fail(error);
                 }
             }

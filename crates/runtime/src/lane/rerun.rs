@@ -4,23 +4,23 @@
 //!    then those on which the first transaction of the record ran: what a foreign cut has changed
 //!    is in the log before it, and what committed before it, too (`handover`).
 //! 2. The transactions of the record run or are laid over the snapshot, one after the other, and
-//!    the core gets their entries.
+//!    the core gets their entries. Of transactions that others led to the log holds the number
+//!    alone, where the entries before them say which they are.
 //! 3. The sequencer applies the record with all effects, as if the log had held them.
 //!
 //! Before changing anything here: what runs again must depend on the log and the stored graphs
 //! alone. NOW, RAND, UUID and BNODE follow from the entry's procedure, round and times.
 
-use super::call::{CallArguments, changes, execute_call, quads};
+use super::call::{CallArguments, changes, execute_call};
 use super::messages::Message;
 use super::rounds::{EmittedMessages, fill_windows, walk};
 use super::{CallAnswer, Declared, RunnableProcedure, entries};
 use crate::error::RuntimeError;
-use oxrdf::Term;
-use somersault_log::{TxnChange, TxnEntry, TxnItem, TxnOrigin, TxnOutcome, TxnRecord};
+use somersault_log::{TxnCall, TxnChange, TxnEntry, TxnItem, TxnOrigin, TxnOutcome, TxnRecord};
 use somersault_model::{ProcedureUid, QuadIds};
 use somersault_query::{Abort, CompiledProcedure, Execution, TransactionState, decode};
 use somersault_store::Store;
-use somersault_txn::{Event, Origin, Transaction};
+use somersault_txn::{Event, Transaction};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +40,11 @@ pub(crate) struct Rerunner {
 
 /// Whether transactions of a record have to run again.
 pub(crate) fn has_reruns(record: &TxnRecord) -> bool {
-    let mut items = record.items.iter();
-    items.any(|item| matches!(item, TxnItem::Entry(entry) if entry.outcome == TxnOutcome::Rerun))
+    record.items.iter().any(|item| match item {
+        TxnItem::Entry(entry) => entry.outcome == TxnOutcome::Rerun,
+        TxnItem::Triggered(_) => true,
+        TxnItem::Advance(_) => false,
+    })
 }
 
 impl Rerunner {
@@ -89,16 +92,27 @@ impl Rerunner {
                 state.advance(base);
             }
         }
-        let items = record.items.iter().map(|item| match item {
-            TxnItem::Entry(TxnEntry {
-                origin,
-                outcome: TxnOutcome::Rerun,
-            }) => self.run_again(declared, origin).map(TxnItem::Entry),
-            item => self.lay_over(declared, item).map(|()| item.clone()),
-        });
+        let mut items = Vec::with_capacity(record.items.len());
+        for item in &record.items {
+            match item {
+                TxnItem::Entry(TxnEntry {
+                    origin,
+                    outcome: TxnOutcome::Rerun,
+                }) => items.push(self.run_logged(declared, origin)?),
+                TxnItem::Triggered(count) => {
+                    for _ in 0..*count {
+                        items.push(self.run_triggered(declared)?);
+                    }
+                }
+                item => {
+                    self.lay_over(declared, item)?;
+                    items.push(item.clone());
+                }
+            }
+        }
         Ok(Some(TxnRecord {
             received_ms: record.received_ms,
-            items: items.collect::<Result<_, _>>()?,
+            items,
             released: record.released.clone(),
         }))
     }
@@ -167,68 +181,94 @@ impl Rerunner {
         declared.replay_item(item)
     }
 
-    /// Runs a transaction again. Returns its entry with its effects.
-    fn run_again(
+    /// Runs a transaction of a logged origin again.
+    fn run_logged(
         &mut self,
         declared: &mut Declared,
         logged: &TxnOrigin,
-    ) -> Result<TxnEntry, RuntimeError> {
+    ) -> Result<TxnItem, RuntimeError> {
         let Some(origin) = entries::origin(logged) else {
             let what = "the log asks for an update to run again; restore a checkpoint or a backup";
             return Err(RuntimeError::Internal(what.to_owned()));
         };
         let transaction = declared.core().again(&origin)?;
+        let call = match logged {
+            TxnOrigin::Call(call) => Some(call),
+            _ => None,
+        };
+        self.run_again(declared, &transaction, call)
+    }
+
+    /// Runs the transaction again that is next because of those before it.
+    fn run_triggered(&mut self, declared: &mut Declared) -> Result<TxnItem, RuntimeError> {
+        let core = declared.core();
+        let next = core.next().filter(|next| core.follows_from_entries(next));
+        let Some(transaction) = next else {
+            let what = "the log asks for a transaction to run again that no other has led to; restore a checkpoint or a backup";
+            return Err(RuntimeError::Internal(what.to_owned()));
+        };
+        self.run_again(declared, &transaction, None)
+    }
+
+    /// Runs a transaction again. Returns its entry with its effects.
+    fn run_again(
+        &mut self,
+        declared: &mut Declared,
+        transaction: &Transaction,
+        call: Option<&TxnCall>,
+    ) -> Result<TxnItem, RuntimeError> {
         for uid in transaction.procedures() {
             self.install(declared, *uid)?;
         }
-        let arguments = match logged {
-            TxnOrigin::Call(call) => &call.arguments[..],
-            _ => &[],
-        };
         let (entry, emitted, logged) = self
-            .run(declared, (&transaction, &origin), arguments)
-            .map_err(|abort| aborted(declared, &transaction, &abort))?;
+            .run(declared, transaction, call)
+            .map_err(|abort| aborted(declared, transaction, &abort))?;
         let streams = emitted.keep_in(declared);
         declared.apply_event(&Event::Entry(entry))?;
         for stream in streams {
             declared.let_go(stream);
         }
-        Ok(logged)
+        Ok(TxnItem::Entry(logged))
     }
 
     fn run(
         &mut self,
         declared: &Declared,
-        (transaction, origin): (&Transaction, &Origin),
-        arguments: &[Term],
+        transaction: &Transaction,
+        call: Option<&TxnCall>,
     ) -> Result<(somersault_txn::Entry, EmittedMessages, TxnEntry), Abort> {
         let mut run = declared.core().run(transaction);
         let mut emitted = EmittedMessages::default();
         let state = self.state.as_mut().expect("it was made for the record");
         let lease = super::base::lease(&self.store);
         let mut answer = Vec::new();
-        let mut txn = match origin {
-            Origin::Call { key, received, .. } => {
-                let now = run.step().map_or(*received, |execution| execution.now);
+        let mut txn = match call {
+            Some(call) => {
+                let now = run.step().map_or(call.received, |execution| execution.now);
                 let limits = Execution {
                     now,
                     ..self.limits.clone()
                 };
                 let mut txn = state.begin(limits, lease);
                 let procedure = &self.procedures[&transaction.procedures()[0]];
-                let given = CallArguments::InOrder(arguments.to_vec());
+                let given = CallArguments::InOrder(call.arguments.clone());
                 let (steps, arguments) = procedure.for_call(&given).map_err(Abort::stated)?;
                 let executed = execute_call(&mut txn, steps, transaction, now, &arguments)?;
-                if key.is_some() {
+                if call.key.is_some() {
                     answer = CallAnswer::of(executed.answer, txn.dictionary()).to_bytes();
                 }
                 emitted.add(executed.emissions, &mut run, &procedure.emits);
                 txn
             }
-            Origin::Round { round, .. } => {
+            None => {
                 let mut txn = state.begin(self.limits.clone(), lease);
                 let known = (&self.procedures, declared.messages());
-                walk((&mut txn, &mut run), known, *round, &mut emitted)?;
+                walk(
+                    (&mut txn, &mut run),
+                    known,
+                    transaction.round(),
+                    &mut emitted,
+                )?;
                 txn
             }
         };
@@ -238,7 +278,10 @@ impl Rerunner {
             inserts: it.inserts,
         });
         let changes = changes.collect();
-        let messages = emitted.statements().map(|it| quads(it, txn.dictionary()));
+        let messages = emitted.statements().map(|statements| {
+            let statements = statements.iter();
+            statements.map(|it| decode(*it, txn.dictionary())).collect()
+        });
         let logged = entries::logged(&entry, changes, messages.collect());
         txn.keep();
         Ok((entry, emitted, logged))

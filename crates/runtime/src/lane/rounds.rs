@@ -3,11 +3,12 @@
 //! Before changing anything here: a round runs as the core walks it, execution by execution. What
 //! it emits is seen inside it at once, and outside when it is accepted.
 
-use super::call::{Logged, Ran, changes, quads};
-use super::entries;
+use super::call::{Logged, Ran, changes};
+use super::entries::{self, InLog};
 use super::messages::{Message, Messages};
 use super::{Accepted, Declared, Lane, RunnableProcedure};
 use crate::error::RuntimeError;
+use somersault_dictionary::TermPin;
 use somersault_log::TxnItem;
 use somersault_model::{Place, ProcedureUid, QuadIds, StreamUid};
 use somersault_query::{
@@ -15,6 +16,7 @@ use somersault_query::{
 };
 use somersault_txn::{Event, Execution, Recovery, Round, Run, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The messages that a transaction has emitted, in their order.
 #[derive(Default)]
@@ -53,6 +55,17 @@ impl EmittedMessages {
     /// The statements of each message.
     pub(super) fn statements(&self) -> impl Iterator<Item = &[QuadIds]> {
         self.0.iter().map(|(.., message)| &message.statements[..])
+    }
+
+    /// The statements of each message, as the log takes them.
+    pub(super) fn logged(&self) -> Vec<Vec<QuadIds>> {
+        self.statements().map(<[QuadIds]>::to_vec).collect()
+    }
+
+    /// What keeps their terms.
+    pub(super) fn terms(&self) -> Vec<Arc<TermPin>> {
+        let terms = self.0.iter().map(|(.., message)| message.terms.clone());
+        terms.flatten().collect()
     }
 }
 
@@ -170,19 +183,21 @@ impl Lane {
             None => {
                 let entry = run.commit(Vec::new());
                 let changes = changes(&txn.effects());
-                let messages = emitted.statements().map(|it| quads(it, txn.dictionary()));
-                let logged = entries::logged(&entry, changes, messages.collect());
+                let logged = entries::logged(&entry, changes, emitted.logged());
                 (entry, logged)
             }
         };
-        let is_weak = core.recovery(transaction.procedures()[0]) == Recovery::Weak;
+        let in_log = match core.recovery(transaction.procedures()[0]) {
+            Recovery::Strong => InLog::Whole,
+            Recovery::Weak if cause.is_some() => InLog::Whole,
+            Recovery::Weak if core.follows_from_entries(transaction) => InLog::Count,
+            Recovery::Weak => InLog::Origin,
+        };
         let accepted = Accepted {
-            logged: match is_weak && cause.is_none() {
-                true => Logged::Rerun(TxnItem::Entry(logged)),
-                false => Logged::Item(TxnItem::Entry(logged)),
-            },
+            logged: Logged::Item(TxnItem::Entry(logged), in_log),
             answered: None,
             released: std::mem::take(&mut self.released),
+            terms: emitted.terms(),
         };
         match self.parts.handover.commit(base, accepted) {
             Err(accepted) => {
@@ -226,9 +241,10 @@ impl Lane {
         }
         let base = self.base.state().base().sn();
         let accepted = Accepted {
-            logged: Logged::Item(TxnItem::Advance(advances.clone())),
+            logged: Logged::Item(TxnItem::Advance(advances.clone()), InLog::Whole),
             answered: None,
             released: std::mem::take(&mut self.released),
+            terms: Vec::new(),
         };
         match self.parts.handover.commit(base, accepted) {
             Err(accepted) => {

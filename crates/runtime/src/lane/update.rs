@@ -11,6 +11,7 @@
 //! update waits until the snapshot has all that committed.
 
 use super::call::{Accepted, Answered, Logged, Ran, changes};
+use super::entries::InLog;
 use super::{Lane, LaneRequest};
 use crate::error::RuntimeError;
 use crate::slot::Answering;
@@ -79,6 +80,7 @@ impl UpdateRequest {
                 reply: self.reply.clone(),
             }),
             released: Vec::new(),
+            terms: Vec::new(),
         }
     }
 }
@@ -165,7 +167,8 @@ impl Lane {
             },
         };
         let outcome = done(base, net.inserts.len() as u64, net.deletes.len() as u64);
-        let accepted = update.handed_over(outcome, Logged::Item(TxnItem::Entry(entry)));
+        let accepted =
+            update.handed_over(outcome, Logged::Item(TxnItem::Entry(entry), InLog::Whole));
         match self.parts.handover.commit(base, accepted) {
             Err(_) => Ran::Again,
             Ok(is_first) => {

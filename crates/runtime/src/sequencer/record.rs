@@ -213,6 +213,9 @@ impl Sequencer {
                 Output::Messages { stream, messages } => {
                     self.transactions.take_messages(stream, messages)?;
                 }
+                Output::Emitted { stream, messages } => {
+                    self.transactions.take_emitted(stream, messages)?;
+                }
                 Output::Reached { stream, through } => {
                     self.transactions.reach(stream, through)?;
                 }

@@ -14,8 +14,8 @@ use crate::checkpoints::{DeclarationRecord, RestoredTransactions};
 use crate::error::RuntimeError;
 use crate::handover::Handover;
 use crate::lane::{
-    Accepted, Answered, Declared, Drained, LaneEvent, Logged, Rerunner, UpdateRequest,
-    is_declaration, without_effects,
+    Accepted, Answered, Declared, Drained, InLog, LaneEvent, Logged, Rerunner, UpdateRequest,
+    in_log, is_declaration,
 };
 use crossbeam_channel::Sender;
 use somersault_log::{
@@ -195,6 +195,19 @@ impl Transactions {
         }
     }
 
+    /// Transactions have emitted messages into a stream that procedures consume. The lane has kept
+    /// them since it ran these transactions.
+    pub(super) fn take_emitted(
+        &mut self,
+        stream: StreamUid,
+        messages: Vec<KeptMessage>,
+    ) -> Result<(), RuntimeError> {
+        match &mut self.replayed {
+            Some(declared) => declared.take_messages(stream, messages),
+            None => Ok(()),
+        }
+    }
+
     /// A stream that procedures consume is complete through a time.
     pub(super) fn reach(
         &mut self,
@@ -336,30 +349,30 @@ impl Sequencer {
         }
         self.transactions.taken += accepted.len() as u64;
         let (mut items, mut answered) = (Vec::new(), Vec::new());
-        let mut reruns = BTreeSet::new();
         let mut released = BTreeMap::new();
+        // The terms of messages, until they are logged and applied.
+        let mut terms = Vec::new();
         let mut alone = None;
         for accepted in accepted {
             // Places ascend.
             released.extend(accepted.released);
+            terms.extend(accepted.terms);
             match accepted.logged {
                 Logged::Alone(effects) => {
                     // The last one: the lane has closed the handover.
                     alone = Some((effects, accepted.answered));
                     continue;
                 }
-                Logged::Item(item) => items.push(item),
-                Logged::Rerun(item) => {
-                    reruns.insert(items.len());
-                    items.push(item);
-                }
+                Logged::Item(item, in_log) => items.push((item, in_log)),
                 Logged::Nothing => {}
             }
             answered.extend(accepted.answered);
         }
         self.transactions.is_closed |= alone.is_some();
         let released = released.into_iter().collect();
-        if let Err(error) = self.log_items(items, &reruns, released) {
+        let logged = self.log_items(items, released);
+        drop(terms);
+        if let Err(error) = logged {
             // The lane has applied what the log does not hold.
             self.fail(error.clone());
             let unproven = error.clone().unproven();
@@ -418,42 +431,37 @@ impl Sequencer {
 
     fn log_items(
         &mut self,
-        items: Vec<TxnItem<QuadIds>>,
-        reruns: &BTreeSet<usize>,
+        items: Vec<(TxnItem<QuadIds>, InLog)>,
         released: Vec<(StreamUid, Place)>,
     ) -> Result<(), RuntimeError> {
         if items.is_empty() && released.is_empty() {
             return Ok(());
         }
-        self.in_one_group(|sequencer| sequencer.log_and_cut(items, reruns, released))
+        self.in_one_group(|sequencer| sequencer.log_and_cut(items, released))
     }
 
     fn log_and_cut(
         &mut self,
-        items: Vec<TxnItem<QuadIds>>,
-        reruns: &BTreeSet<usize>,
+        items: Vec<(TxnItem<QuadIds>, InLog)>,
         released: Vec<(StreamUid, Place)>,
     ) -> Result<(), RuntimeError> {
+        let is_whole = items.iter().all(|(_, in_log)| *in_log == InLog::Whole);
+        let logged = (!is_whole).then(|| in_log(&items));
         let whole = TxnRecord {
             received_ms: self.now.ms,
-            items,
+            items: items.into_iter().map(|(item, _)| item).collect(),
             released,
         };
-        let (record, position) = match reruns.is_empty() {
-            true => {
+        let (record, position) = match logged {
+            None => {
                 let record = self.numbered(whole);
                 let position = self.append(&record)?;
                 (record, position)
             }
-            false => {
-                let items = whole.items.iter().enumerate();
-                let items = items.map(|(at, item)| match reruns.contains(&at) {
-                    true => without_effects(item),
-                    false => item.clone(),
-                });
+            Some(items) => {
                 let logged = self.numbered(TxnRecord {
                     received_ms: whole.received_ms,
-                    items: items.collect(),
+                    items,
                     released: whole.released.clone(),
                 });
                 let whole = NumberedTransactions::unwritten(whole);
@@ -465,8 +473,8 @@ impl Sequencer {
         self.cut_effects()
     }
 
-    /// A record in the form that the log needs. Its ids are known for good, since they are those of
-    /// effects.
+    /// A record in the form that the log needs. The ids of effects are known for good, and those of
+    /// messages as long as the transaction holds them.
     fn numbered(&self, record: TxnRecord<QuadIds>) -> Record {
         let shared = &self.shared;
         let numbered = match shared.log.is_volatile() {
@@ -475,7 +483,7 @@ impl Sequencer {
                 let dictionary = shared.resolver.store.dictionary();
                 NumberedTransactions::written(record, |id| {
                     let term = dictionary.decode(id);
-                    term.expect("the terms of effects are known for good")
+                    term.expect("the terms of transactions are known while they are logged")
                 })
             }
         };

@@ -6,9 +6,12 @@
 use super::Coordinator;
 use crate::output::Output;
 use crate::protocol::transactions::RecordedTransactions;
+use crate::streams::adaptor::Interner;
 use crate::streams::messages::{Consumers, KeptMessage};
+use oxrdf::Quad;
 use somersault_log::{TxnEntry, TxnItem, TxnMessage, TxnOutcome, TxnRecord};
-use somersault_model::{Intern, Place, StreamUid};
+use somersault_model::{Intern, Place, QuadIds, StreamUid};
+use std::collections::BTreeMap;
 
 impl Coordinator {
     /// Sets the consumers of a stream's messages, or that it has none, and lets go of the messages
@@ -40,9 +43,13 @@ impl Coordinator {
         out: &mut Vec<Output>,
     ) {
         match transactions {
-            RecordedTransactions::Terms(record) => self.take_emitted_in(record, intern, out),
+            RecordedTransactions::Terms(record) => {
+                let ids = |interner: &Interner<'_>, quad: &Quad| interner.quad(quad.as_ref());
+                self.take_emitted_in(record, intern, ids, out);
+            }
             RecordedTransactions::Numbered(numbered) => {
-                self.take_emitted_in(&numbered.record, intern, out)
+                let ids = |interner: &Interner<'_>, quad: &QuadIds| interner.mentioned(*quad);
+                self.take_emitted_in(&numbered.record, intern, ids, out);
             }
         }
     }
@@ -51,17 +58,26 @@ impl Coordinator {
         &mut self,
         record: &TxnRecord<Q>,
         intern: &dyn Intern,
+        ids: impl Fn(&Interner<'_>, &Q) -> QuadIds + Copy,
         out: &mut Vec<Output>,
     ) {
         let mut moved = Vec::new();
+        // One lease for all messages of a stream.
+        let mut interners: BTreeMap<StreamUid, Option<Interner<'_>>> = BTreeMap::new();
         for item in &record.items {
             match item {
                 TxnItem::Entry(TxnEntry { outcome, .. }) => {
                     for message in emitted(outcome) {
-                        self.home.emit(message, intern);
-                        self.tell_consumers(message.stream, out);
+                        let interner = interners
+                            .entry(message.stream)
+                            .or_insert_with_key(|uid| self.home.interner(*uid, intern));
+                        if let Some(interner) = interner {
+                            self.home.emit(message, interner, ids);
+                        }
                     }
                 }
+                // The driver applies the entries that these became when they ran again.
+                TxnItem::Triggered(_) => {}
                 TxnItem::Advance(times) => {
                     for (stream, through) in times {
                         if (self.home).complete(*stream, *through, record.received_ms) {
@@ -69,6 +85,12 @@ impl Coordinator {
                         }
                     }
                 }
+            }
+        }
+        for stream in interners.into_keys() {
+            let messages = self.home.take_untold(stream);
+            if !messages.is_empty() {
+                out.push(Output::Emitted { stream, messages });
             }
         }
         self.on_streams_moved(&moved, out);
@@ -79,7 +101,7 @@ impl Coordinator {
 }
 
 /// The messages of a transaction that committed.
-fn emitted<Q>(outcome: &TxnOutcome<Q>) -> &[TxnMessage] {
+fn emitted<Q>(outcome: &TxnOutcome<Q>) -> &[TxnMessage<Q>] {
     match outcome {
         TxnOutcome::Committed { emitted, .. } => emitted,
         TxnOutcome::Aborted { .. } | TxnOutcome::Rerun => &[],

@@ -5,24 +5,24 @@
 //! same.
 
 use oxrdf::Term;
-use somersault_log::{ChangedTerms, TxnBody, TxnForm, TxnRecord};
+use somersault_log::{StatementTerms, TxnBody, TxnForm, TxnRecord};
 use somersault_model::{QuadIds, TermId};
 
 /// The transactions of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordedTransactions {
-    /// With changed statements of terms.
+    /// With statements of terms.
     Terms(TxnRecord),
-    /// With changed statements of ids; the log never returns these.
+    /// With statements of ids; the log never returns these.
     Numbered(NumberedTransactions),
 }
 
-/// Transactions whose changed statements are ids.
+/// Transactions whose statements are ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NumberedTransactions {
     pub(crate) record: TxnRecord<QuadIds>,
     /// `None` for a log that keeps nothing.
-    terms: Option<ChangedTerms>,
+    terms: Option<StatementTerms>,
 }
 
 impl NumberedTransactions {
@@ -41,7 +41,7 @@ impl NumberedTransactions {
         term: impl Fn(TermId) -> Term,
     ) -> NumberedTransactions {
         NumberedTransactions {
-            terms: Some(ChangedTerms::of(&record, term)),
+            terms: Some(StatementTerms::of(&record, term)),
             record,
         }
     }

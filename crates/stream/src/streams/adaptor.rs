@@ -323,6 +323,22 @@ impl<'a> Interner<'a> {
         }
     }
 
+    /// The same for a statement of ids that are known now: its terms stay as those of
+    /// [`Interner::quad`] do.
+    pub(crate) fn mentioned(&self, quad: QuadIds) -> QuadIds {
+        match (self.lease.as_ref()).filter(|_| self.timing.has(quad.predicate)) {
+            None => keep_for_good(self.intern, quad),
+            Some(lease) => {
+                for id in [quad.graph, quad.subject, quad.predicate, quad.object] {
+                    if id.is_transient() {
+                        self.intern.mention(id, lease);
+                    }
+                }
+            }
+        }
+        quad
+    }
+
     fn term(&self, term: TermRef<'_>, lease: Option<&Lease>) -> TermId {
         let renamed;
         let term = match (self.scope, term) {

@@ -229,15 +229,29 @@ impl StreamHome {
         false
     }
 
-    /// Takes a message that a transaction has emitted into an interior stream. Its blank nodes are
-    /// those of the store.
-    pub(crate) fn emit(&mut self, message: &TxnMessage, intern: &dyn Intern) {
+    /// Interns what transactions emit into an interior stream, whose blank nodes are those of the
+    /// store.
+    pub(crate) fn interner<'i>(
+        &self,
+        uid: StreamUid,
+        intern: &'i dyn Intern,
+    ) -> Option<Interner<'i>> {
+        let stream = self.streams.get(uid)?;
+        Some(Interner::derived(intern, stream.terms()))
+    }
+
+    /// Takes a message that a transaction has emitted into an interior stream.
+    pub(crate) fn emit<Q>(
+        &mut self,
+        message: &TxnMessage<Q>,
+        interner: &Interner<'_>,
+        ids: impl Fn(&Interner<'_>, &Q) -> QuadIds,
+    ) {
         let Some(stream) = self.streams.get_mut(message.stream) else {
             return;
         };
-        let interner = Interner::derived(intern, stream.terms());
         let quads = message.statements.iter();
-        let quads: Vec<QuadIds> = quads.map(|quad| interner.quad(quad.as_ref())).collect();
+        let quads: Vec<QuadIds> = quads.map(|quad| ids(interner, quad)).collect();
         stream.emit(message.at, &quads, interner.lease());
         assert_eq!(
             stream.newest_message(),

@@ -185,6 +185,9 @@ impl Core {
         round: Round,
         root: u64,
     ) -> Result<(), Contradiction> {
+        if emitted.is_empty() {
+            return Ok(());
+        }
         let procedures: Vec<ProcedureUid> = match origin {
             Origin::Call { procedure, .. } => vec![*procedure],
             Origin::Round { consumed, .. } => {
@@ -221,13 +224,14 @@ impl Core {
         consumed: &[Consumed],
         is_committed: bool,
     ) -> Result<(), Contradiction> {
-        let unit = consumed
-            .first()
-            .and_then(|of| self.graph.unit_of(of.procedure));
-        let Some(unit) = unit.cloned() else {
+        let Some(first) = consumed.first() else {
             return contradiction(format!("{round} has no procedure"));
         };
         for of in consumed {
+            let Some(unit) = self.graph.unit_of(first.procedure) else {
+                return contradiction(format!("{round} has no procedure"));
+            };
+            let is_simple = unit.is_simple;
             let Some((input, _)) = self.inlet(of.procedure, of.stream) else {
                 return contradiction("a procedure consumes a stream that it does not name");
             };
@@ -237,7 +241,7 @@ impl Core {
             let stream = &self.streams[&of.stream];
             let inlet = &self.consumers[&of.procedure].inlets[input];
             let found = inlet.find(&of.places, stream);
-            let next = match unit.is_simple {
+            let next = match is_simple {
                 true => inlet.first(stream),
                 false => inlet.of_round(round, stream).into_iter().next(),
             };
@@ -252,17 +256,16 @@ impl Core {
             }
             let stream = &self.streams[&of.stream];
             let consumer = self.consumers.get_mut(&of.procedure).expect("it was found");
-            consumer.inlets[input].take(&of.places, unit.is_simple, stream)?;
+            consumer.inlets[input].take(&of.places, is_simple, stream)?;
         }
-        self.check_whole(round, &unit)
+        self.check_whole(round, first.procedure)
     }
 
     /// TX-3: after a nest's round, no batch of it is left. TX-1: nor has it passed over one.
-    fn check_whole(
-        &self,
-        round: Round,
-        unit: &crate::declarations::graph::Unit,
-    ) -> Result<(), Contradiction> {
+    fn check_whole(&self, round: Round, procedure: ProcedureUid) -> Result<(), Contradiction> {
+        let Some(unit) = self.graph.unit_of(procedure) else {
+            return Ok(());
+        };
         let is_left = |least: Round| match (least, round) {
             (Round::Batch(least), Round::Batch(now)) if unit.is_nest => least <= now,
             (Round::Batch(least), Round::Batch(now)) => least < now,

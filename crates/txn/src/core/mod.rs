@@ -131,11 +131,21 @@ impl Core {
     pub fn next(&self) -> Option<Transaction> {
         let units = self.graph.units().iter().enumerate();
         let due = units.flat_map(|(number, unit)| {
-            let due = self.due(unit).into_iter();
+            let (simple, others) = match unit.is_simple {
+                true => (self.due_of_simple(unit), Vec::new()),
+                false => (None, self.due(unit)),
+            };
+            let due = simple.into_iter().chain(others);
             due.map(move |(turn, round)| (turn, number, round))
         });
         let (_, number, round) = due.min()?;
         Some(self.transaction(&self.graph.units()[number], round))
+    }
+
+    /// Whether the entries so far say by themselves that this transaction, which is next, is next.
+    /// Where it is not so, messages that clients push meanwhile may let another one come first.
+    pub fn follows_from_entries(&self, next: &Transaction) -> bool {
+        next.is_triggered && !self.graph.has_mixed_units()
     }
 
     /// What becomes of a call now.
@@ -245,26 +255,35 @@ impl Core {
         })
     }
 
-    /// The rounds that a unit may run now, with their turns.
+    /// The round that a unit of one procedure with one stream may run now, with its turn: that of
+    /// its first batch.
+    fn due_of_simple(&self, unit: &Unit) -> Option<(Turn, Round)> {
+        let inlet = self.consumers[&unit.children[0]].inlets.first()?;
+        if !inlet.has_batch() {
+            return None;
+        }
+        let (.., inlet, stream) = self.inlets(unit).next()?;
+        let first = inlet.first(stream)?;
+        let is_held = self.is_held(unit, first.round);
+        (!is_held).then(|| (self.turn_of([first.arrival], unit), first.round))
+    }
+
+    /// The rounds that another unit may run now, with their turns.
     fn due(&self, unit: &Unit) -> Vec<(Turn, Round)> {
-        let rounds = match unit.is_simple {
-            true => {
-                let firsts = self
-                    .inlets(unit)
-                    .filter_map(|(.., inlet, stream)| inlet.first(stream));
-                firsts.map(|first| first.round).collect()
-            }
-            false => self.rounds_of_all_sides(unit),
-        };
+        let rounds = self.rounds_of_all_sides(unit).into_iter();
+        let rounds = rounds.filter(|round| !self.is_held(unit, *round));
+        rounds
+            .map(|round| (self.turn(unit, round), round))
+            .collect()
+    }
+
+    /// Whether the unit's dataflow holds a round.
+    fn is_held(&self, unit: &Unit, round: Round) -> bool {
         let flow = unit
             .dataflow
             .as_ref()
             .and_then(|name| self.dataflows.get(name));
-        let is_held = |round| flow.is_some_and(|flow| flow.state.holds(round, unit.is_entry));
-        let rounds = rounds.into_iter().filter(|round| !is_held(*round));
-        rounds
-            .map(|round| (self.turn(unit, round), round))
-            .collect()
+        flow.is_some_and(|flow| flow.state.holds(round, unit.is_entry))
     }
 
     /// The least round of batches and the least round of calls, where all that belongs to them is
@@ -336,9 +355,14 @@ impl Core {
     }
 
     fn turn(&self, unit: &Unit, round: Round) -> Turn {
+        let batches = self.batches(unit, round);
+        self.turn_of(batches.map(|(.., ready)| ready.arrival), unit)
+    }
+
+    fn turn_of(&self, arrivals: impl IntoIterator<Item = Arrival>, unit: &Unit) -> Turn {
         let (mut stamp, mut root) = (0, None);
-        for (.., ready) in self.batches(unit, round) {
-            match ready.arrival {
+        for arrival in arrivals {
+            match arrival {
                 Arrival::Pushed { stamp: of } => stamp = stamp.max(of),
                 Arrival::Emitted { root: of, .. } => root = root.max(Some(of)),
             }

@@ -39,11 +39,17 @@ pub(crate) struct Graph {
     /// The procedures that consume a stream, with the number of the stream among theirs.
     consumers: BTreeMap<StreamUid, Vec<(ProcedureUid, usize)>>,
     producers: BTreeMap<StreamUid, Vec<ProcedureUid>>,
+    /// Whether a unit consumes both what other units emit and what clients push.
+    has_mixed_units: bool,
 }
 
 impl Graph {
     pub(crate) fn units(&self) -> &[Unit] {
         &self.units
+    }
+
+    pub(crate) fn has_mixed_units(&self) -> bool {
+        self.has_mixed_units
     }
 
     pub(crate) fn unit_of(&self, procedure: ProcedureUid) -> Option<&Unit> {
@@ -211,19 +217,21 @@ impl Graph {
             let unit = &self.units[at];
             let streams = unit.children.iter();
             let streams = streams.flat_map(|child| &declared.procedures()[child].consumes);
-            let (mut is_fed, mut is_entry, mut count) = (false, false, 0);
+            let (mut is_fed, mut is_entry, mut has_pushed, mut count) = (false, false, false, 0);
             for consumption in streams {
                 let stream = consumption.stream;
                 let is_pushed = declared.streams()[&stream].source == StreamSource::Pushed;
                 let producers = self.producers(stream).iter();
                 let mut units = producers.filter_map(|producer| self.unit_of.get(producer));
                 let is_inner = !is_pushed && units.clone().any(|from| *from == at);
+                has_pushed |= is_pushed;
                 is_fed |= !is_pushed && !is_inner;
                 let is_foreign = |from: &usize| self.units[*from].dataflow != unit.dataflow;
                 is_entry |= is_pushed || units.any(is_foreign);
                 count += 1;
             }
             let is_simple = !unit.is_nest && count == 1;
+            self.has_mixed_units |= is_fed && has_pushed;
             let unit = &mut self.units[at];
             unit.upstream = by.into_iter().collect();
             unit.is_fed = is_fed;

@@ -5,6 +5,8 @@ use super::checkpoints::{
 };
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{Engine, PushLines};
+use somersault_log::{Log, Position, Record, TxnItem, TxnOutcome};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
@@ -213,5 +215,72 @@ fn effects_are_not_logged() {
         assert_eq!(is_there, is_logged, "{recovery}");
         drop(engine);
         assert_eq!(stored(&open(&disk.restarted(), 1).unwrap()), written);
+    }
+}
+
+/// The items of the transactions that the log holds: origins, counts, and others.
+fn logged(disk: SimDisk) -> (usize, u64, usize) {
+    let (_log, records) = Log::read_after(Arc::new(disk), Arc::default(), Position::START).unwrap();
+    let (mut origins, mut counted, mut others) = (0, 0, 0);
+    for record in records {
+        let (_, Record::Txn(record)) = record.unwrap() else {
+            continue;
+        };
+        for item in record.items {
+            match item {
+                TxnItem::Entry(entry) if entry.outcome == TxnOutcome::Rerun => origins += 1,
+                TxnItem::Triggered(count) => counted += count,
+                TxnItem::Entry(_) => others += 1,
+                TxnItem::Advance(_) => {}
+            }
+        }
+    }
+    (origins, counted, others)
+}
+
+/// Of a chain the log holds the batches from outside; where a procedure also waits for pushes, it
+/// holds what led to each transaction.
+#[test]
+fn what_others_led_to_is_counted() {
+    let emit = |from: &str, to: &str| {
+        format!(
+            "ON STREAM {from} BATCH 1 MESSAGE AS {{ EMIT INTO {to} CONSTRUCT {{ ?m ?p ?o }} WHERE {{ BATCH {{ ?m ?p ?o }} }} }}"
+        )
+    };
+    let kept = "INSERT { ?m <urn:seen> ?o } WHERE { BATCH <urn:b> { ?m ?p ?o } }";
+    for (joins, expected) in [(false, (5, 10, 0)), (true, (15, 0, 0))] {
+        let disk = SimDisk::new();
+        let engine = open(&disk, 1).unwrap();
+        for text in [
+            "CREATE STREAM s BATCH 1s IDLE NEVER",
+            "CREATE STREAM t BATCH 1s IDLE NEVER",
+            "CREATE STREAM a INTERIOR",
+            "CREATE STREAM b INTERIOR",
+        ] {
+            engine.create_stream(None, text).unwrap();
+        }
+        let (first, second) = (emit("s", "a"), emit("a", "b"));
+        let beside = if joins {
+            "ON STREAM a BATCH 1 MESSAGE ON STREAM t BATCH 1 MESSAGE AS { INSERT DATA { <urn:never> <urn:was> 1 } }"
+        } else {
+            "ON STREAM t BATCH 1 MESSAGE AS { INSERT DATA { <urn:never> <urn:was> 1 } }"
+        };
+        for text in [
+            format!("CREATE PROCEDURE first {first}"),
+            format!("CREATE PROCEDURE second {second}"),
+            format!("CREATE PROCEDURE third ON STREAM b BATCH 1 MESSAGE AS {{ {kept} }}"),
+            format!("CREATE PROCEDURE beside {beside}"),
+            "CREATE DATAFLOW chain { first, second, third, beside } RECOVERY WEAK".to_owned(),
+        ] {
+            engine.declare(&text).unwrap();
+        }
+        (1..=5).for_each(|number| push(&engine, number));
+        let written = stored(&engine);
+        assert_eq!(written.len(), 5, "{written:?}");
+        drop(engine);
+        assert_eq!(logged(disk.restarted()), expected, "joins: {joins}");
+        let engine = open(&disk.restarted(), 2).unwrap();
+        assert_eq!(stored(&engine), written, "joins: {joins}");
+        engine.check().unwrap();
     }
 }
