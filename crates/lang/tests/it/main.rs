@@ -5,6 +5,7 @@ mod algebra_text;
 mod corpus;
 mod errors;
 mod goldens;
+mod native;
 mod oracle;
 mod procedures;
 mod tokens;

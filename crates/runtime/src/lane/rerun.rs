@@ -13,7 +13,7 @@
 use super::call::{CallArguments, changes, execute_call, quads};
 use super::messages::Message;
 use super::rounds::{EmittedMessages, fill_windows, walk};
-use super::{CallAnswer, Declared, RunnableProcedure, entries};
+use super::{Declared, RunnableProcedure, entries};
 use crate::error::RuntimeError;
 use oxrdf::Term;
 use somersault_log::{TxnChange, TxnEntry, TxnItem, TxnOrigin, TxnOutcome, TxnRecord};
@@ -218,9 +218,10 @@ impl Rerunner {
                 let procedure = &self.procedures[&transaction.procedures()[0]];
                 let given = CallArguments::InOrder(arguments.to_vec());
                 let (steps, arguments) = procedure.for_call(&given).map_err(Abort::stated)?;
-                let executed = execute_call(&mut txn, steps, transaction, now, &arguments)?;
+                let runnable = (procedure, steps);
+                let executed = execute_call(&mut txn, runnable, transaction, now, &arguments)?;
                 if key.is_some() {
-                    answer = CallAnswer::of(executed.answer, txn.dictionary()).to_bytes();
+                    answer = executed.answer.to_bytes();
                 }
                 emitted.add(executed.emissions, &mut run, &procedure.emits);
                 txn

@@ -4,7 +4,9 @@
 use super::Sequencer;
 use super::change::ChangeReply;
 use super::requests::{InputReceipt, Reply};
+use super::shared::Shared;
 use crate::error::RuntimeError;
+use crate::feeds::StreamMessage;
 use crate::lane::{Answered, UpdateResult};
 use somersault_checkpoint::CheckpointTimes;
 use somersault_log::Position;
@@ -12,6 +14,7 @@ use somersault_model::{BatchNumber, Sn, StreamUid};
 use somersault_store::Store;
 use somersault_stream::Record;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A caller to answer when an SN is stable.
@@ -37,6 +40,13 @@ pub(crate) enum Waiter {
         position: Position,
         answered: Answered,
     },
+    /// Messages for readers of interior streams.
+    Messages {
+        sn: Sn,
+        position: Position,
+        messages: Vec<(StreamUid, StreamMessage)>,
+        shared: Arc<Shared>,
+    },
 }
 
 impl Waiter {
@@ -49,7 +59,9 @@ impl Waiter {
                 ..
             } => *input == 0 && *sn <= stable && *position <= durable,
             Waiter::Change { result, .. } => result.sn <= stable,
-            Waiter::Transaction { sn, position, .. } => *sn <= stable && *position <= durable,
+            Waiter::Transaction { sn, position, .. } | Waiter::Messages { sn, position, .. } => {
+                *sn <= stable && *position <= durable
+            }
         }
     }
 
@@ -58,6 +70,9 @@ impl Waiter {
             Waiter::Input { receipt, reply, .. } => reply.send(Ok(receipt)),
             Waiter::Change { result, reply } => reply.send(Ok(result)),
             Waiter::Transaction { answered, .. } => answered.send(),
+            Waiter::Messages {
+                messages, shared, ..
+            } => shared.feeds.publish(messages),
         }
     }
 
@@ -67,6 +82,8 @@ impl Waiter {
             Waiter::Input { reply, .. } => reply.send(Err(error)),
             Waiter::Change { reply, .. } => reply.send(Err(error)),
             Waiter::Transaction { answered, .. } => answered.refuse(error),
+            // Readers learn of the failure from the engine.
+            Waiter::Messages { .. } => {}
         }
     }
 }
@@ -171,7 +188,7 @@ impl Stability {
             Waiter::Input { input, .. } => {
                 *input > 0 && oldest.is_none_or(|oldest| *input < oldest)
             }
-            Waiter::Change { .. } | Waiter::Transaction { .. } => false,
+            Waiter::Change { .. } | Waiter::Transaction { .. } | Waiter::Messages { .. } => false,
         })
     }
 

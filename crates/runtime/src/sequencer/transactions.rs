@@ -12,6 +12,7 @@ use super::stability::Waiter;
 use super::{Phase, Sequencer};
 use crate::checkpoints::{DeclarationRecord, RestoredTransactions};
 use crate::error::RuntimeError;
+use crate::feeds::StreamMessage;
 use crate::handover::Handover;
 use crate::lane::{
     Accepted, Answered, Declared, Drained, LaneEvent, Logged, Rerunner, UpdateRequest,
@@ -19,7 +20,8 @@ use crate::lane::{
 };
 use crossbeam_channel::Sender;
 use somersault_log::{
-    Command, CommandRecord, ConsumerBegin, PlanRecord, Resolved, TxnItem, TxnRecord,
+    Command, CommandRecord, ConsumerBegin, PlanRecord, Resolved, TxnItem, TxnMessage, TxnOutcome,
+    TxnRecord,
 };
 use somersault_model::{EventTime, Place, QuadIds, Sn, StreamUid};
 use somersault_query::Effects;
@@ -263,6 +265,11 @@ impl Sequencer {
     /// Applies a command to what is declared, or tells the lane, and lets streams know their
     /// consumers.
     fn note_declaration(&mut self, command: &ParsedCommand) -> Result<(), RuntimeError> {
+        if let Command::DropStream { iri } | Command::ResetStream { iri } =
+            &command.record().command
+        {
+            self.shared.feeds.end(iri);
+        }
         let transactions = &mut self.transactions;
         match &mut transactions.replayed {
             Some(declared) => {
@@ -415,6 +422,7 @@ impl Sequencer {
         if items.is_empty() && released.is_empty() {
             return Ok(());
         }
+        let messages = self.messages_to_feed(&items);
         let whole = TxnRecord {
             received_ms: self.now.ms,
             items,
@@ -443,7 +451,35 @@ impl Sequencer {
             }
         };
         self.apply(&record, position)?;
-        self.cut_effects()
+        self.cut_effects()?;
+        if !messages.is_empty() {
+            self.wait_stable(Waiter::Messages {
+                sn: self.coordinator.last_cut(),
+                position,
+                messages,
+                shared: Arc::clone(&self.shared),
+            });
+        }
+        Ok(())
+    }
+
+    /// The messages of transactions that have readers outside.
+    fn messages_to_feed(&self, items: &[TxnItem<QuadIds>]) -> Vec<(StreamUid, StreamMessage)> {
+        let committed = items.iter().filter_map(|item| match item {
+            TxnItem::Entry(entry) => match &entry.outcome {
+                TxnOutcome::Committed { emitted, .. } => Some(emitted),
+                TxnOutcome::Aborted { .. } | TxnOutcome::Rerun => None,
+            },
+            TxnItem::Advance(_) => None,
+        });
+        let feeds = &self.shared.feeds;
+        let followed = committed.flatten().filter(|it| feeds.has(it.stream));
+        let message = |it: &TxnMessage| StreamMessage {
+            place: it.place,
+            at: it.at,
+            statements: Arc::from(it.statements.as_slice()),
+        };
+        followed.map(|it| (it.stream, message(it))).collect()
     }
 
     /// A record in the form that the log needs. Its ids are known for good, since they are those of

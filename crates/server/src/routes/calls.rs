@@ -12,7 +12,7 @@ use crate::http::negotiate::Accept;
 use crate::http::text::Params;
 use crate::routes::declarations::name_of;
 use crate::routes::results::acceptable;
-use crate::routes::sparql::timeout;
+use crate::routes::sparql::{text_response, timeout};
 use crate::state::App;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Uri};
@@ -111,7 +111,7 @@ impl NamedCall {
 /// Calls a procedure with the arguments in the body.
 pub(crate) async fn call(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
-    let timeout = settings(&app, &head.uri)?;
+    let (timeout, analyze) = settings_of_one(&app, &head.uri)?;
     let procedure = name_of(head.uri.path(), PATH, "/call")?;
     let accept = Accept::from_headers(&head.headers);
     acceptable(&accept)?;
@@ -132,7 +132,11 @@ pub(crate) async fn call(State(app): State<App>, request: Request) -> ApiResult 
         key,
     };
     app.run(Lane::Write, move |engine| -> ApiResult<Response> {
-        answers::answer(call.request(engine, timeout).run()?, &accept)
+        let request = call.request(engine, timeout);
+        match analyze {
+            true => Ok(text_response(request.explain_analyze()?)),
+            false => answers::answer(request.run()?, &accept),
+        }
     })
     .await
 }
@@ -142,6 +146,13 @@ fn settings(app: &App, uri: &Uri) -> ApiResult<Option<Duration>> {
     let params = Params::of(uri)?;
     params.only(&["timeout_ms"])?;
     timeout(app, &params)
+}
+
+/// The time limit of one call, and whether it is analysed instead.
+fn settings_of_one(app: &App, uri: &Uri) -> ApiResult<(Option<Duration>, bool)> {
+    let params = Params::of(uri)?;
+    params.only(&["timeout_ms", "analyze"])?;
+    Ok((timeout(app, &params)?, params.flag("analyze")?))
 }
 
 #[cfg(test)]

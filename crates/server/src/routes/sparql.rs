@@ -282,6 +282,9 @@ async fn run_update(
     let accept = Accept::from_headers(headers);
     let key = CallNumber::of(headers);
     app.run(Lane::Write, move |engine| -> ApiResult<Response> {
+        if let Some(shown) = engine.explain_call_text(&text, options.base.as_deref())? {
+            return Ok(text_response(shown));
+        }
         if let Some(call) = engine.call_text(&text, options.base.as_deref())? {
             return run_call(call, key?, &options, &accept);
         }
@@ -330,7 +333,7 @@ pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResu
     let Operation::Query(text) = operation else {
         return Err(ApiError::bad_request(
             "wrong_address",
-            "Only queries can be explained.",
+            "Only queries and CALL can be explained.",
         ));
     };
     let analyze = params.flag("analyze")?;
