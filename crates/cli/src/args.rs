@@ -550,6 +550,9 @@ pub(crate) struct CallArgs {
     /// A file of calls, a line of JSON each (.gz and .zst are unpacked)
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// Run the call, undo it, and show what each step did
+    #[arg(long, conflicts_with_all = ["file", "format", "key"])]
+    pub(crate) explain: bool,
     /// Format of the answer
     #[arg(long, value_enum, default_value_t = Format::Table, conflicts_with = "file")]
     pub(crate) format: Format,

@@ -32,8 +32,9 @@ pub use algebra::expression::{
 };
 pub use algebra::procedure::{
     BatchExtent, Bound, Branch, Call, ConsumedStream, CreateDataflow, CreateProcedure,
-    DataflowPart, DropProcedure, KeptGraph, Nest, OnAbort, OwnedExtent, OwnedWindow, Parameter,
-    ParameterKind, Recovery, Slot, Step, StepKind, StepQuery, StepWrite, Trigger, TriggerEvent,
+    DataflowPart, DropProcedure, KeptGraph, NativeBody, Nest, OnAbort, OwnedExtent, OwnedWindow,
+    Parameter, ParameterKind, Recovery, Slot, Step, StepKind, StepQuery, StepWrite, Trigger,
+    TriggerEvent,
 };
 pub use algebra::query::{DatasetClause, Query, QueryForm};
 pub use algebra::statement::Statement;

@@ -106,6 +106,26 @@ pub enum RuntimeError {
     /// A declaration or a call is not right; nothing has changed.
     #[error("{0}")]
     Invalid(String),
+    /// Calls are handed in faster than they run.
+    #[error(
+        "calls with {held} bytes were handed in and have not run, and at most {most} bytes may wait. This call was not carried out; wait for their answers, and send it again"
+    )]
+    TooManyCalls {
+        /// The memory of those that wait.
+        held: u64,
+        /// The memory that may wait.
+        most: u64,
+    },
+    /// A call has waited for the body of a native procedure; nothing has changed.
+    #[error(
+        "the program that runs this engine has not registered the body of procedure {procedure}, and the call waited {waited_ms} ms for it. The call was not carried out; register the body with Engine::procedure, and send the call again"
+    )]
+    NoBody {
+        /// The procedure.
+        procedure: String,
+        /// The time that was waited, in milliseconds.
+        waited_ms: u128,
+    },
     /// An invariant does not hold.
     #[error("internal fault: {0}")]
     Internal(String),

@@ -5,7 +5,7 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, credit, slot, fabric, error, handover, resolver, host, delivery, replay,
+//! Rooms, lowest first: clock, credit, slot, feeds, fabric, error, handover, resolver, host, delivery, replay,
 //! checkpoints, lane, sequencer, driver.
 
 mod checkpoints;
@@ -15,6 +15,7 @@ mod delivery;
 mod driver;
 mod error;
 mod fabric;
+mod feeds;
 mod handover;
 mod host;
 mod lane;
@@ -38,13 +39,15 @@ pub use fabric::{
     PreparedFacts, ShardCounters, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
     window_version,
 };
+pub use feeds::{FeedEnd, FeedReader, FeedStart, StreamMessage};
 pub use host::{
     DerivedOutput, DueSnapshot, Exceeded, Fired, FiringAcks, FiringJob, Host, HostReport,
     LimitReport, OutboxReport, SavedRecords,
 };
 pub use lane::{
-    AnswerRoom, CallAnswer, CallArguments, CallKey, CallOutcome, DataflowListing, ProcedureStatus,
-    StoppedDataflow, TransactionCounts, UnreadOutcome, UpdateJob, UpdateOutcome, UpdateResult,
+    AnalysedEffects, AnswerRoom, CallAnalysis, CallAnswer, CallArguments, CallKey, CallOutcome,
+    DataflowListing, NativeBody, ProcedureStatus, StoppedDataflow, TransactionCounts,
+    UnreadOutcome, UpdateJob, UpdateOutcome, UpdateResult,
 };
 pub use resolver::{gather_blocks, intern_quad_with};
 pub use sequencer::{Change, ChangeJob, DriverConfig, InputReceipt, Outcome};

@@ -11,6 +11,7 @@ pub(crate) mod exposition;
 pub(crate) mod graph_store;
 pub(crate) mod health;
 pub(crate) mod index;
+pub(crate) mod message_feed;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
@@ -67,6 +68,11 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
                 .put(declarations::declare::<Streams>)
                 .post(push::push)
                 .delete(declarations::drop::<Streams>),
+        ),
+        (
+            "/streams/{name}/messages",
+            &["GET"],
+            get(message_feed::messages),
         ),
         (
             "/streams/{name}/advance",

@@ -1,6 +1,7 @@
 //! The engine: a cheap handle, to be cloned and shared between threads. Calls that change something
 //! return when their effect is durable (push) or stable (all others).
 
+mod analyse;
 mod backup;
 mod batch;
 mod checkpoints;
@@ -11,9 +12,11 @@ mod dump;
 mod durable;
 mod execute;
 mod explain_transactions;
+mod feeds;
 mod graphs;
 mod load;
 mod messages;
+mod native;
 mod observe;
 mod options;
 mod permits;
@@ -33,6 +36,7 @@ pub use checkpoints::PendingCheckpoint;
 pub use dump::Dump;
 pub use durable::{DurableInfo, DurableOptions, DurableStart, WhenFull};
 pub use execute::DeferredQuery;
+pub use native::Txn;
 pub use options::{CancelToken, QueryOptions, UpdateOptions};
 pub use prepared::PreparedQuery;
 pub use procedures::{CallRequest, PendingCall};

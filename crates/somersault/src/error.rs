@@ -280,6 +280,14 @@ impl From<RuntimeError> for EngineError {
             RuntimeError::Stopped => EngineError::Stopped,
             RuntimeError::CalledOff => EngineError::Cancelled,
             RuntimeError::ReadOnly => EngineError::Conflict(error.to_string()),
+            RuntimeError::TooManyCalls { .. } => EngineError::Limit {
+                which: LimitKind::WaitingCalls,
+                message: error.to_string(),
+            },
+            RuntimeError::NoBody { .. } => EngineError::Limit {
+                which: LimitKind::NativeBody,
+                message: error.to_string(),
+            },
             RuntimeError::Timeout { .. } => EngineError::Limit {
                 which: LimitKind::QueryTime,
                 message: error.to_string(),
@@ -357,6 +365,10 @@ pub enum LimitKind {
     InflightBytes,
     /// Answers to calls that their caller has not read; see `AnswerRoom`.
     UnreadAnswers,
+    /// Calls that were handed in and have not run.
+    WaitingCalls,
+    /// The time that a call may wait for the body of a native procedure.
+    NativeBody,
     /// `superseded_bytes`
     SupersededBytes,
     /// `query_text_bytes`

@@ -230,6 +230,10 @@ pub struct ProcedureInfo {
     pub name: String,
     /// The CREATE PROCEDURE text.
     pub text: String,
+    /// `STEPS`, or `NATIVE` where a program gives its body.
+    pub body: &'static str,
+    /// Why its calls and rounds wait: the program has not registered its body.
+    pub waits: Option<String>,
     /// Its parameters. A streaming procedure has none.
     pub parameters: Vec<ParameterInfo>,
     /// The streams that it consumes. Without any it is called.
@@ -330,6 +334,9 @@ pub struct Health {
     /// The dataflows that an abort has stopped (ON ABORT STOP), by name. RESUME DATAFLOW lets them
     /// go on.
     pub stopped_dataflows: Vec<StoppedInfo>,
+    /// The native procedures whose body the program has not registered since the start, by name.
+    /// Their calls and rounds wait; see [`Engine::procedure`](crate::Engine::procedure).
+    pub absent_procedures: Vec<String>,
 }
 
 /// The state of the engine, as [`Health`] reports it.

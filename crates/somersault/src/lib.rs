@@ -34,7 +34,7 @@ pub use engine::{
     Backup, BegunUpdate, CallRequest, CancelToken, DeferredQuery, DeferredUpdate, Dump,
     DurableInfo, DurableOptions, DurableStart, Engine, FastPath, NewQuery, PendingCall,
     PendingUpdate, PreparedQuery, QueryOptions, QueryPage, QueryRequest, QueryResults, Registered,
-    Replacement, UpdateOptions, UpdateRequest, UpdateSummary, WhenFull,
+    Replacement, Txn, UpdateOptions, UpdateRequest, UpdateSummary, WhenFull,
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{
@@ -59,15 +59,15 @@ pub use somersault_lines::{
     Message, MessageLimits, MessageReader, MessageSyntax, MessageWriter, RefusedMessage, TimedLines,
 };
 pub use somersault_log::{OpenPhase, OpenProgress};
-pub use somersault_model::{EventTime, Limits, ParseEventTimeError, Sn};
-pub use somersault_query::{Remote, RemoteSolutions};
+pub use somersault_model::{EventTime, Limits, ParseEventTimeError, Place, Sn};
+pub use somersault_query::{Abort, AbortCause, Remote, RemoteSolutions};
 pub use somersault_results::{
     Answer, AnswerError, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples,
     answer_format,
 };
 pub use somersault_runtime::{
-    AnswerRoom, CallAnswer, CallKey, CallOutcome, CheckpointConfig, CheckpointStatus,
-    NewestCheckpoint, RestartEstimate, TransactionCounts,
+    AnswerRoom, CallAnswer, CallKey, CallOutcome, CheckpointConfig, CheckpointStatus, FeedEnd,
+    FeedReader, FeedStart, NewestCheckpoint, RestartEstimate, StreamMessage, TransactionCounts,
 };
 
 /// A process without threads, for simulations.

@@ -41,3 +41,15 @@ fn parser(base: Option<&str>) -> Parser {
         None => Parser::new(),
     }
 }
+
+/// Whether a text is `EXPLAIN ANALYZE CALL …`, for
+/// [`Engine::explain_call_text`](crate::Engine::explain_call_text).
+///
+/// ```
+/// use somersault::syntax;
+/// assert!(syntax::is_explained_call("EXPLAIN ANALYZE CALL transfer()"));
+/// assert!(!syntax::is_explained_call("CALL transfer()"));
+/// ```
+pub fn is_explained_call(text: &str) -> bool {
+    Parser::explained_call(text).is_some()
+}

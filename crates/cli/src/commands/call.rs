@@ -47,9 +47,22 @@ fn one(client: &Client, procedure: &str, args: &CallArgs) -> Result<(), CliError
         headers.push(("Idempotency-Key", key));
     }
     let path = format!("/procedures/{}/call", segment(procedure));
+    let path = match args.explain {
+        true => {
+            headers.retain(|(name, _)| *name != "Accept");
+            format!("{path}?analyze=true")
+        }
+        false => path,
+    };
     let response = client.post(&path, &headers, body.as_bytes());
-    let response = response.map_err(|error| of_call(error, procedure))?;
+    let mut response = response.map_err(|error| of_call(error, procedure))?;
     let mut out = io::BufWriter::new(io::stdout().lock());
+    if args.explain {
+        let shown = response.body_mut().read_to_string();
+        let shown = shown.map_err(|error| CliError::failed("the answer broke off", error))?;
+        write!(out, "{shown}")?;
+        return Ok(out.flush()?);
+    }
     print_response(response, args.format, &mut out)?;
     Ok(out.flush()?)
 }

@@ -71,6 +71,9 @@ pub(crate) fn print_response(
 pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
     let place = Place::open(&args.target, &[])?;
+    if Parser::explained_call(&text).is_some() {
+        return explain_text(place, &text, true);
+    }
     if Parser::is_call(&text) {
         return call::text(place, &text);
     }
@@ -96,23 +99,28 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Shows a query's plan.
+/// Shows the plan of a query, or what a CALL would do.
 ///
 /// # Errors
 /// When the query is refused.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
-    match Place::read(&args.target, &args.stored)? {
+    let place = Place::read(&args.target, &args.stored)?;
+    explain_text(place, &text, args.analyze)
+}
+
+fn explain_text(place: Place, text: &str, analyze: bool) -> Result<(), CliError> {
+    match place {
         Place::Engine(engine) => {
-            let query = engine.query(&text);
-            let explanation = match args.analyze {
+            let query = engine.query(text);
+            let explanation = match analyze {
                 true => query.explain_analyze()?,
                 false => query.explain()?,
             };
             write!(io::stdout(), "{explanation}")?;
         }
         Place::Server(client) => {
-            let address = if args.analyze {
+            let address = if analyze {
                 "/explain?analyze=true"
             } else {
                 "/explain"

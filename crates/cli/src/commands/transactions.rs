@@ -119,6 +119,9 @@ fn procedure_line(procedure: &Value) -> String {
     if let Some(dataflow) = procedure["dataflow"].as_str() {
         line.push_str(&format!("  in dataflow {dataflow}"));
     }
+    if !procedure["waits"].is_null() {
+        line.push_str("  waits: its native body is not registered");
+    }
     line
 }
 

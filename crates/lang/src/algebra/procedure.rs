@@ -13,7 +13,7 @@ use oxrdf::{NamedNode, Term};
 use somersault_model::Millis;
 use std::ops::Range;
 
-/// `CREATE [OR REPLACE] PROCEDURE name (…) … AS { … }`
+/// `CREATE [OR REPLACE] PROCEDURE name (…) … AS { … }`, or `… AS NATIVE`
 #[derive(Debug, Clone)]
 pub struct CreateProcedure {
     /// The name: a word or an IRI.
@@ -28,8 +28,10 @@ pub struct CreateProcedure {
     pub windows: Vec<OwnedWindow>,
     /// The triggers, in the order of the text.
     pub triggers: Vec<Trigger>,
-    /// The steps behind AS.
+    /// The steps behind AS; none where the body is native.
     pub steps: Vec<Step>,
+    /// What the text says of a body that it does not have.
+    pub native: Option<NativeBody>,
     /// The names of all slots. Two blocks beside each other may have slots of one name.
     pub slots: Vec<String>,
     /// The text as given.
@@ -45,12 +47,23 @@ impl CreateProcedure {
         !self.consumes.is_empty()
     }
 
-    /// The streams that some step emits into, each once, in the order of the text.
+    /// The streams that its body may emit into, each once, in the order of the text.
     #[must_use]
     pub fn emits(&self) -> Vec<&NamedNode> {
+        if let Some(native) = &self.native {
+            return native.emits.iter().collect();
+        }
         let blocks = self.triggers.iter().map(|trigger| &trigger.steps);
         emitted(blocks.chain([&self.steps]))
     }
+}
+
+/// `EMITS INTO … AS NATIVE`: the body is code of a program that embeds the engine. The text says
+/// what the engine must know of it, so that the declaration survives a restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NativeBody {
+    /// The streams that it may emit into, each once.
+    pub emits: Vec<NamedNode>,
 }
 
 /// The streams that the steps of some blocks emit into, each once, in order.

@@ -63,9 +63,21 @@ pub(crate) struct ProcedureHeader {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) consumes: Vec<ConsumedStream>,
     pub(crate) windows: Vec<OwnedWindow>,
+    /// The streams that a native body may emit into, with the place of the clause.
+    pub(crate) emits: Option<(usize, Vec<NamedNode>)>,
 }
 
 impl ProcedureHeader {
+    /// The header of a procedure that is declared.
+    pub(crate) fn of(procedure: &CreateProcedure) -> ProcedureHeader {
+        ProcedureHeader {
+            parameters: procedure.parameters.clone(),
+            consumes: procedure.consumes.clone(),
+            windows: procedure.windows.clone(),
+            emits: None,
+        }
+    }
+
     /// Whether the procedure consumes a stream.
     pub(crate) fn consumes(&self, stream: &NamedNode) -> bool {
         self.consumes.iter().any(|one| one.stream == *stream)
@@ -160,6 +172,30 @@ impl ProcedureHeader {
             extent,
         });
         Ok(token.start)
+    }
+
+    /// `EMITS INTO iri {, iri}`, with the cursor behind EMITS.
+    pub(crate) fn read_emits(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        names: &Names,
+    ) -> Result<(), ParseError> {
+        let (_, emits) = self
+            .emits
+            .get_or_insert_with(|| (cursor.tokens[cursor.at - 1].start, Vec::new()));
+        cursor.expect_keyword("INTO")?;
+        loop {
+            let token = source_token(cursor, "the IRI of an interior stream")?;
+            let stream = names.resolve(cursor.source, token)?;
+            if emits.contains(&stream) {
+                let message = format!("{stream} is named twice behind EMITS INTO; name it once");
+                return refuse(cursor.source, token.start, message);
+            }
+            emits.push(stream);
+            if !cursor.take_punctuation(",") {
+                return Ok(());
+            }
+        }
     }
 }
 

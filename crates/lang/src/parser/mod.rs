@@ -280,6 +280,35 @@ impl Parser {
         }
     }
 
+    /// The CALL of a text `EXPLAIN ANALYZE CALL …`, with blanks in the place of the first words, so
+    /// that errors have their places; `None` if the text is none.
+    ///
+    /// ```
+    /// use somersault_lang::Parser;
+    /// let call = Parser::explained_call("explain analyze call p()");
+    /// assert_eq!(call.as_deref(), Some("                call p()"));
+    /// assert_eq!(Parser::explained_call("CALL p()"), None);
+    /// ```
+    #[must_use]
+    pub fn explained_call(text: &str) -> Option<String> {
+        let mut rest = text;
+        for keyword in ["EXPLAIN", "ANALYZE"] {
+            rest = rest.trim_start();
+            let word = rest.get(..keyword.len())?;
+            if !word.eq_ignore_ascii_case(keyword) {
+                return None;
+            }
+            rest = &rest[keyword.len()..];
+            if !rest.starts_with(char::is_whitespace) {
+                return None;
+            }
+        }
+        let before = &text[..text.len() - rest.len()];
+        let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+        let call: String = before.chars().map(blank).chain(rest.chars()).collect();
+        Parser::is_call(&call).then_some(call)
+    }
+
     /// The names in force before the text says anything.
     pub(crate) fn start_names(&self) -> Result<Names, ParseError> {
         let base = self

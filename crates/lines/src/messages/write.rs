@@ -26,6 +26,8 @@ pub struct MessageWriter<W> {
     out: W,
     syntax: MessageSyntax,
     is_begun: bool,
+    /// Whether the text ends with a message that no delimiter has ended.
+    is_open: bool,
 }
 
 impl<W: Write> MessageWriter<W> {
@@ -35,6 +37,7 @@ impl<W: Write> MessageWriter<W> {
             out,
             syntax,
             is_begun: false,
+            is_open: false,
         }
     }
 
@@ -58,7 +61,40 @@ impl<W: Write> MessageWriter<W> {
         }
         let text = self.message(&quads)?;
         self.delimit()?;
+        self.is_open = true;
         self.out.write_all(&text)
+    }
+
+    /// Ends the newest message, so that who reads the text while it comes need not wait for the
+    /// next one.
+    ///
+    /// ```
+    /// use oxrdf::{GraphName, NamedNode, Quad};
+    /// use somersault_lines::{MessageSyntax, MessageWriter};
+    /// let name = NamedNode::new_unchecked("urn:a");
+    /// let quad = Quad::new(name.clone(), name.clone(), name, GraphName::DefaultGraph);
+    /// let mut writer = MessageWriter::new(Vec::new(), MessageSyntax::NTriples);
+    /// writer.write([quad.as_ref()])?;
+    /// writer.end_message()?;
+    /// let text = std::mem::take(writer.get_mut());
+    /// assert!(text.ends_with(b"<urn:a> .\nMESSAGE\n"));
+    /// writer.write([quad.as_ref()])?;
+    /// assert!(writer.get_mut().starts_with(b"<urn:a>"));
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn end_message(&mut self) -> io::Result<()> {
+        match self.is_open {
+            true => self.delimit(),
+            false => Ok(()),
+        }
+    }
+
+    /// The output so far.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
     }
 
     /// Ends the text; without a message it has its VERSION alone.
@@ -75,8 +111,10 @@ impl<W: Write> MessageWriter<W> {
 
     fn delimit(&mut self) -> io::Result<()> {
         let is_begun = std::mem::replace(&mut self.is_begun, true);
+        let is_open = std::mem::replace(&mut self.is_open, false);
         let words = match (self.syntax, is_begun) {
             (MessageSyntax::NdJsonLd, _) => "",
+            (_, true) if !is_open => "",
             (_, false) => "VERSION \"1.2-messages\"\n",
             (_, true) => "MESSAGE\n",
         };

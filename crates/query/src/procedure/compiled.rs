@@ -127,30 +127,18 @@ impl CompiledProcedure {
         })
     }
 
-    /// A procedure in Rust, for [`Txn::execute_native`](crate::Txn::execute_native): what it
-    /// consumes, owns and emits into.
-    pub fn native(
-        name: &str,
-        parameters: usize,
-        consumes: &[NamedNode],
-        windows: &[OwnedWindow],
-        emits: &[NamedNode],
-    ) -> CompiledProcedure {
-        let batches = consumes.iter().map(|it| KeptGraph::Batch(it.clone()));
-        let owned = windows.iter();
-        let owned = owned.map(|window| KeptGraph::Window(window.name.clone()));
-        CompiledProcedure {
-            name: name.to_owned(),
-            parameters,
-            slots: Vec::new(),
-            kept: batches.chain(owned).collect(),
-            consumed: consumes.len(),
-            windows: windows.to_vec(),
-            emits: emits.to_vec(),
-            triggers: Vec::new(),
-            steps: Vec::new(),
+    /// Compiles steps that a body in Rust runs, which are the whole of `text`.
+    ///
+    /// # Errors
+    /// As [`CompiledProcedure::new`].
+    pub(crate) fn steps_of(&self, text: &str, steps: &[Step]) -> Result<Vec<CompiledStep>, String> {
+        let mut compiler = StepCompiler {
+            kept: &self.kept,
+            emits: &self.emits,
+            text,
             depth: 0,
-        }
+        };
+        compiler.block(steps)
     }
 
     /// Its name.

@@ -22,5 +22,6 @@ pub(crate) mod state;
 pub(crate) mod steps;
 pub(crate) mod stop;
 pub(crate) mod template;
+pub(crate) mod trace;
 pub(crate) mod txn;
 pub(crate) mod updates;

@@ -5,15 +5,20 @@
 //! from what it reads here, or recovery may get something else.
 
 use crate::context::answer::Answer;
-use crate::prepared::Prepared;
+use crate::procedure::compiled::{CompiledProcedure, CompiledStep};
 use crate::procedure::state::Procedure;
-use crate::procedure::steps::{Executed, ProcedureInput};
+use crate::procedure::steps::{Executed, Frame, ProcedureInput};
 use crate::procedure::stop::{Abort, AbortCause};
 use crate::procedure::template::NewTerms;
 use crate::procedure::txn::Txn;
+use crate::value::random::Random;
 use oxrdf::{NamedNode, NamedOrBlankNode, Quad, Term, Triple};
-use somersault_lang::{KeptGraph, Update};
+use somersault_dictionary::Dictionary;
+use somersault_lang::{KeptGraph, Step};
 use somersault_model::{EventTime, QuadIds, TermId};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// One execution of a procedure in Rust.
 pub struct NativeRun<'r, 's> {
@@ -22,39 +27,74 @@ pub struct NativeRun<'r, 's> {
     input: &'r ProcedureInput<'r>,
 }
 
+/// Queries or updates of a procedure in Rust, ready to run with values in their slots.
+pub struct NativeSteps {
+    text: Arc<str>,
+    steps: Vec<CompiledStep>,
+    /// The names of the slots.
+    slots: Vec<String>,
+}
+
+impl NativeSteps {
+    /// Compiles what the parser read of `text`. `slots` are the names of its values.
+    ///
+    /// # Errors
+    /// A sentence with its place in the text: a step that cannot be compiled.
+    pub fn new(
+        procedure: &CompiledProcedure,
+        text: &str,
+        steps: &[Step],
+        slots: &[&str],
+    ) -> Result<NativeSteps, String> {
+        Ok(NativeSteps {
+            text: Arc::from(text),
+            steps: procedure.steps_of(text, steps)?,
+            slots: slots.iter().map(ToString::to_string).collect(),
+        })
+    }
+}
+
 impl Txn<'_> {
     /// Runs a procedure whose steps are a closure: first the slides of its windows, then the
-    /// closure, which gives what a call is answered. After an abort the transaction is to be rolled
+    /// closure. A panic of the closure is an abort. After an abort the transaction is to be rolled
     /// back.
     ///
     /// # Errors
     /// The abort that the closure gave.
     ///
     /// # Panics
-    /// If there is not a batch for each consumed stream.
-    pub fn execute_native(
+    /// If there is not a batch for each consumed stream, or not an argument for each parameter.
+    pub fn execute_native<A>(
         &mut self,
         procedure: &Procedure,
         input: &ProcedureInput<'_>,
-        steps: impl FnOnce(&mut NativeRun<'_, '_>) -> Result<Option<Answer>, Abort>,
-    ) -> Result<Executed, Abort> {
-        let consumed = procedure.compiled().consumed();
-        assert_eq!(input.batches.len(), consumed, "a batch a stream");
-        self.enter(input.key, input.now);
-        let first = self.emissions.len();
-        for slide in input.slides {
-            let (leave, enter) = (slide.leave.iter().copied(), slide.enter.iter().copied());
-            self.slide(procedure, slide.window, leave, enter);
-        }
-        let answer = steps(&mut NativeRun {
-            txn: &mut *self,
-            procedure,
-            input,
-        })?;
-        Ok(Executed {
-            emissions: self.emissions.split_off(first),
-            answer,
+        body: impl FnOnce(NativeRun<'_, '_>) -> Result<A, Abort>,
+    ) -> Result<Executed<A>, Abort> {
+        self.within(procedure, input, |txn| {
+            for slide in input.slides {
+                let (leave, enter) = (slide.leave.iter().copied(), slide.enter.iter().copied());
+                txn.slide(procedure, slide.window, leave, enter);
+            }
+            let run = NativeRun {
+                txn,
+                procedure,
+                input,
+            };
+            // What a panic leaves of the transaction is undone with the rest.
+            let ran = catch_unwind(AssertUnwindSafe(|| body(run)));
+            ran.unwrap_or_else(|panic| Err(panicked(procedure.compiled.name(), &*panic)))
         })
+    }
+}
+
+/// The abort of a body that panicked.
+fn panicked(procedure: &str, panic: &(dyn Any + Send)) -> Abort {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let said = text.map_or_else(String::new, |text| format!(": {text}"));
+    Abort {
+        cause: AbortCause::Error,
+        reason: format!("the body of procedure {procedure} panicked{said}"),
     }
 }
 
@@ -64,98 +104,138 @@ impl NativeRun<'_, '_> {
         self.input.now
     }
 
-    /// The arguments of the call.
+    /// What the procedure is declared as.
+    pub fn compiled(&self) -> &CompiledProcedure {
+        &self.procedure.compiled
+    }
+
+    /// The dictionary of the terms of answers.
+    pub fn dictionary(&self) -> &Dictionary {
+        self.txn.dictionary()
+    }
+
+    /// The arguments of the call, in the order of the parameters.
     pub fn arguments(&self) -> Vec<Term> {
         let arguments = self.input.arguments.iter();
         arguments.filter_map(|id| self.term(*id)).collect()
     }
 
-    /// The batch of a consumed stream: the union of its messages; empty if the procedure does not
+    /// The batch of a consumed stream: the union of its messages; `None` if the procedure does not
     /// consume the stream.
-    pub fn batch(&self, stream: &NamedNode) -> Vec<Triple> {
-        let batch = KeptGraph::Batch(stream.clone());
-        let place = self.place(&batch);
-        let batch = place.and_then(|place| self.input.batches.get(place));
-        let mut quads: Vec<QuadIds> = batch
-            .into_iter()
-            .flatten()
-            .copied()
-            .flatten()
-            .map(|quad| quad.triple().in_graph(TermId::DEFAULT_GRAPH))
-            .collect();
-        quads.sort_unstable();
-        quads.dedup();
-        self.triples(&quads)
+    pub fn batch(&self, stream: &NamedNode) -> Option<Vec<Triple>> {
+        self.shown(&KeptGraph::Batch(stream.clone()))
     }
 
-    /// What an owned window shows; nothing if the procedure owns no window of this name.
-    pub fn window(&self, name: &NamedNode) -> Vec<Triple> {
-        let place = self.place(&KeptGraph::Window(name.clone()));
-        let mark = place.map(|place| self.procedure.graphs[place]);
-        let quads = mark.map(|mark| self.txn.state.layers.kept.statements(mark));
-        self.triples(&quads.unwrap_or_default())
+    /// What an owned window shows; `None` if the procedure owns no window of this name.
+    pub fn window(&self, name: &NamedNode) -> Option<Vec<Triple>> {
+        self.shown(&KeptGraph::Window(name.clone()))
     }
 
-    /// Evaluates a query on what is stored and what was written so far. `arguments` are the values
-    /// of its parameters.
+    fn shown(&self, graph: &KeptGraph) -> Option<Vec<Triple>> {
+        let kept = self.procedure.compiled.kept();
+        let place = kept.iter().position(|other| other == graph)?;
+        let mark = self.procedure.graphs[place];
+        Some(self.triples(&self.txn.state.layers.kept.statements(mark)))
+    }
+
+    /// Runs steps, with the values of their slots; gives what a query among them answers.
     ///
     /// # Errors
-    /// A limit, or values that do not fit: return it, and the transaction aborts.
-    pub fn query(&mut self, query: &Prepared, arguments: &[Term]) -> Result<Answer, Abort> {
-        let answer = self.txn.query(query, arguments);
-        answer.map_err(|error| Abort::in_rust(&error))
+    /// A limit, or a step that cannot be carried out: return it, and the transaction aborts.
+    pub fn run(
+        &mut self,
+        steps: &NativeSteps,
+        values: &[Option<Term>],
+    ) -> Result<Option<Answer>, Abort> {
+        let mut slots = vec![TermId::UNBOUND; steps.slots.len()];
+        for (slot, value) in slots.iter_mut().zip(values) {
+            if let Some(value) = value {
+                *slot = self.txn.id(value);
+            }
+        }
+        let mut frame = Frame::new(self.procedure, slots);
+        self.name_text(Some(&steps.text));
+        let done = self.txn.block(&mut frame, &steps.steps);
+        self.name_text(None);
+        done.map(|()| frame.into_answer())
     }
 
-    /// Carries out an update.
+    /// Tells a trace whose steps run.
+    fn name_text(&mut self, text: Option<&Arc<str>>) {
+        if let Some(trace) = &mut self.txn.trace {
+            trace.text = text.cloned();
+        }
+    }
+
+    /// Makes a statement hold.
     ///
     /// # Errors
-    /// A limit, or an operation that is refused: return it, and the transaction aborts.
-    pub fn update(&mut self, update: &Update) -> Result<(), Abort> {
-        let done = self.txn.update(update, None);
-        done.map_err(|error| Abort::in_rust(&error))
+    /// A limit.
+    pub fn insert(&mut self, quad: &Quad) -> Result<(), Abort> {
+        if let Some(quad) = self.txn.terms().quad(quad, NewTerms::Stored) {
+            self.txn.insert(quad);
+        }
+        self.check_written()
+    }
+
+    /// Makes a statement not hold.
+    ///
+    /// # Errors
+    /// A limit.
+    pub fn delete(&mut self, quad: &Quad) -> Result<(), Abort> {
+        if let Some(quad) = self.txn.terms().quad(quad, NewTerms::Absent) {
+            self.txn.delete(quad);
+        }
+        self.check_written()
+    }
+
+    fn check_written(&self) -> Result<(), Abort> {
+        let checked = self.txn.check_written();
+        checked.map_err(|error| Abort::in_rust(&error))
+    }
+
+    /// A number from 0 up to, and without, 1: the next of those that belong to this execution. A
+    /// transaction that runs again gets the same.
+    ///
+    /// # Errors
+    /// A limit.
+    pub fn random(&mut self) -> Result<f64, Abort> {
+        let begun = self.txn.begin_step();
+        begun.map_err(|error| Abort::in_rust(&error))?;
+        let execution = &self.txn.execution;
+        Ok(Random::new(execution.query, execution.close).double())
     }
 
     /// Emits a message into an interior stream; no statements make none.
     ///
     /// # Errors
-    /// The procedure was not declared to emit into the stream.
-    pub fn emit(&mut self, stream: &NamedNode, statements: &[Quad]) -> Result<(), Abort> {
-        let emits = self.procedure.compiled().emits();
-        let Some(stream) = emits.iter().position(|other| other == stream) else {
+    /// The procedure was not declared to emit into the stream, or a limit.
+    pub fn emit(&mut self, stream: &NamedNode, statements: &[Triple]) -> Result<(), Abort> {
+        let compiled = &self.procedure.compiled;
+        let Some(place) = compiled.emits().iter().position(|other| other == stream) else {
             return Err(Abort {
                 cause: AbortCause::Error,
                 reason: format!(
-                    "the procedure {} was not declared to emit into {stream}; name the stream where it is declared",
-                    self.procedure.compiled().name()
+                    "the procedure {} was not declared to emit into {stream}; add EMITS INTO {stream} to its declaration",
+                    compiled.name()
                 ),
             });
         };
         let mut made: Vec<QuadIds> = Vec::new();
         for statement in statements {
-            let quad = self.txn.terms().quad(statement, NewTerms::Mentioned);
-            made.extend(quad.filter(|quad| !made.contains(quad)));
+            let quad = statement.clone().in_graph(oxrdf::GraphName::DefaultGraph);
+            made.extend(self.txn.terms().quad(&quad, NewTerms::Mentioned));
         }
+        let mut seen = rustc_hash::FxHashSet::default();
+        made.retain(|quad| seen.insert(*quad));
         if !made.is_empty() {
-            self.txn.push_emission(stream, made);
+            self.txn.push_emission(place, made);
         }
-        Ok(())
-    }
-
-    /// An abort with this reason, to return.
-    ///
-    /// # Errors
-    /// Always: the transaction ends, and nothing of it stays.
-    pub fn abort<T>(&self, reason: impl Into<String>) -> Result<T, Abort> {
-        Err(Abort::stated(reason))
-    }
-
-    fn place(&self, graph: &KeptGraph) -> Option<usize> {
-        let kept = self.procedure.compiled().kept();
-        kept.iter().position(|other| other == graph)
+        self.check_written()
     }
 
     fn term(&self, id: TermId) -> Option<Term> {
-        self.txn.dictionary().decode(id)
+        self.dictionary().decode(id)
     }
 
     fn triples(&self, quads: &[QuadIds]) -> Vec<Triple> {

@@ -7,7 +7,7 @@ use crate::exec::term_order::in_order;
 use crate::prepared::Prepared;
 use crate::prepared::execute::{Invocation, Run};
 use crate::prepared::parameters::Arguments;
-use crate::prepared::slotted::SlottedQuery;
+use crate::prepared::slotted::{SlottedQuery, Variant};
 use crate::procedure::compiled::{Action, CompiledStep};
 use crate::procedure::rows::Rows;
 use crate::procedure::state::Procedure;
@@ -55,21 +55,48 @@ pub struct WindowSlide<'i> {
 
 /// What an execution of a procedure left beside its writes.
 #[derive(Debug, Clone, Default)]
-pub struct Executed {
+pub struct Executed<A = Option<Answer>> {
     /// The messages that it emitted, in their order.
     pub emissions: Vec<Emission>,
-    /// What its RETURN answers.
-    pub answer: Option<Answer>,
+    /// What its RETURN, or its body in Rust, answers.
+    pub answer: A,
 }
 
 /// The execution that runs.
-struct Frame<'p> {
+pub(crate) struct Frame<'p> {
     procedure: &'p Procedure,
     /// The values of the scope; unbound where there is none.
     slots: Vec<TermId>,
     /// Buffer for the values of a query's parameters.
     arguments: Vec<TermId>,
     answer: Option<Answer>,
+}
+
+impl<'p> Frame<'p> {
+    pub(crate) fn new(procedure: &'p Procedure, slots: Vec<TermId>) -> Frame<'p> {
+        Frame {
+            procedure,
+            slots,
+            arguments: Vec::new(),
+            answer: None,
+        }
+    }
+
+    /// The compiled query for the values of the scope. Its arguments are
+    /// [`Frame::arguments`] then.
+    pub(crate) fn variant(&mut self, query: &SlottedQuery) -> Result<Variant, QueryError> {
+        let variant = query.variant(&self.slots, self.procedure.compiled.kept())?;
+        variant.arguments(&self.slots, &self.procedure.graphs, &mut self.arguments);
+        Ok(variant)
+    }
+
+    pub(crate) fn arguments(&self) -> &[TermId] {
+        &self.arguments
+    }
+
+    pub(crate) fn into_answer(self) -> Option<Answer> {
+        self.answer
+    }
 }
 
 impl Txn<'_> {
@@ -86,6 +113,22 @@ impl Txn<'_> {
         procedure: &Procedure,
         input: &ProcedureInput<'_>,
     ) -> Result<Executed, Abort> {
+        self.within(procedure, input, |txn| {
+            let mut slots = vec![TermId::UNBOUND; procedure.compiled.slots().len()];
+            slots[..input.arguments.len()].copy_from_slice(input.arguments);
+            let mut frame = Frame::new(procedure, slots);
+            txn.run(&mut frame, input)?;
+            Ok(frame.answer)
+        })
+    }
+
+    /// Runs something as an execution of a procedure, which sees its batches.
+    pub(crate) fn within<A>(
+        &mut self,
+        procedure: &Procedure,
+        input: &ProcedureInput<'_>,
+        run: impl FnOnce(&mut Self) -> Result<A, Abort>,
+    ) -> Result<Executed<A>, Abort> {
         let compiled = &procedure.compiled;
         assert_eq!(input.batches.len(), compiled.consumed(), "a batch a stream");
         assert_eq!(
@@ -95,25 +138,17 @@ impl Txn<'_> {
         );
         self.enter(input.key, input.now);
         let first = self.emissions.len();
-        let mut slots = vec![TermId::UNBOUND; compiled.slots().len()];
-        slots[..input.arguments.len()].copy_from_slice(input.arguments);
-        let mut frame = Frame {
-            procedure,
-            slots,
-            arguments: Vec::new(),
-            answer: None,
-        };
         let layers = &mut self.state.layers;
         for (batch, mark) in input.batches.iter().zip(&procedure.graphs) {
             let statements = batch.iter().copied().flatten();
             layers.show(*mark, statements.map(|quad| quad.triple()));
         }
-        let done = self.run(&mut frame, input);
+        let done = run(self);
         let layers = &mut self.state.layers;
         input.batches.iter().for_each(|_| layers.hide());
-        done.map(|()| Executed {
+        Ok(Executed {
+            answer: done?,
             emissions: self.emissions.split_off(first),
-            answer: frame.answer,
         })
     }
 
@@ -138,11 +173,18 @@ impl Txn<'_> {
         Ok(())
     }
 
-    fn block(&mut self, frame: &mut Frame<'_>, steps: &[CompiledStep]) -> Result<(), Abort> {
-        steps.iter().try_for_each(|step| self.step(frame, step))
+    pub(crate) fn block(
+        &mut self,
+        frame: &mut Frame<'_>,
+        steps: &[CompiledStep],
+    ) -> Result<(), Abort> {
+        match self.trace.is_some() {
+            true => (steps.iter()).try_for_each(|step| self.traced_step(frame, step)),
+            false => steps.iter().try_for_each(|step| self.step(frame, step)),
+        }
     }
 
-    fn step(&mut self, frame: &mut Frame<'_>, step: &CompiledStep) -> Result<(), Abort> {
+    pub(crate) fn step(&mut self, frame: &mut Frame<'_>, step: &CompiledStep) -> Result<(), Abort> {
         let place = step.place;
         let limit = self.memory_limit();
         let failed = |error: QueryError| failed(&error, limit, place);
@@ -352,7 +394,11 @@ impl Txn<'_> {
         })
     }
 
-    fn ask(&mut self, frame: &mut Frame<'_>, condition: &SlottedQuery) -> Result<bool, QueryError> {
+    pub(crate) fn ask(
+        &mut self,
+        frame: &mut Frame<'_>,
+        condition: &SlottedQuery,
+    ) -> Result<bool, QueryError> {
         self.evaluate(frame, condition, false, |_, _, _, _, table| {
             Ok(table.rows > 0)
         })
@@ -378,9 +424,7 @@ impl Txn<'_> {
         frame: &mut Frame<'_>,
         query: &SlottedQuery,
     ) -> Result<Answer, QueryError> {
-        let compiled = &frame.procedure.compiled;
-        let variant = query.variant(&frame.slots, compiled.kept())?;
-        variant.arguments(&frame.slots, &frame.procedure.graphs, &mut frame.arguments);
+        let variant = frame.variant(query)?;
         let own = self.own_dataset(query);
         let view = LayeredView {
             layers: &self.state.layers,
@@ -391,7 +435,7 @@ impl Txn<'_> {
     }
 
     /// The dataset of a query that has a dataset clause.
-    fn own_dataset(&self, query: &SlottedQuery) -> Option<Dataset> {
+    pub(crate) fn own_dataset(&self, query: &SlottedQuery) -> Option<Dataset> {
         let clause = query.dataset();
         (clause.present).then(|| Dataset::of_clause(clause, self.dictionary()))
     }
@@ -405,9 +449,7 @@ impl Txn<'_> {
         is_ordered: bool,
         finish: impl FnOnce(&Self, &[TermId], &Prepared, &mut Run<'_>, &Table) -> Result<T, QueryError>,
     ) -> Result<T, QueryError> {
-        let compiled = &frame.procedure.compiled;
-        let variant = query.variant(&frame.slots, compiled.kept())?;
-        variant.arguments(&frame.slots, &frame.procedure.graphs, &mut frame.arguments);
+        let variant = frame.variant(query)?;
         let own = self.own_dataset(query);
         let arguments = Arguments::Ids(&frame.arguments);
         let prepared = &variant.prepared;

@@ -55,12 +55,26 @@ impl Abort {
         }
     }
 
-    /// The abort of a procedure in Rust whose query or update failed.
+    /// The abort of a procedure in Rust that a limit ends.
     pub(crate) fn in_rust(error: &QueryError) -> Abort {
         Abort {
             cause: AbortCause::of(error),
             reason: error.to_string(),
         }
+    }
+}
+
+/// A reason of the procedure's own.
+impl From<&str> for Abort {
+    fn from(reason: &str) -> Abort {
+        Abort::stated(reason)
+    }
+}
+
+/// A reason of the procedure's own.
+impl From<String> for Abort {
+    fn from(reason: String) -> Abort {
+        Abort::stated(reason)
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::context::execution::Execution;
 use crate::procedure::state::{Procedure, TransactionState};
 use crate::procedure::template::Terms;
+use crate::procedure::trace::Trace;
 use crate::view::graph_view::Dataset;
 use oxrdf::Term;
 use somersault_dictionary::{Dictionary, TermPin};
@@ -134,6 +135,8 @@ pub struct Txn<'s> {
     /// The bytes of rows that FOR EACH goes through.
     pub(crate) rows_bytes: usize,
     deadline: Instant,
+    /// What its steps did, if that is asked for.
+    pub(crate) trace: Option<Box<Trace>>,
 }
 
 /// The number of steps between two looks at the clock.
@@ -165,6 +168,7 @@ impl TransactionState {
             steps: 0,
             rows_bytes: 0,
             deadline,
+            trace: None,
         }
     }
 }
@@ -269,6 +273,29 @@ impl Txn<'_> {
                 Change::Leave(quad) => counts.enter(&mut layers.kept, quad),
             }
         }
+    }
+
+    /// The net effects so far, of a transaction that may be undone: no term of them is known for
+    /// good by this.
+    pub fn effects_so_far(&self) -> NetEffects {
+        net_effects(&self.journal, |quad| self.state.layers.holds(quad)).0
+    }
+
+    /// The number of changes so far.
+    pub(crate) fn changes(&self) -> usize {
+        self.journal.len()
+    }
+
+    /// The numbers of statements that began and that ceased to hold since so many changes.
+    pub(crate) fn changed_since(&self, changes: usize) -> (u64, u64) {
+        let later = self.journal.get(changes..).unwrap_or_default();
+        let (net, _) = net_effects(later, |quad| self.state.layers.holds(quad));
+        (net.inserts.len() as u64, net.deletes.len() as u64)
+    }
+
+    /// The number of steps so far.
+    pub(crate) fn steps_so_far(&self) -> u64 {
+        self.steps
     }
 
     /// The net effects so far. Their terms are known for good from now on.

@@ -1,5 +1,4 @@
-//! Queries and updates inside a transaction: those of a plain SPARQL update, and those of a
-//! procedure in Rust.
+//! Queries and updates inside a transaction, as a plain SPARQL update has them.
 //!
 //! The one thing to know before changing it: a graph of more than [`MOST_LISTED`] statements is
 //! cleared by its name, and such an effect is not net ([`Txn::clear`]).

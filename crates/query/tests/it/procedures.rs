@@ -2,11 +2,12 @@
 
 use crate::updates::store;
 use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
-use somersault_lang::{Parser, Statement};
+use somersault_lang::{CreateProcedure, Parser, Statement};
 use somersault_model::{EventTime, Limits, QuadIds, StreamUid, TermId};
 use somersault_query::{
-    Abort, AbortCause, Answer, CompiledProcedure, Executed, Execution, ExecutionKey, NetEffects,
-    Prepared, Procedure, ProcedureInput, TransactionState, Txn, WindowSlide,
+    Abort, AbortCause, Answer, CompiledProcedure, Executed, Execution, ExecutionKey, NativeRun,
+    NativeSteps, NetEffects, Prepared, Procedure, ProcedureInput, TransactionState, Txn,
+    WindowSlide,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -798,21 +799,33 @@ fn layers_may_say_what_the_snapshot_says_already() {
     assert_eq!(rebased, before);
 }
 
+/// A declaration of a native procedure.
+fn declared(text: &str) -> CreateProcedure {
+    let statement = Parser::new().parse_statement(&format!("{PREFIXES}{text}"));
+    match statement.expect("it parses") {
+        Statement::CreateProcedure(procedure) => *procedure,
+        other => panic!("{other:?} is no procedure"),
+    }
+}
+
 #[test]
 fn a_procedure_in_rust_has_the_same_inputs_and_leaves_the_same() {
-    let text = "CREATE PROCEDURE it ON STREAM :s BATCH 1 MESSAGE OWNS WINDOW :w ON :s [LAST 2 MESSAGES] AS { INSERT { ?m :seen ?v } WHERE { BATCH { ?m :v ?v } } }";
-    let Statement::CreateProcedure(declared) = Parser::new()
-        .parse_statement(&format!("{PREFIXES}{text}"))
-        .expect("a procedure")
-    else {
-        panic!("it is a procedure");
-    };
+    let text = "CREATE PROCEDURE it ON STREAM :s BATCH 1 MESSAGE OWNS WINDOW :w ON :s [LAST 2 MESSAGES] EMITS INTO :out AS NATIVE";
+    let procedure = declared(text);
     let mut scene = Scene::new(":limit :is 5", text);
-    let stream = [iri("s")];
-    let native = CompiledProcedure::native("it", 0, &stream, &declared.windows, &[iri("out")]);
-    scene.procedure = scene.state.install(Arc::new(native));
-    let query = format!("{PREFIXES}SELECT ?n {{ :limit :is ?n }}");
-    let query = Prepared::new(Parser::new().parse_query(&query).expect("a query"));
+    let steps = |text: &str, values: &[&str]| {
+        let text = format!("{PREFIXES}{text}");
+        let parser = Parser::new();
+        let read = match text.contains("INSERT") {
+            true => parser.parse_update_of(&text, &procedure, values),
+            false => (parser.parse_query_of(&text, &procedure, values)).map(|step| vec![step]),
+        };
+        let compiled = CompiledProcedure::new(&procedure).expect("it compiles");
+        NativeSteps::new(&compiled, &text, &read.expect("it parses"), values).expect("steps")
+    };
+    let limit = steps("SELECT ?n { :limit :is ?n }", &[]);
+    let seen = steps("ASK { BATCH { ?m :v ?v } WINDOW :w { ?m :v ?v } }", &["v"]);
+    let note = steps("INSERT { ?m :seen ?v } WHERE { BATCH { ?m :v ?v } }", &[]);
     let mut run = |text: &str| {
         let message = scene.message(text);
         let batches = [vec![message.as_slice()]];
@@ -823,30 +836,33 @@ fn a_procedure_in_rust_has_the_same_inputs_and_leaves_the_same() {
             ..CALL
         };
         let mut txn = begin(&mut scene.state, execution());
-        let executed = txn.execute_native(&scene.procedure, &input, |tx| {
+        let executed = txn.execute_native(&scene.procedure, &input, |mut tx| {
             assert_eq!(tx.now(), EventTime(1_000));
-            let batch = tx.batch(&iri("s"));
-            let Answer::Solutions(limit) = tx.query(&query, &[])? else {
-                return tx.abort("no limit");
+            let batch = tx.batch(&iri("s")).expect("it consumes :s");
+            assert_eq!(tx.batch(&iri("other")), None);
+            let Some(Answer::Solutions(limit)) = tx.run(&limit, &[])? else {
+                return Err(Abort::stated("no limit"));
             };
-            let shown = tx.window(&iri("w"));
+            let value = Some(batch[0].object.clone());
+            let Some(Answer::Boolean(true)) = tx.run(&seen, &[value])? else {
+                return Err(Abort::stated("the batch is not in the window"));
+            };
+            let shown = tx.window(&iri("w")).expect("it owns :w");
             if shown.len() > 2 {
-                return tx.abort(format!("{} shown of {}", shown.len(), limit.len()));
+                let reason = format!("{} shown of {}", shown.len(), limit.len());
+                return Err(Abort::stated(reason));
             }
-            let quads: Vec<Quad> = batch
-                .iter()
-                .map(|triple| triple.clone().in_graph(GraphName::DefaultGraph))
-                .collect();
-            tx.emit(&iri("out"), &quads)?;
-            let update = format!("{PREFIXES}INSERT DATA {{ {} }}", quads[0]);
-            tx.update(&Parser::new().parse_update(&update).expect("an update"))?;
-            Ok(Some(Answer::Boolean(true)))
+            tx.emit(&iri("out"), &batch)?;
+            tx.run(&note, &[])?;
+            tx.insert(&batch[0].clone().in_graph(GraphName::DefaultGraph))?;
+            Ok(tx.random()?)
         })?;
         let effects = txn.commit();
+        assert!((0.0..1.0).contains(&executed.answer));
         Ok::<_, Abort>((executed.emissions.len(), effects.inserts.len()))
     };
-    assert_eq!(run(":a :v 1"), Ok((1, 1)));
-    assert_eq!(run(":b :v 2"), Ok((1, 1)));
+    assert_eq!(run(":a :v 1"), Ok((1, 2)));
+    assert_eq!(run(":b :v 2"), Ok((1, 2)));
     assert_eq!(run(":c :v 3"), Err(Abort::stated("3 shown of 1")));
     assert_eq!(
         scene.state.window(&scene.procedure, 0).len(),
@@ -854,9 +870,78 @@ fn a_procedure_in_rust_has_the_same_inputs_and_leaves_the_same() {
         "the slide is undone"
     );
     assert_eq!(
-        scene.query("SELECT ?s { ?s :v ?v } ORDER BY ?s"),
+        scene.query("SELECT ?s { ?s :v ?v ; :seen ?v } ORDER BY ?s"),
         "<a> | <b>"
     );
+}
+
+#[test]
+fn a_body_in_rust_that_panics_aborts_and_leaves_nothing() {
+    let mut scene = Scene::new(
+        "",
+        "CREATE PROCEDURE it ON STREAM :s BATCH 1 MESSAGE AS NATIVE",
+    );
+    let message = scene.message(":a :v 1");
+    let batches = [vec![message.as_slice()]];
+    let input = ProcedureInput {
+        batches: &batches,
+        ..CALL
+    };
+    let mut txn = begin(&mut scene.state, execution());
+    let abort = txn
+        .execute_native(&scene.procedure, &input, |mut tx| {
+            let batch = tx.batch(&iri("s")).expect("it consumes :s");
+            tx.insert(&batch[0].clone().in_graph(GraphName::DefaultGraph))?;
+            if tx.arguments().is_empty() {
+                panic!("no argument");
+            }
+            Ok(())
+        })
+        .expect_err("it panicked");
+    assert_eq!(abort.cause, AbortCause::Error);
+    assert_eq!(
+        abort.reason,
+        "the body of procedure it panicked: no argument"
+    );
+    drop(txn);
+    assert_eq!(scene.query("SELECT ?s { ?s ?p ?o }"), "");
+    let batch_is_gone = |mut tx: NativeRun<'_, '_>| {
+        assert_eq!(tx.batch(&iri("s")), Some(Vec::new()));
+        let emitted = tx.emit(&iri("out"), &[]);
+        emitted.map_err(|abort| Abort::stated(abort.reason))
+    };
+    let input = ProcedureInput {
+        batches: &[Vec::new()],
+        ..CALL
+    };
+    let mut txn = begin(&mut scene.state, execution());
+    let abort = txn
+        .execute_native(&scene.procedure, &input, batch_is_gone)
+        .expect_err("it emits into nothing");
+    assert!(
+        abort.reason.contains("EMITS INTO <http://x/out>"),
+        "{abort:?}"
+    );
+}
+
+#[test]
+fn a_body_in_rust_draws_the_same_numbers_when_it_runs_again() {
+    let mut scene = Scene::new("", "CREATE PROCEDURE it AS NATIVE");
+    let mut draw = |round: u64| {
+        let input = ProcedureInput {
+            key: ExecutionKey { round, ..CALL.key },
+            ..CALL
+        };
+        let mut txn = begin(&mut scene.state, execution());
+        let drawn = txn.execute_native(&scene.procedure, &input, |mut tx| {
+            Ok([tx.random()?, tx.random()?])
+        });
+        drawn.expect("it commits").answer
+    };
+    let first = draw(1);
+    assert_eq!(first, draw(1));
+    assert_ne!(first, draw(2));
+    assert_ne!(first[0], first[1]);
 }
 
 #[test]

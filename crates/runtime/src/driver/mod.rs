@@ -26,9 +26,9 @@ use crate::fabric::{Fabric, OnApplied};
 use crate::handover::Handover;
 use crate::host::{FiringAcks, Host, HostReport};
 use crate::lane::{
-    AnswerRoom, CallArguments, CallKey, CallOutcome, CallRequest, Lane, LaneCounters, LaneEvent,
-    LaneParts, Rerunner, UnreadOutcome, UpdateJob, UpdateOutcome, UpdateRequest, UpdateResult,
-    WakeSequencer,
+    AnalyseRequest, AnswerRoom, CallAnalysis, CallArguments, CallKey, CallOutcome, CallRequest,
+    Lane, LaneCounters, LaneEvent, LaneParts, Rerunner, UnreadOutcome, UpdateJob, UpdateOutcome,
+    UpdateRequest, UpdateResult, WakeSequencer,
 };
 use crate::replay::LogReplay;
 use crate::sequencer::{
@@ -448,6 +448,7 @@ impl Driver {
         if let Some(error) = self.handle.shared.log.no_room() {
             return Err(error.into());
         }
+        let place = self.handle.counters.room().take(&call.arguments)?;
         let (reply, answer) = slot();
         let request = CallRequest {
             procedure: call.procedure,
@@ -458,11 +459,32 @@ impl Driver {
             reply,
             received: EventTime(self.now_ms()),
             repeats: 0,
+            _place: place,
         };
         let sent = self.handle.lane.send(LaneEvent::Call(Box::new(request)));
         sent.map_err(|_| RuntimeError::Stopped)?;
         let handle = Arc::clone(&self.handle);
         Ok(Pending { answer, handle })
+    }
+
+    /// Runs a call in a transaction that is undone, and returns what it did. Its key and room do
+    /// not count.
+    ///
+    /// # Errors
+    /// As [`Driver::call`].
+    pub fn analyse_call(&self, call: ProcedureCall) -> Result<CallAnalysis, RuntimeError> {
+        let (reply, answer) = slot();
+        let request = AnalyseRequest {
+            procedure: call.procedure,
+            arguments: call.arguments,
+            execution: call.execution,
+            reply,
+            received: EventTime(self.now_ms()),
+            repeats: 0,
+        };
+        let sent = self.handle.lane.send(LaneEvent::Analyse(Box::new(request)));
+        sent.map_err(|_| RuntimeError::Stopped)?;
+        self.handle.wait(&answer)?
     }
 
     /// Asks for a checkpoint, which exists when this is answered.

@@ -3,10 +3,14 @@
 
 use super::Driver;
 use crate::error::RuntimeError;
+use crate::feeds::{FeedReader, FeedStart};
 use crate::lane::{
-    DataflowListing, Declared, LaneEvent, ProcedureStatus, StoppedDataflow, TransactionCounts,
+    DataflowListing, Declared, LaneEvent, NativeBody, ProcedureStatus, Registration,
+    StoppedDataflow, TransactionCounts,
 };
 use crate::slot::{Awaited, slot};
+use somersault_lang::StreamSource;
+use somersault_model::Place;
 use somersault_txn::{AbortList, DataflowState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +95,58 @@ impl Driver {
     /// The dataflows that aborts have stopped. Does not wait for a transaction.
     pub fn stopped_dataflows(&self) -> Vec<StoppedDataflow> {
         self.handle.counters.stopped()
+    }
+
+    /// The native procedures whose body no program has registered. Does not wait for a transaction.
+    pub fn absent_procedures(&self) -> Vec<String> {
+        self.handle.counters.absent()
+    }
+
+    /// A reader of the messages of an interior stream.
+    ///
+    /// # Errors
+    /// There is no such stream, or clients push into it.
+    pub fn read_messages(
+        &self,
+        iri: &str,
+        start: FeedStart,
+    ) -> Result<Option<FeedReader>, RuntimeError> {
+        let iri = iri.to_owned();
+        let shared = Arc::clone(&self.handle.shared);
+        self.handle.read(move |coordinator| {
+            let streams = coordinator.streams();
+            let Some(stream) = streams.iter().find(|it| it.declaration.iri.as_str() == iri) else {
+                return Ok(None);
+            };
+            if stream.declaration.source != StreamSource::Interior {
+                return Err(RuntimeError::Invalid(format!(
+                    "stream <{iri}> is no interior stream; the messages of interior streams alone are sent out. Register a query on it, and subscribe to its answers"
+                )));
+            }
+            let newest = coordinator.newest_message(stream.uid).unwrap_or(Place(0));
+            let named = (stream.uid, &*iri);
+            Ok(Some(shared.feeds.reader(named, newest, start)))
+        })
+    }
+
+    /// Takes the body of a declared native procedure. Calls and rounds that wait for it go on.
+    ///
+    /// # Errors
+    /// There is no such procedure, it has steps, or the driver has stopped.
+    pub fn register(&self, procedure: &str, body: NativeBody) -> Result<(), RuntimeError> {
+        let (reply, answer) = slot();
+        let registration = Registration {
+            procedure: procedure.to_owned(),
+            body,
+            // Whoever registers waits for the answer.
+            reply: Box::new(move |result| reply.send(result)),
+        };
+        let sent = self
+            .handle
+            .lane
+            .send(LaneEvent::Register(Box::new(registration)));
+        sent.map_err(|_| RuntimeError::Stopped)?;
+        self.handle.wait(&answer)?
     }
 
     /// Reads what is declared, between two transactions.

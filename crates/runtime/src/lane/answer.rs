@@ -33,6 +33,18 @@ pub enum CallAnswer {
     NotKept,
 }
 
+impl From<()> for CallAnswer {
+    fn from((): ()) -> CallAnswer {
+        CallAnswer::Done
+    }
+}
+
+impl From<bool> for CallAnswer {
+    fn from(is_true: bool) -> CallAnswer {
+        CallAnswer::Boolean(is_true)
+    }
+}
+
 /// How a call has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallOutcome {
@@ -158,8 +170,8 @@ enum Kept {
 }
 
 impl CallAnswer {
-    /// The answer of a procedure's RETURN.
-    pub(crate) fn of(answer: Option<Answer>, dictionary: &Dictionary) -> CallAnswer {
+    /// The answer of a query, as terms.
+    pub fn of(answer: Option<Answer>, dictionary: &Dictionary) -> CallAnswer {
         match answer {
             None => CallAnswer::Done,
             Some(Answer::Boolean(is_true)) => CallAnswer::Boolean(is_true),
@@ -251,7 +263,7 @@ impl CallAnswer {
 /// The bytes of a term without its text.
 const TERM_BYTES: u64 = size_of::<Term>() as u64;
 
-fn term_bytes(term: &Term) -> u64 {
+pub(super) fn term_bytes(term: &Term) -> u64 {
     let text = match term {
         Term::NamedNode(name) => name.as_str().len(),
         Term::BlankNode(node) => node.as_str().len(),

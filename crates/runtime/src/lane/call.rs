@@ -7,7 +7,7 @@ use super::answer::{AnswerRoom, CallAnswer, CallOutcome, UnreadOutcome};
 use super::entries::{self, InLog};
 use super::rounds::EmittedMessages;
 use super::update::{UpdateOutcome, UpdateReply};
-use super::{Lane, LaneRequest, RunnableProcedure};
+use super::{Lane, LaneRequest, RunnableProcedure, WaitingPlace};
 use crate::error::RuntimeError;
 use crate::slot::Answering;
 use oxrdf::Term;
@@ -58,11 +58,13 @@ pub(crate) struct CallRequest {
     pub(crate) room: Option<Arc<AnswerRoom>>,
     /// How often it had to run again.
     pub(crate) repeats: u32,
+    /// Its memory while it waits.
+    pub(crate) _place: WaitingPlace,
 }
 
 impl CallRequest {
     /// Whether the caller has called it off.
-    fn is_called_off(&self) -> bool {
+    pub(super) fn is_called_off(&self) -> bool {
         let abandoned = self.execution.abandoned.as_ref();
         abandoned.is_some_and(|flag| flag.load(Relaxed))
     }
@@ -189,6 +191,7 @@ impl Lane {
             None => return false,
             Some(LaneRequest::Call(call)) => self.run_request_of_call(call),
             Some(LaneRequest::Update(update)) => self.run_update(update),
+            Some(LaneRequest::Analyse(request)) => self.run_analysis(request),
         }
         true
     }
@@ -196,7 +199,14 @@ impl Lane {
     fn run_request_of_call(&mut self, mut call: CallRequest) {
         let ran = match self.admit(&call) {
             _ if call.is_called_off() => Ran::Refused(RuntimeError::CalledOff),
-            Ok(CallAdmission::Run(transaction)) => self.run_call(&call, &transaction),
+            Ok(CallAdmission::Run(transaction)) => {
+                let uid = transaction.procedures()[0];
+                let can_wait = || self.procedures[&uid].for_call(&call.arguments).is_ok();
+                if self.declared.absent().contains(&uid) && can_wait() {
+                    return self.waiting.push(uid, call);
+                }
+                self.run_call(&call, &transaction)
+            }
             Ok(CallAdmission::Answered(answer)) => self.repeat(&call, answer),
             Err(error) => Ran::Refused(error),
         };
@@ -287,14 +297,15 @@ impl Lane {
             ..call.execution.clone()
         };
         let mut txn = self.base.begin(execution);
-        let executed = match execute_call(&mut txn, steps, transaction, now, &arguments) {
+        let runnable = (procedure, steps);
+        let executed = match execute_call(&mut txn, runnable, transaction, now, &arguments) {
             Ok(executed) => executed,
             Err(abort) => {
                 drop(txn);
                 return self.abort(call, base, transaction, &abort);
             }
         };
-        let answer = CallAnswer::of(executed.answer, txn.dictionary());
+        let answer = executed.answer;
         let kept = call.key.as_ref().map(|_| answer.to_bytes());
         let outcome = match UnreadOutcome::answered(answer, call.room.as_ref()) {
             Ok(outcome) => outcome,
@@ -378,11 +389,11 @@ impl Lane {
 /// Runs the steps of a called procedure.
 pub(super) fn execute_call(
     txn: &mut Txn<'_>,
-    steps: &Procedure,
+    (procedure, steps): (&RunnableProcedure, &Procedure),
     transaction: &Transaction,
     now: EventTime,
     arguments: &[Term],
-) -> Result<Executed, Abort> {
+) -> Result<Executed<CallAnswer>, Abort> {
     let arguments: Vec<TermId> = arguments.iter().map(|term| txn.id(term)).collect();
     let (Round::Call(round) | Round::Batch(round)) = transaction.round();
     let input = ProcedureInput {
@@ -396,7 +407,7 @@ pub(super) fn execute_call(
         batches: &[],
         slides: &[],
     };
-    txn.execute(steps, &input)
+    procedure.execute(txn, steps, &input)
 }
 
 /// The changes of a transaction, in an order in which neighbours share terms.

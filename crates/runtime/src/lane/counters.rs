@@ -5,8 +5,10 @@
 
 use super::Declared;
 use super::listing::StoppedDataflow;
+use super::waiting::WaitingRoom;
 use parking_lot::Mutex;
 use somersault_query::AbortCause;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// LaneCounters of transactions since the start.
@@ -47,6 +49,8 @@ pub(crate) struct LaneCounters {
     refused_calls: AtomicU64,
     waiting_batches: AtomicU64,
     stopped: Mutex<Vec<StoppedDataflow>>,
+    absent: Mutex<Vec<String>>,
+    room: Arc<WaitingRoom>,
 }
 
 impl LaneCounters {
@@ -97,6 +101,21 @@ impl LaneCounters {
     /// The dataflows that aborts have stopped, by name.
     pub(crate) fn stopped(&self) -> Vec<StoppedDataflow> {
         self.stopped.lock().clone()
+    }
+
+    /// Where calls wait that are handed in.
+    pub(crate) fn room(&self) -> &Arc<WaitingRoom> {
+        &self.room
+    }
+
+    /// Notes which native procedures have no body.
+    pub(super) fn note_absent(&self, declared: &Declared) {
+        *self.absent.lock() = declared.absent_names();
+    }
+
+    /// The native procedures whose body no program has registered, by name.
+    pub(crate) fn absent(&self) -> Vec<String> {
+        self.absent.lock().clone()
     }
 
     /// The counts.

@@ -16,7 +16,7 @@ use somersault_model::{EventTime, Place, ProcedureUid, StreamUid};
 use somersault_stream::{Coordinator, KeptMessage, ParsedCommand};
 use somersault_txn::{
     Beginning, Command as CoreCommand, Core, DataflowShape, Event, Output, ProcedureShape, Refusal,
-    StreamShape,
+    StreamShape, Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(crate) struct Declared {
     /// The streams that the core knows.
     in_core: BTreeSet<StreamUid>,
     messages: Messages,
+    /// Native procedures whose body no program has registered since the start.
+    absent: BTreeSet<ProcedureUid>,
 }
 
 impl Declared {
@@ -47,7 +49,9 @@ impl Declared {
             procedures,
             dataflows,
         } = restored;
+        let natives = procedures.iter().filter(|(_, text)| text.native.is_some());
         let mut declared = Declared {
+            absent: natives.map(|(uid, _)| *uid).collect(),
             streams: streams.collect(),
             in_core: core.streams().map(|stream| stream.uid).collect(),
             core,
@@ -100,6 +104,25 @@ impl Declared {
         &self.procedures
     }
 
+    /// The transaction that runs next, if batches wait for one that can run.
+    pub(super) fn next(&self) -> Option<Transaction> {
+        self.core.next_without(&self.absent)
+    }
+
+    /// Native procedures whose body no program has registered since the start.
+    pub(super) fn absent(&self) -> &BTreeSet<ProcedureUid> {
+        &self.absent
+    }
+
+    /// A program has registered the body of a native procedure.
+    pub(super) fn body_is_there(&mut self, procedure: ProcedureUid) {
+        self.absent.remove(&procedure);
+    }
+
+    pub(super) fn dataflow_texts(&self) -> impl Iterator<Item = &CreateDataflow> {
+        self.dataflows.values().map(|text| &**text)
+    }
+
     /// The declaration of a dataflow.
     pub(super) fn dataflow_text(&self, name: &str) -> Option<&Arc<CreateDataflow>> {
         self.dataflows.get(name)
@@ -126,6 +149,8 @@ impl Declared {
     /// # Errors
     /// Why not.
     pub(crate) fn judge(&mut self, command: &ParsedCommand) -> Result<(), RuntimeError> {
+        let (procedure, dataflow) = (command.procedure(), command.dataflow());
+        self.check_recovery(procedure.map(|it| &**it), dataflow.map(|it| &**it))?;
         self.tell_streams(command)?;
         for command in self.core_commands(command)? {
             self.core.admit(&command)?;
@@ -145,12 +170,21 @@ impl Declared {
                 _ => None,
             };
             self.apply_event(&Event::Command(command))?;
-            gone.map(|uid| self.procedures.remove(&uid));
+            if let Some(uid) = gone {
+                self.procedures.remove(&uid);
+                self.absent.remove(&uid);
+            }
         }
         if let Some(procedure) = command.procedure()
             && let Some(uid) = self.uid(&procedure.name)
         {
-            self.procedures.insert(uid, Arc::clone(procedure));
+            let before = self.procedures.insert(uid, Arc::clone(procedure));
+            let was_native = before.is_some_and(|before| before.native.is_some());
+            match (was_native, procedure.native.is_some()) {
+                (false, true) => _ = self.absent.insert(uid),
+                (true, false) => _ = self.absent.remove(&uid),
+                _ => {}
+            }
         }
         if let Some(dataflow) = command.dataflow() {
             let name = dataflow.name.clone();

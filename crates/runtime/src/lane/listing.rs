@@ -16,6 +16,8 @@ pub struct ProcedureStatus {
     pub uid: ProcedureUid,
     /// Its declaration.
     pub declaration: Arc<CreateProcedure>,
+    /// Whether it is native, and no program has registered its body.
+    pub is_absent: bool,
     /// The dataflow that names it.
     pub dataflow: Option<String>,
     /// How far it is with each stream that it consumes, in the order of the text.
@@ -73,6 +75,7 @@ impl Declared {
         let dataflow = dataflows.find(|flow| flow.names().any(|one| one == declaration.name));
         Some(ProcedureStatus {
             uid,
+            is_absent: self.absent().contains(&uid),
             dataflow: dataflow.map(|flow| flow.name.clone()),
             inlets: core.inlets_of(uid),
             last_abort: core.last_abort(uid).cloned(),
@@ -114,6 +117,14 @@ impl Declared {
     /// The newest transactions that a procedure aborted on batches.
     pub(crate) fn aborted_by(&self, procedure: &str) -> Option<AbortList> {
         Some(self.core().aborted(self.uid(procedure)?))
+    }
+
+    /// The native procedures whose body no program has registered, by name.
+    pub(super) fn absent_names(&self) -> Vec<String> {
+        let absent = self.absent().iter();
+        let mut names: Vec<String> = absent.map(|uid| self.core().name(*uid)).collect();
+        names.sort_unstable();
+        names
     }
 
     /// The dataflows that aborts have stopped, by name.

@@ -8,6 +8,7 @@
 //! a transaction is accepted by the handover, or a command is in the log, and never before. Whoever
 //! called is answered by the sequencer, when the SN of the transaction is stable (S5).
 
+mod analyse;
 mod answer;
 mod base;
 mod call;
@@ -16,10 +17,14 @@ mod declared;
 mod entries;
 mod listing;
 mod messages;
+mod native;
 mod rerun;
 mod rounds;
 mod update;
+mod waiting;
 
+pub(crate) use analyse::AnalyseRequest;
+pub use analyse::{AnalysedEffects, CallAnalysis};
 pub use answer::{AnswerRoom, CallAnswer, CallOutcome, UnreadOutcome};
 pub(crate) use base::Drained;
 pub(crate) use call::{Accepted, Answered, CallRequest, Logged};
@@ -28,8 +33,11 @@ pub(crate) use counters::LaneCounters;
 pub use counters::TransactionCounts;
 pub(crate) use declared::{Declared, is_declaration};
 pub use listing::{DataflowListing, ProcedureStatus, StoppedDataflow};
+pub use native::NativeBody;
+pub(crate) use native::Registration;
 pub(crate) use update::UpdateRequest;
 pub use update::{UpdateJob, UpdateOutcome, UpdateResult};
+pub(crate) use waiting::WaitingPlace;
 
 pub(crate) use entries::{InLog, in_log};
 pub(crate) use rerun::{Rerunner, has_reruns};
@@ -39,7 +47,8 @@ use crate::error::RuntimeError;
 use crate::handover::Handover;
 use base::Base;
 use call::Ran;
-use crossbeam_channel::{Receiver, TryRecvError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use native::WaitingCalls;
 use oxrdf::NamedNode;
 use somersault_lang::procedure::CreateProcedure;
 use somersault_model::{EventTime, Place, ProcedureUid, StreamUid};
@@ -49,6 +58,10 @@ use somersault_stream::{KeptMessage, ParsedCommand};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The time after which a lane with calls that wait looks whether one was called off.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// Something that the lane has to know or to do.
 pub(crate) enum LaneEvent {
@@ -58,9 +71,13 @@ pub(crate) enum LaneEvent {
     Call(Box<CallRequest>),
     /// An update.
     Update(Box<UpdateRequest>),
+    /// A call that is analysed.
+    Analyse(Box<AnalyseRequest>),
     /// A command is to be logged if nothing speaks against it. Its caller lets nothing else be
     /// logged before it has the answer.
     Judge(Box<ParsedCommand>, Judged),
+    /// A program gives the body of a procedure.
+    Register(Box<Registration>),
     /// A command is in the log.
     Declared(Box<ParsedCommand>),
     /// Messages came into a stream that procedures consume.
@@ -115,6 +132,7 @@ pub(crate) struct Lane {
     judged: Option<Arc<CompiledProcedure>>,
     base: Base,
     requests: VecDeque<LaneRequest>,
+    waiting: WaitingCalls,
     /// Messages that were let go, which is not handed over yet.
     released: Vec<(StreamUid, Place)>,
     /// Whether the next transaction may be a request although a border batch waits.
@@ -138,6 +156,7 @@ pub(crate) struct Lane {
 enum LaneRequest {
     Call(CallRequest),
     Update(UpdateRequest),
+    Analyse(AnalyseRequest),
 }
 
 impl LaneRequest {
@@ -151,6 +170,7 @@ impl LaneRequest {
         match self {
             LaneRequest::Call(call) => call.answer(Err(error)),
             LaneRequest::Update(update) => update.refuse(error),
+            LaneRequest::Analyse(request) => request.answer(Err(error)),
         }
     }
 }
@@ -160,6 +180,8 @@ struct RunnableProcedure {
     text: Arc<CreateProcedure>,
     /// An error if this version does not compile its steps any more.
     steps: Result<Procedure, String>,
+    /// Of a native one, if a program has registered it.
+    body: Option<NativeBody>,
     /// The streams that it emits into, in the order of the text.
     emits: Vec<StreamUid>,
     /// The streams that its windows are on.
@@ -185,6 +207,7 @@ impl RunnableProcedure {
                 .collect(),
             text: Arc::clone(text),
             steps,
+            body: None,
         }
     }
 }
@@ -198,6 +221,7 @@ impl Lane {
             procedures: BTreeMap::new(),
             judged: None,
             requests: VecDeque::new(),
+            waiting: WaitingCalls::default(),
             released: Vec::new(),
             is_turn_of_requests: true,
             repeats: 0,
@@ -279,7 +303,7 @@ impl Lane {
     /// Runs one transaction, if one can run: first what others led to, then requests and border
     /// batches in turn. Whether one did.
     fn run_next(&mut self) -> bool {
-        let next = self.declared.core().next();
+        let next = self.declared.next();
         let first = self.requests.front();
         let is_turn_of_requests =
             self.is_turn_of_requests || first.is_some_and(LaneRequest::needs_all_in_base);
@@ -320,9 +344,17 @@ impl Lane {
 
     /// Waits for an event.
     pub(crate) fn wait(&mut self) {
-        match self.parts.events.recv() {
+        let Some(patience) = self.waiting.patience() else {
+            match self.parts.events.recv() {
+                Ok(event) => self.handle(event),
+                Err(_) => self.has_ended = true,
+            }
+            return;
+        };
+        match self.parts.events.recv_timeout(patience.min(LONGEST_WAIT)) {
             Ok(event) => self.handle(event),
-            Err(_) => self.has_ended = true,
+            Err(RecvTimeoutError::Timeout) => self.give_up_waiting(),
+            Err(RecvTimeoutError::Disconnected) => self.has_ended = true,
         }
     }
 
@@ -345,7 +377,14 @@ impl Lane {
 
     fn handle(&mut self, event: LaneEvent) {
         self.is_blocked = false;
-        if !matches!(event, LaneEvent::Call(_) | LaneEvent::Read(_)) {
+        let is_of_sequencer = !matches!(
+            event,
+            LaneEvent::Call(_)
+                | LaneEvent::Analyse(_)
+                | LaneEvent::Register(_)
+                | LaneEvent::Read(_)
+        );
+        if is_of_sequencer {
             self.told += 1;
         }
         match event {
@@ -358,10 +397,15 @@ impl Lane {
                 Some(error) => update.refuse(error.not_taken()),
                 None => self.requests.push_back(LaneRequest::Update(*update)),
             },
+            LaneEvent::Analyse(request) => match self.failure.clone() {
+                Some(error) => request.answer(Err(error.not_taken())),
+                None => self.requests.push_back(LaneRequest::Analyse(*request)),
+            },
             LaneEvent::Judge(command, judged) => {
                 let result = self.judge(&command);
                 judged(result);
             }
+            LaneEvent::Register(registration) => self.register(*registration),
             LaneEvent::Declared(command) => self.declare(&command),
             LaneEvent::Messages(stream, messages) => {
                 if let Err(error) = self.declared.take_messages(stream, messages) {
@@ -382,10 +426,14 @@ impl Lane {
                 for request in self.requests.drain(..) {
                     request.refuse(error.clone().not_taken());
                 }
+                for call in self.waiting.take_all() {
+                    call.answer(Err(error.clone().not_taken()));
+                }
                 self.failure = Some(error);
             }
             LaneEvent::End => {
                 self.requests.clear();
+                self.waiting.take_all();
                 self.has_ended = true;
             }
         }
@@ -400,6 +448,7 @@ impl Lane {
         }
         self.declared = declared;
         self.parts.counters.note_stopped(&self.declared);
+        self.parts.counters.note_absent(&self.declared);
         self.has_begun = true;
         for uid in self.procedures.keys().copied().collect::<Vec<_>>() {
             if let Err(error) = self.fill_windows(uid) {
@@ -427,18 +476,25 @@ impl Lane {
             return;
         }
         self.parts.counters.note_stopped(&self.declared);
+        self.parts.counters.note_absent(&self.declared);
         if let (Some(text), Some(compiled)) = (command.procedure(), self.judged.take())
             && let Some(uid) = self.declared.uid(&text.name)
         {
-            let before = self.procedures.remove(&uid).map(|before| before.steps);
+            let before = self.procedures.remove(&uid);
+            let body = before.as_ref().and_then(|before| before.body.clone());
+            let before = before.map(|before| before.steps);
             let state = self.base.state();
             let steps = match before {
                 Some(Ok(before)) => state.replace(before, compiled),
                 _ => state.install(compiled),
             };
             let runnable = RunnableProcedure::new(text, Ok(steps), &self.declared);
+            // A native procedure that takes the place of one keeps its body.
+            let body = body.filter(|_| text.native.is_some());
+            let runnable = RunnableProcedure { body, ..runnable };
             self.procedures.insert(uid, runnable);
         }
+        self.release_waiting();
         let known = self.declared.procedures();
         let uids = self.procedures.keys().copied();
         let gone: Vec<ProcedureUid> = uids.filter(|uid| !known.contains_key(uid)).collect();

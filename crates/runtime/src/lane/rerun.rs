@@ -14,7 +14,7 @@
 use super::call::{CallArguments, changes, execute_call};
 use super::messages::Message;
 use super::rounds::{EmittedMessages, fill_windows, walk};
-use super::{CallAnswer, Declared, RunnableProcedure, entries};
+use super::{Declared, RunnableProcedure, entries};
 use crate::error::RuntimeError;
 use somersault_log::{TxnCall, TxnChange, TxnEntry, TxnItem, TxnOrigin, TxnOutcome, TxnRecord};
 use somersault_model::{ProcedureUid, QuadIds};
@@ -253,9 +253,10 @@ impl Rerunner {
                 let procedure = &self.procedures[&transaction.procedures()[0]];
                 let given = CallArguments::InOrder(call.arguments.clone());
                 let (steps, arguments) = procedure.for_call(&given).map_err(Abort::stated)?;
-                let executed = execute_call(&mut txn, steps, transaction, now, &arguments)?;
+                let runnable = (procedure, steps);
+                let executed = execute_call(&mut txn, runnable, transaction, now, &arguments)?;
                 if call.key.is_some() {
-                    answer = CallAnswer::of(executed.answer, txn.dictionary()).to_bytes();
+                    answer = executed.answer.to_bytes();
                 }
                 emitted.add(executed.emissions, &mut run, &procedure.emits);
                 txn

@@ -128,8 +128,8 @@ fn execute(
         batches: &batches,
         slides: &slides,
     };
-    txn.execute(steps, &input)
-        .map(|executed| executed.emissions)
+    let executed = procedure.execute(txn, steps, &input)?;
+    Ok(executed.emissions)
 }
 
 /// Runs the executions of a transaction, one after the other.

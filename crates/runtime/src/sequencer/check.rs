@@ -79,7 +79,8 @@ pub(super) mod tests {
     use crate::handover::Handover;
     use crate::host::{FiringAcks, FiringJob, Host};
     use crate::lane::Rerunner;
-    use crossbeam_channel::{Receiver, bounded, unbounded};
+    use crate::slot::{Found, slot};
+    use crossbeam_channel::{Receiver, unbounded};
     use somersault_lang::{Parser, Statement};
     use somersault_log::{AdvanceRecord, Log, Position};
     use somersault_model::{EventTime, Limits, Sn};

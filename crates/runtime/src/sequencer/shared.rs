@@ -10,6 +10,7 @@ use crate::checkpoints::{CheckpointConfig, CheckpointStatus, CheckpointedNumbers
 use crate::clock::Clock;
 use crate::credit::Credit;
 use crate::error::RuntimeError;
+use crate::feeds::Feeds;
 use crate::host::{Host, PinClock};
 use crate::resolver::Resolver;
 use crossbeam_channel::Receiver;
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) pin_clock: PinClock,
     pub(crate) figures: Figures,
     pub(crate) directory: Directory,
+    /// The messages of interior streams that have readers.
+    pub(crate) feeds: Feeds,
     /// `None` where nothing is written to a folder.
     checkpoints: Mutex<Option<CheckpointStatus>>,
     checkpointed: Mutex<Option<CheckpointedNumbers>>,
@@ -156,6 +159,7 @@ impl Shared {
             pin_clock,
             figures: Figures::default(),
             directory: Directory::default(),
+            feeds: Feeds::default(),
             checkpoints: Mutex::new(None),
             checkpointed: Mutex::new(None),
             failure: Mutex::new(None),

@@ -4,7 +4,9 @@
 use super::Sequencer;
 use super::change::ChangeReply;
 use super::requests::{InputReceipt, Reply};
+use super::shared::Shared;
 use crate::error::RuntimeError;
+use crate::feeds::StreamMessage;
 use crate::lane::{Answered, UpdateResult};
 use somersault_checkpoint::CheckpointTimes;
 use somersault_log::Position;
@@ -12,6 +14,7 @@ use somersault_model::{BatchNumber, Sn, StreamUid};
 use somersault_store::Store;
 use somersault_stream::Record;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A caller to answer when an SN is stable.
@@ -38,6 +41,13 @@ pub(crate) enum Waiter {
         position: Position,
         answered: Vec<Answered>,
     },
+    /// Messages for readers of interior streams.
+    Messages {
+        sn: Sn,
+        position: Position,
+        messages: Vec<(StreamUid, StreamMessage)>,
+        shared: Arc<Shared>,
+    },
 }
 
 impl Waiter {
@@ -50,7 +60,9 @@ impl Waiter {
                 ..
             } => *input == 0 && *sn <= stable && *position <= durable,
             Waiter::Change { result, .. } => result.sn <= stable,
-            Waiter::Transactions { sn, position, .. } => *sn <= stable && *position <= durable,
+            Waiter::Transactions { sn, position, .. } | Waiter::Messages { sn, position, .. } => {
+                *sn <= stable && *position <= durable
+            }
         }
     }
 
@@ -63,6 +75,9 @@ impl Waiter {
             Waiter::Transactions { answered, .. } => {
                 answered.into_iter().rev().for_each(Answered::send);
             }
+            Waiter::Messages {
+                messages, shared, ..
+            } => shared.feeds.publish(messages),
         }
     }
 
@@ -74,6 +89,8 @@ impl Waiter {
             Waiter::Transactions { answered, .. } => {
                 (answered.into_iter()).for_each(|it| it.refuse(error.clone()));
             }
+            // Readers learn of the failure from the engine.
+            Waiter::Messages { .. } => {}
         }
     }
 }
@@ -178,7 +195,7 @@ impl Stability {
             Waiter::Input { input, .. } => {
                 *input > 0 && oldest.is_none_or(|oldest| *input < oldest)
             }
-            Waiter::Change { .. } | Waiter::Transactions { .. } => false,
+            Waiter::Change { .. } | Waiter::Transactions { .. } | Waiter::Messages { .. } => false,
         })
     }
 

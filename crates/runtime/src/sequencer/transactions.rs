@@ -12,6 +12,7 @@ use super::stability::Waiter;
 use super::{Phase, Sequencer};
 use crate::checkpoints::{DeclarationRecord, RestoredTransactions};
 use crate::error::RuntimeError;
+use crate::feeds::StreamMessage;
 use crate::handover::Handover;
 use crate::lane::{
     Accepted, Answered, Declared, Drained, InLog, LaneEvent, Logged, Rerunner, UpdateRequest,
@@ -19,10 +20,11 @@ use crate::lane::{
 };
 use crossbeam_channel::Sender;
 use somersault_log::{
-    Command, CommandRecord, ConsumerBegin, PlanRecord, Resolved, TxnItem, TxnRecord,
+    Command, CommandRecord, ConsumerBegin, PlanRecord, Resolved, TxnItem, TxnMessage, TxnOutcome,
+    TxnRecord,
 };
 use somersault_model::{EventTime, Place, QuadIds, Sn, StreamUid};
-use somersault_query::Effects;
+use somersault_query::{Effects, decode};
 use somersault_stream::{
     Consumers, Coordinator, Input, KeptMessage, NumberedTransactions, ParsedCommand, Record,
     RecordedTransactions,
@@ -280,6 +282,11 @@ impl Sequencer {
     /// Applies a command to what is declared, or tells the lane, and lets streams know their
     /// consumers.
     fn note_declaration(&mut self, command: &ParsedCommand) -> Result<(), RuntimeError> {
+        if let Command::DropStream { iri } | Command::ResetStream { iri } =
+            &command.record().command
+        {
+            self.shared.feeds.end(iri);
+        }
         let transactions = &mut self.transactions;
         match &mut transactions.replayed {
             Some(declared) => {
@@ -445,6 +452,7 @@ impl Sequencer {
         items: Vec<(TxnItem<QuadIds>, InLog)>,
         released: Vec<(StreamUid, Place)>,
     ) -> Result<(), RuntimeError> {
+        let messages = self.messages_to_feed(&items);
         let is_whole = items.iter().all(|(_, in_log)| *in_log == InLog::Whole);
         let logged = (!is_whole).then(|| in_log(&items));
         let whole = TxnRecord {
@@ -470,7 +478,41 @@ impl Sequencer {
             }
         };
         self.apply(&record, position)?;
-        self.cut_effects()
+        self.cut_effects()?;
+        if !messages.is_empty() {
+            self.wait_stable(Waiter::Messages {
+                sn: self.coordinator.last_cut(),
+                position,
+                messages,
+                shared: Arc::clone(&self.shared),
+            });
+        }
+        Ok(())
+    }
+
+    /// The messages of transactions that have readers outside.
+    fn messages_to_feed(
+        &self,
+        items: &[(TxnItem<QuadIds>, InLog)],
+    ) -> Vec<(StreamUid, StreamMessage)> {
+        let committed = items.iter().filter_map(|(item, _)| match item {
+            TxnItem::Entry(entry) => match &entry.outcome {
+                TxnOutcome::Committed { emitted, .. } => Some(emitted),
+                TxnOutcome::Aborted { .. } | TxnOutcome::Rerun => None,
+            },
+            TxnItem::Advance(_) | TxnItem::Triggered(_) => None,
+        });
+        let feeds = &self.shared.feeds;
+        let followed = committed.flatten().filter(|it| feeds.has(it.stream));
+        let dictionary = self.shared.resolver.store.dictionary();
+        let message = |it: &TxnMessage<QuadIds>| StreamMessage {
+            place: it.place,
+            at: it.at,
+            statements: (it.statements.iter())
+                .map(|quad| decode(*quad, dictionary))
+                .collect(),
+        };
+        followed.map(|it| (it.stream, message(it))).collect()
     }
 
     /// A record in the form that the log needs. The ids of effects are known for good, and those of
@@ -691,6 +733,7 @@ mod tests {
             logged: Logged::Nothing,
             answered: None,
             released: Vec::new(),
+            terms: Vec::new(),
         }
     }
 

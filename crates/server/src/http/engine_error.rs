@@ -82,6 +82,8 @@ fn limit(which: LimitKind, sentence: &str) -> ApiError {
                 .retry_after(BUDGET_PAUSE_S);
         }
         LimitKind::UnreadAnswers => (StatusCode::TOO_MANY_REQUESTS, "unread_answers"),
+        LimitKind::WaitingCalls => (StatusCode::TOO_MANY_REQUESTS, "waiting_calls"),
+        LimitKind::NativeBody => (StatusCode::SERVICE_UNAVAILABLE, "no_body"),
         // Caused by other requests.
         LimitKind::ConcurrentQueries => {
             return ApiError::busy(sentence, QUERIES_PAUSE_S).detail("limit", "concurrent_queries");

@@ -12,7 +12,7 @@ use crate::http::negotiate::Accept;
 use crate::http::text::Params;
 use crate::routes::declarations::name_of;
 use crate::routes::results::acceptable;
-use crate::routes::sparql::timeout;
+use crate::routes::sparql::{text_response, timeout};
 use crate::state::App;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Uri};
@@ -110,7 +110,7 @@ impl NamedCall {
 /// Calls a procedure with the arguments in the body.
 pub(crate) async fn call(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
-    let timeout = settings(&app, &head.uri)?;
+    let (timeout, analyze) = settings_of_one(&app, &head.uri)?;
     let procedure = name_of(head.uri.path(), PATH, "/call")?;
     let accept = Accept::from_headers(&head.headers);
     acceptable(&accept)?;
@@ -131,6 +131,11 @@ pub(crate) async fn call(State(app): State<App>, request: Request) -> ApiResult 
         key,
     };
     let place = app.gate.enter(Lane::Write).await?;
+    if analyze {
+        let engine = app.engine.clone();
+        let analysed = move || call.request(&engine, timeout).explain_analyze();
+        return Ok(text_response(app.gate.run_in(place, analysed).await??));
+    }
     let call = call.request(&app.engine, timeout).begin()?;
     answers::answer(app.gate.wait(place, call).await?, &accept)
 }
@@ -140,6 +145,13 @@ fn settings(app: &App, uri: &Uri) -> ApiResult<Option<Duration>> {
     let params = Params::of(uri)?;
     params.only(&["timeout_ms"])?;
     timeout(app, &params)
+}
+
+/// The time limit of one call, and whether it is analysed instead.
+fn settings_of_one(app: &App, uri: &Uri) -> ApiResult<(Option<Duration>, bool)> {
+    let params = Params::of(uri)?;
+    params.only(&["timeout_ms", "analyze"])?;
+    Ok((timeout(app, &params)?, params.flag("analyze")?))
 }
 
 #[cfg(test)]

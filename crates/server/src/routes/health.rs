@@ -30,7 +30,12 @@ pub(crate) async fn health(State(app): State<App>) -> ApiResult {
     let sinks = app.config.sinks.statuses();
     let troubles = sinks.iter().filter_map(|sink| sink.trouble.clone());
     let stopped = health.stopped_dataflows.iter().map(stopped_sentence);
-    let trouble = troubles.chain(stopped).collect::<Vec<_>>().join("; ");
+    let absent = health.absent_procedures.iter().map(absent_sentence);
+    let trouble = troubles
+        .chain(stopped)
+        .chain(absent)
+        .collect::<Vec<_>>()
+        .join("; ");
     let (status, word) = match health.status {
         HealthStatus::Ok if stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         HealthStatus::Ok if !trouble.is_empty() => (StatusCode::OK, "degraded"),
@@ -55,6 +60,7 @@ pub(crate) async fn health(State(app): State<App>) -> ApiResult {
         "sinks": sinks.iter().map(sink_json).collect::<Vec<_>>(),
         "subscriptions": shown.map(subscription_json).collect::<Vec<_>>(),
         "stopped_dataflows": health.stopped_dataflows.iter().map(stopped_json).collect::<Vec<_>>(),
+        "absent_procedures": health.absent_procedures,
         "version": env!("CARGO_PKG_VERSION"),
     });
     let mut response = (status, Json(body)).into_response();
@@ -71,6 +77,12 @@ fn stopped_sentence(stopped: &StoppedInfo) -> String {
     let (procedure, round, reason) = (&abort.procedure, abort.round, &abort.reason);
     format!(
         "dataflow {dataflow} has stopped: procedure {procedure} aborted round {round}: {reason}. RESUME DATAFLOW {dataflow} lets it go on"
+    )
+}
+
+fn absent_sentence(procedure: &String) -> String {
+    format!(
+        "native procedure {procedure} has no body: its calls and rounds wait until the program that runs this engine registers it (Engine::procedure)"
     )
 }
 

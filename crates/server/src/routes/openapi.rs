@@ -57,6 +57,8 @@ enum Content {
     Text,
     Html,
     Events,
+    /// RDF Messages, lines of JSON-LD, or events.
+    Messages,
     /// All statements as N-Quads.
     Quads,
     /// A tar archive.
@@ -100,7 +102,14 @@ const NEXT_ANSWERS: &[&str] = &["name", "who", "answers", "wait_ms"];
 const QUERY_PAGE: &[&str] = &["after", "limit"];
 const PROCEDURE: &[&str] = &["procedure"];
 const DISCARD: &[&str] = &["procedure", "discard"];
-const CALL: &[&str] = &["procedure", "Idempotency-Key", "timeout_ms"];
+const FOLLOW: &[&str] = &[
+    "stream",
+    "Last-Event-ID",
+    "lastEventId",
+    "message-from",
+    "count",
+];
+const CALL: &[&str] = &["procedure", "Idempotency-Key", "timeout_ms", "analyze"];
 const CALLS: &[&str] = &["procedure", "timeout_ms"];
 const DATAFLOW: &[&str] = &["dataflow"];
 const SUBSCRIBE: &[&str] = &["name", "Last-Event-ID", "lastEventId", "from", "empties"];
@@ -147,9 +156,9 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { parameters: USING, body: Body::Update, success: &[("200", "The update is stable: every later query sees it.", Content::Json("UpdateSummary"))], errors: &["413", "415", "422"],
             ..op("post", "/update", "update", "SPARQL", "Carry out a SPARQL update") },
         OperationDoc { parameters: EXPLAIN_GET, success: &[("200", "The plan.", Content::Text)], errors: &["422"],
-            ..op("get", "/explain", "explainGet", "SPARQL", "Explain how a query would run") },
+            ..op("get", "/explain", "explainGet", "SPARQL", "Explain how a query or a CALL would run") },
         OperationDoc { parameters: EXPLAIN_POST, body: Body::Query, success: &[("200", "The plan.", Content::Text)], errors: &["413", "415", "422"],
-            ..op("post", "/explain", "explainPost", "SPARQL", "Explain how a query would run") },
+            ..op("post", "/explain", "explainPost", "SPARQL", "Explain how a query or a CALL would run") },
         OperationDoc { success: &[("200", "The streams.", Content::Json("StreamList"))],
             ..op("get", "/streams", "listStreams", "streams", "List the streams") },
         OperationDoc { parameters: STREAM, success: &[("200", "The stream.", Content::Json("Stream"))], errors: &["404"],
@@ -193,6 +202,9 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
             description: "Server-Sent Events. A firing is an event without a name. Its id is the query's uid, a colon and the close time, and its data is a Firing. The event `gap` says that firings after the given id are no longer kept, or that the id belongs to another query. The event `slow` says that the client reads too slowly, and that the firings that waited for it are dropped. The event `end` is the last and gives the reason: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open.",
             ..op("get", "/queries/{name}/results", "subscribe", "continuous queries", "Follow a query's answers") },
+        OperationDoc { parameters: FOLLOW, success: &[("200", "The messages as they are emitted.", Content::Messages)], errors: &["404", "406", "410"],
+            description: "The messages of an interior stream, each once by its place, in the order of emission. The header `message-place` gives the place of the first; the others follow it. As an event stream, each is an event `message` whose id is its place.",
+            ..op("get", "/streams/{name}/messages", "followMessages", "streams", "Follow the messages of an interior stream") },
         OperationDoc { success: &[("200", "The server works.", Content::Json("Health")), ("503", "Something is wrong, as the message says; queries may still be answered.", Content::Json("Health"))],
             ..op("get", "/health", "health", "server", "Tell whether the server works") },
         OperationDoc { success: &[("200", "Counters in the Prometheus text format.", Content::Text)],
@@ -266,7 +278,7 @@ fn transactions() -> Vec<OperationDoc> {
         OperationDoc { parameters: &["dataflow", "format"], success: &[("200", "The drawing.", Content::Text)], errors: &["404"],
             ..op("get", "/dataflows/{name}/explain", "explainDataflow", TAG, "Draw the graph of a dataflow") },
         OperationDoc { parameters: CALL, body: Body::Json("Anything"), success: &[("200", "What RETURN gives; without RETURN `{\"done\": true}`.", Content::Answer)], errors: &["404", "406", "409", "413", "415"],
-            description: "The body has a member for each parameter: a JSON value, or a term as in SPARQL 1.1 Query Results JSON. 409 with `aborted` and `reason` if the procedure aborts.",
+            description: "The body has a member for each parameter: a JSON value, or a term as in SPARQL 1.1 Query Results JSON. 409 with `aborted` and `reason` if the procedure aborts. With `analyze=true` the call is undone, and the answer is a text that describes each step.",
             ..op("post", "/procedures/{name}/call", "callProcedure", TAG, "Call a procedure") },
         OperationDoc { parameters: CALLS, body: Body::Lines("CallLine"), success: &[("200", "A line for each call, in their order.", Content::Text)], errors: &["415"],
             description: "Lines are answered as they come. An abort or a refusal is a line and stops nothing.",
@@ -444,6 +456,15 @@ fn content_json(content: Content) -> Option<Value> {
         Content::Text => json!({ "text/plain": text_schema() }),
         Content::Html => json!({ "text/html": text_schema(), "text/plain": text_schema() }),
         Content::Events => json!({ "text/event-stream": schema_ref("Firing") }),
+        Content::Messages => {
+            let messages = MessageSyntax::ALL
+                .map(MessageSyntax::media_type)
+                .into_iter();
+            let all = messages.chain(["text/event-stream"]);
+            let content: Map<String, Value> =
+                all.map(|it| (it.to_owned(), text_schema())).collect();
+            content.into()
+        }
         Content::Quads => json!({ "application/n-quads": text_schema() }),
         Content::Archive => json!({ "application/x-tar": text_schema() }),
     })

@@ -36,6 +36,8 @@ fn procedure_json(info: &ProcedureInfo) -> Value {
         "call": info.streams.is_empty().then(|| format!("{href}/call")),
         "href": href,
         "text": info.text,
+        "body": info.body,
+        "waits": info.waits,
         "parameters": parameters.collect::<Vec<_>>(),
         "streams": streams.collect::<Vec<_>>(),
         "windows": windows.collect::<Vec<_>>(),

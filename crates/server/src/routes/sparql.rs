@@ -17,7 +17,9 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use somersault::oxrdf::NamedNode;
-use somersault::{BegunUpdate, CallRequest, FastPath, QueryOptions, UpdateOptions, UpdateSummary};
+use somersault::{
+    BegunUpdate, CallRequest, FastPath, QueryOptions, UpdateOptions, UpdateSummary, syntax,
+};
 use std::time::Duration;
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -284,9 +286,12 @@ async fn run_update(
     let accept = Accept::from_headers(headers);
     let key = CallNumber::of(headers);
     let place = app.gate.enter(Lane::Write).await?;
-    if text.len() > SHORT_TEXT {
+    if text.len() > SHORT_TEXT || syntax::is_explained_call(&text) {
         let engine = app.engine.clone();
         let carry_out = move || -> ApiResult<Response> {
+            if let Some(shown) = engine.explain_call_text(&text, options.base.as_deref())? {
+                return Ok(text_response(shown));
+            }
             if let Some(call) = engine.call_text(&text, options.base.as_deref())? {
                 let call = with_settings(call, key?, &options, &accept)?;
                 return answers::answer(call.run()?, &accept);
@@ -353,7 +358,7 @@ pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResu
     let Operation::Query(text) = operation else {
         return Err(ApiError::bad_request(
             "wrong_address",
-            "Only queries can be explained.",
+            "Only queries and CALL can be explained.",
         ));
     };
     let analyze = params.flag("analyze")?;

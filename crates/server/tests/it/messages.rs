@@ -2,8 +2,9 @@
 //! early, and streams that have no room.
 
 use crate::client::{connect, read_reply};
-use crate::server::TestServer;
+use crate::server::{TestServer, encode};
 use serde_json::json;
+use somersault::{MessageLimits, MessageReader};
 use std::io::{BufReader, Write};
 use std::time::Duration;
 
@@ -217,4 +218,81 @@ fn the_end_of_a_body_that_is_cut_off_is_no_message() {
     });
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(server.get(&path).expect(200).json()["tuples"], 1);
+}
+
+/// What is sent out is read again by the reader of what is sent in.
+#[test]
+fn messages_of_an_interior_stream_are_followed_in_every_form() {
+    let server = TestServer::start();
+    let put = |path: &str, text: &str| server.put(path, text).expect(201);
+    let path = format!("/streams/{}", encode("http://e/out"));
+    put(&path, "CREATE STREAM <http://e/out> INTERIOR");
+    put(
+        "/procedures/say",
+        "CREATE PROCEDURE say(?what) AS {
+            EMIT INTO <http://e/out> CONSTRUCT { _:b <http://e/says> ?what, \"é\"@fr } WHERE { } }",
+    );
+    let say = |what: i64| {
+        let arguments = format!("{{\"what\": {what}}}");
+        let call = server.post("/procedures/say/call", "application/json", &arguments);
+        call.expect(200);
+    };
+    // The first client begins the feed.
+    let none = server.get(&format!("{path}/messages?count=0")).expect(200);
+    assert_eq!(none.header("message-place"), Some("1"));
+    (1..=3).for_each(say);
+    let limits = MessageLimits {
+        bytes: 1 << 20,
+        statements: 100,
+    };
+    for syntax in somersault::MessageSyntax::ALL {
+        let address = format!("{path}/messages?from=kept&count=3");
+        let reply = server.get_as(&address, syntax.media_type()).expect(200);
+        assert_eq!(reply.header("content-type"), Some(syntax.media_type()));
+        let read = MessageReader::new(reply.text().as_bytes(), syntax, limits);
+        let messages: Vec<Vec<String>> = read
+            .map(|message| {
+                let quads = message
+                    .expect("it is read")
+                    .statements
+                    .expect("it is whole");
+                let objects = quads.iter().map(|quad| quad.object.to_string());
+                let mut objects: Vec<String> = objects.collect();
+                objects.sort();
+                objects
+            })
+            .collect();
+        let integer = "^^<http://www.w3.org/2001/XMLSchema#integer>";
+        let expected = (1..=3).map(|what| {
+            let mut objects = vec![format!("\"{what}\"{integer}"), "\"é\"@fr".to_owned()];
+            objects.sort();
+            objects
+        });
+        assert_eq!(messages, expected.collect::<Vec<_>>(), "{syntax:?}");
+    }
+    let headers = [("Last-Event-ID", "1"), ("Accept", "text/event-stream")];
+    let mut events = server.events(&format!("{path}/messages?count=2"), &headers);
+    for place in [2, 3] {
+        let event = events.next().expect("a message");
+        assert_eq!(event.json()["place"], place);
+        assert!(
+            event.json()["message"]
+                .as_str()
+                .unwrap()
+                .contains(&format!("\"{place}\""))
+        );
+    }
+    let after = server.send(
+        "GET",
+        &format!("{path}/messages?lastEventId=9"),
+        &[("Accept", "text/html")],
+        None,
+    );
+    after.expect_error(406, "not_acceptable", &["Accept"]);
+    let pushed = format!("/streams/{}", encode("http://e/in"));
+    put(&pushed, "CREATE STREAM <http://e/in>");
+    let refused = server.get(&format!("{pushed}/messages"));
+    refused.expect_error(400, "invalid", &["no interior stream"]);
+    let unknown = format!("/streams/{}/messages", encode("http://e/none"));
+    server.get(&unknown).expect(404);
 }

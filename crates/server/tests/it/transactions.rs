@@ -525,3 +525,57 @@ fn procedures_and_dataflows_are_explained() {
         .get("/procedures/lower/explain")
         .expect_error(404, "not_found", &["procedure lower"]);
 }
+
+#[test]
+fn a_call_is_analysed_and_leaves_nothing() {
+    let server = server();
+    let arguments = Some("{\"of\": \"http://e/a\", \"by\": 5}".as_bytes());
+    let headers = [("Idempotency-Key", "till/1"), ("Content-Type", JSON)];
+    let path = "/procedures/raise/call?analyze=true";
+    let text = |answer: crate::client::Reply| answer.expect(200).text().to_owned();
+    let shown = text(server.send("POST", path, &headers, arguments));
+    assert!(
+        shown.contains("2. IF ASK { FILTER(?sum > 100) }"),
+        "{shown}"
+    );
+    assert!(shown.contains("?n = \"5\""), "{shown}");
+    let call = "EXPLAIN ANALYZE CALL raise(<http://e/a>, 500)";
+    let shown = text(server.post("/update", "application/sparql-update", call));
+    assert!(shown.contains("it would have aborted: too much"), "{shown}");
+    let (query, call) = ("application/sparql-query", "CALL raise(<http://e/a>, 5)");
+    let shown = text(server.post("/explain?analyze=true", query, call));
+    assert!(shown.contains("?n = \"5\""), "{shown}");
+    let shown = text(server.post("/explain", query, call));
+    assert!(shown.starts_with("PROCEDURE raise"), "{shown}");
+    let done = server.send("POST", "/procedures/raise/call", &headers, arguments);
+    assert_eq!(
+        number(&done.expect(200).json()),
+        "5",
+        "nothing had remained"
+    );
+}
+
+#[test]
+fn a_native_procedure_without_a_body_is_named_in_health() {
+    let server = server();
+    let native = server.put("/procedures/late", "CREATE PROCEDURE late() AS NATIVE");
+    let native = native.expect(201).json();
+    assert_eq!(native["body"], "NATIVE");
+    assert!(
+        native["waits"]
+            .as_str()
+            .unwrap()
+            .contains("has not registered")
+    );
+    let health = server.get("/health").expect(200).json();
+    assert_eq!(health["absent_procedures"], json!(["late"]));
+    assert_eq!(health["status"], "degraded");
+    let path = "/procedures/late/call?timeout_ms=10";
+    let waited = server.send("POST", path, &[], None);
+    waited.expect_error(503, "no_body", &["Engine::procedure"]);
+    let steps = server.get("/procedures/raise").expect(200).json();
+    assert_eq!(
+        (&steps["body"], &steps["waits"]),
+        (&json!("STEPS"), &Value::Null)
+    );
+}

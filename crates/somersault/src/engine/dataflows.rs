@@ -182,6 +182,13 @@ impl Engine {
     }
 }
 
+/// Why calls and rounds of a native procedure wait.
+pub(super) fn waits_for_body(procedure: &str) -> String {
+    format!(
+        "procedure {procedure} is native, and the program that runs this engine has not registered its body: its calls and rounds wait until it does (Engine::procedure)"
+    )
+}
+
 /// The error of a name that nothing has.
 pub(super) fn not_found(kind: &str, name: &str) -> EngineError {
     EngineError::NotFound(format!("there is no {kind} {name}; create it first"))
@@ -247,6 +254,11 @@ impl ProcedureInfo {
         ProcedureInfo {
             name: declaration.name.clone(),
             text: declaration.text.clone(),
+            body: match declaration.native {
+                None => "STEPS",
+                Some(_) => "NATIVE",
+            },
+            waits: (status.is_absent).then(|| waits_for_body(&declaration.name)),
             parameters: parameters.collect(),
             streams: streams.collect(),
             windows: windows.collect(),

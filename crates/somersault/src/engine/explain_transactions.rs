@@ -66,6 +66,13 @@ impl Engine {
             };
             self.explain_steps(declaration, &trigger.steps, "  ", &mut text)?;
         }
+        if declaration.native.is_some() {
+            for stream in declaration.emits() {
+                let _ = writeln!(text, "EMITS INTO {stream}");
+            }
+            text.push_str("AS NATIVE\n");
+            return Ok(text);
+        }
         text.push_str("AS\n");
         self.explain_steps(declaration, &declaration.steps, "  ", &mut text)?;
         Ok(text)
@@ -225,7 +232,7 @@ impl Engine {
 }
 
 /// The first line of a step, cut where it is long.
-fn first_words(step: &str) -> String {
+pub(super) fn first_words(step: &str) -> String {
     let line = step.lines().next().unwrap_or_default().trim_end();
     match line.char_indices().nth(SHOWN) {
         Some((at, _)) => format!("{}…", &line[..at]),

@@ -64,6 +64,7 @@ impl Engine {
             inflight_limit_bytes: self.inner.config.limits.inflight_bytes,
             checkpoints: self.checkpoints(),
             stopped_dataflows: self.stopped_dataflows(),
+            absent_procedures: self.inner.driver.absent_procedures(),
         }
     }
 

@@ -11,7 +11,8 @@ use somersault_lang::token::have_same_tokens;
 use somersault_lang::{Argument, DropProcedure, Parser, Statement};
 use somersault_log::{Command, CommandRecord, Resolved};
 use somersault_runtime::{
-    AnswerRoom, CallArguments, CallKey, CallOutcome, Pending, ProcedureCall, UnreadOutcome,
+    AnswerRoom, CallAnalysis, CallArguments, CallKey, CallOutcome, Pending, ProcedureCall,
+    UnreadOutcome,
 };
 use somersault_stream::ParsedCommand;
 use std::borrow::Cow;
@@ -464,18 +465,36 @@ impl CallRequest<'_> {
     /// # Errors
     /// The engine takes no calls. Whether the call itself is refused is said by its answer.
     pub fn begin(self) -> Result<PendingCall, EngineError> {
+        let (engine, call) = self.prepared()?;
+        Ok(PendingCall(engine.inner.driver.hand_in_call(call)?))
+    }
+
+    /// Runs the call in a transaction that is undone.
+    pub(super) fn analyse(self) -> Result<CallAnalysis, EngineError> {
+        let (engine, call) = self.prepared()?;
+        Ok(engine.inner.driver.analyse_call(call)?)
+    }
+
+    /// The name of the procedure.
+    pub(super) fn procedure(&self) -> &str {
+        &self.procedure
+    }
+}
+
+impl<'c> CallRequest<'c> {
+    fn prepared(self) -> Result<(&'c Engine, ProcedureCall), EngineError> {
         let engine = self.engine;
         engine.check_running()?;
         let mut execution = engine.one_shot_execution(self.timeout, None);
         execution.abandoned = self.cancel.as_ref().map(CancelToken::flag);
-        let pending = engine.inner.driver.hand_in_call(ProcedureCall {
+        let call = ProcedureCall {
             procedure: self.procedure.into_owned(),
             arguments: self.arguments,
             key: self.key,
             execution,
             room: self.room,
-        })?;
-        Ok(PendingCall(pending))
+        };
+        Ok((engine, call))
     }
 }
 

@@ -76,7 +76,11 @@ impl Engine {
     ) -> Result<String, EngineError> {
         self.check_running()?;
         self.check_text(text)?;
-        let parser = self.parser(options.base.as_deref());
+        let base = options.base.as_deref();
+        if let Some(shown) = self.explain_call(text, base, analyze)? {
+            return Ok(shown);
+        }
+        let parser = self.parser(base);
         let one_shot = match parser.parse_query(text) {
             Ok(query) => Prepared::new(query),
             Err(error) => {

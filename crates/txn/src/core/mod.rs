@@ -29,7 +29,7 @@ use crate::shape::ProcedureUid;
 use crate::streams::{Arrival, Stream};
 use crate::windows::Window;
 use somersault_model::{EventTime, StreamUid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use status::{AbortList, DataflowStatus, InletStatus};
 
@@ -129,7 +129,16 @@ impl Core {
 
     /// The transaction that runs next, if batches wait for one.
     pub fn next(&self) -> Option<Transaction> {
+        self.next_without(&BTreeSet::new())
+    }
+
+    /// The transaction that runs next while these procedures cannot run: of the others, those that
+    /// do not begin a round which leads to one of these.
+    pub fn next_without(&self, absent: &BTreeSet<ProcedureUid>) -> Option<Transaction> {
         let units = self.graph.units().iter().enumerate();
+        let units = units.filter(|(number, unit)| {
+            absent.is_empty() || !self.waits_for_absent(*number, unit, absent)
+        });
         let due = units.flat_map(|(number, unit)| {
             let (simple, others) = match unit.is_simple {
                 true => (self.due_of_simple(unit), Vec::new()),
@@ -146,6 +155,20 @@ impl Core {
     /// Where it is not so, messages that clients push meanwhile may let another one come first.
     pub fn follows_from_entries(&self, next: &Transaction) -> bool {
         next.is_triggered && !self.graph.has_mixed_units()
+    }
+
+    /// Whether a unit waits for a procedure that cannot run: its own, or where a round begins one
+    /// that it leads to.
+    fn waits_for_absent(
+        &self,
+        number: usize,
+        unit: &Unit,
+        absent: &BTreeSet<ProcedureUid>,
+    ) -> bool {
+        let is_absent = |unit: &Unit| unit.children.iter().any(|it| absent.contains(it));
+        let mut led_to = self.graph.units().iter();
+        is_absent(unit)
+            || !unit.is_fed && led_to.any(|it| it.upstream.contains(&number) && is_absent(it))
     }
 
     /// What becomes of a call now.

@@ -400,6 +400,28 @@ fn border_batches_run_in_the_order_in_which_inputs_completed_them() {
 }
 
 #[test]
+fn rounds_that_lead_to_an_absent_procedure_do_not_begin() {
+    let chained = with(chain(), [create(procedure("c", &[(1, messages(1))], &[]))]);
+    let driver = after(passing(), with(chained, inputs(1)));
+    let core = &driver.core;
+    let absent = |names: &[&str]| {
+        let uids = core.procedures();
+        let named = uids.filter(|(_, shape)| names.contains(&&*shape.name));
+        named.map(|(uid, _)| uid).collect()
+    };
+    let next = |names: &[&str]| {
+        let next = core.next_without(&absent(names))?;
+        Some(core.name(next.procedures()[0]))
+    };
+    assert_eq!(next(&[]).as_deref(), Some("a"));
+    assert_eq!(core.next_without(&absent(&[])), core.next());
+    assert_eq!(next(&["a"]).as_deref(), Some("c"));
+    assert_eq!(next(&["b"]).as_deref(), Some("c"), "a leads to b");
+    assert_eq!(next(&["c"]).as_deref(), Some("a"));
+    assert_eq!(next(&["b", "c"]), None);
+}
+
+#[test]
 fn a_call_is_a_round_of_its_own_and_is_walked_through_the_graph() {
     let acts = with(chain(), [create(procedure("deposit", &[], &[3]))]);
     let acts = with(with(acts, inputs(1)), [Act::Call("deposit".to_owned(), 7)]);

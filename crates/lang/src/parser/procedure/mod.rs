@@ -3,6 +3,7 @@
 //! What one text says is checked here. Whether the streams are there, and whether procedures fit
 //! together, only the engine knows.
 
+mod native;
 mod part;
 mod scope;
 mod steps;
@@ -129,7 +130,11 @@ fn read_procedure<'t>(
             reader.scope.declare(cursor.source, *token)?;
         }
     }
-    let steps = reader.block(cursor)?;
+    let native = native::read_body(cursor, &header, &triggers)?;
+    let steps = match native {
+        Some(_) => Vec::new(),
+        None => reader.block(cursor)?,
+    };
     let mut read = Vec::with_capacity(triggers.len());
     for trigger in &triggers {
         let emitted = match &trigger.event {
@@ -154,6 +159,7 @@ fn read_procedure<'t>(
         windows: header.windows,
         triggers: read,
         steps,
+        native,
         slots,
         text: cursor.source.to_owned(),
         namespace: names.default_namespace().map(str::to_owned),
@@ -186,10 +192,12 @@ fn read_clauses(
             windowed.push(header.read_window(cursor, names)?);
         } else if cursor.take_keyword("WHEN") {
             triggers.push(read_trigger(cursor, names)?);
+        } else if cursor.take_keyword("EMITS") {
+            header.read_emits(cursor, names)?;
         } else if cursor.take_keyword("AS") {
             break;
         } else {
-            return Err(cursor.unexpected("ON STREAM, OWNS WINDOW, WHEN or AS"));
+            return Err(cursor.unexpected("ON STREAM, OWNS WINDOW, WHEN, EMITS INTO or AS"));
         }
     }
     for (window, offset) in header.windows.iter().zip(windowed) {

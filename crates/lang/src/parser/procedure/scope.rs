@@ -30,10 +30,19 @@ impl<'t> ValueScope<'t> {
                 format!("?{name} has a value here already, from {place}; choose another name");
             return refuse(source, token.start, message);
         }
+        Ok(self.push(name, token.start))
+    }
+
+    /// Gives a name a slot that stands in no text.
+    pub(super) fn give(&mut self, name: &'t str) {
+        self.push(name, 0);
+    }
+
+    fn push(&mut self, name: &'t str, offset: usize) -> Slot {
         let slot = Slot(u32::try_from(self.slots.len()).expect("a text has fewer variables"));
-        self.values.push((name, slot, token.start));
+        self.values.push((name, slot, offset));
         self.slots.push(name.to_owned());
-        Ok(slot)
+        slot
     }
 
     /// Begins a block.

@@ -85,6 +85,41 @@ impl<'t, 'h> StepReader<'t, 'h> {
         steps
     }
 
+    /// A query that answers whoever runs it, up to the end of the text.
+    pub(super) fn query_alone(&mut self, cursor: &mut Cursor<'t>) -> Result<Step, ParseError> {
+        let start = cursor.offset();
+        let tokens = step_end(cursor);
+        let forms = ["SELECT", "ASK", "CONSTRUCT"];
+        let (query, _) = self.query(tokens, "SELECT, ASK or CONSTRUCT", &forms)?;
+        let end = self.source.len();
+        match cursor.is_end() {
+            true => Ok(Step {
+                kind: StepKind::Return(query),
+                span: start..end,
+            }),
+            false => Err(cursor.unexpected("the end of the query")),
+        }
+    }
+
+    /// `write {; write} [;]`, up to the end of the text.
+    pub(super) fn writes_alone(
+        &mut self,
+        cursor: &mut Cursor<'t>,
+    ) -> Result<Vec<Step>, ParseError> {
+        let mut steps = Vec::new();
+        while steps.is_empty() || !cursor.is_end() {
+            let is_write = cursor.is_any_keyword(&["INSERT", "DELETE", "WITH"]);
+            if !is_write {
+                return Err(cursor.unexpected("INSERT, DELETE or WITH"));
+            }
+            steps.push(self.step(cursor)?);
+            if !cursor.take_punctuation(";") && !cursor.is_end() {
+                return Err(cursor.unexpected("`;` and another operation, or the end of the text,"));
+            }
+        }
+        Ok(steps)
+    }
+
     /// `{ step {; step} [;] }`
     pub(super) fn block(&mut self, cursor: &mut Cursor<'t>) -> Result<Vec<Step>, ParseError> {
         let open = cursor.offset();

@@ -105,6 +105,7 @@ fn answers() -> Value {
             "sinks": list_of("Sink"),
             "subscriptions": json!({ "type": "array", "items": refer("Subscription"), "description": "The durable subscriptions with the most waiting answers, at most 100." }),
             "stopped_dataflows": list_of("StoppedDataflow"),
+            "absent_procedures": texts("Native procedures whose body the program has not registered: their calls and rounds wait."),
             "version": text("The server's version."),
         }), &[]),
         "Sink": object(json!({
@@ -180,6 +181,8 @@ fn procedure() -> Value {
             "href": text("Its address."),
             "call": optional_text("The address that calls it; null for a streaming procedure."),
             "text": text("The CREATE PROCEDURE text."),
+            "body": json!({ "type": "string", "enum": ["STEPS", "NATIVE"], "description": "NATIVE where the program that runs the engine gives the body." }),
+            "waits": optional_text("Why its calls and rounds wait: the program has not registered its body."),
             "parameters": json!({ "type": "array", "items": parts }),
             "streams": json!({ "type": "array", "items": consumed }),
             "windows": json!({ "type": "array", "items": window }),
@@ -430,7 +433,7 @@ pub(super) fn parameters() -> Value {
     let path = |name: &str, description: &str| json!({ "name": name, "in": "path", "required": true, "description": description, "schema": { "type": "string" } });
     json!({
         "query": { "name": "query", "in": "query", "required": true, "description": "The SPARQL text.", "schema": string() },
-        "analyze": query("analyze", "Also runs the query, and shows actual rows.", switch()),
+        "analyze": query("analyze", "Also runs the query, and shows actual rows; a call is undone.", switch()),
         "default-graph-uri": query("default-graph-uri", "A graph of the default graph; replaces the query's own dataset.", iris()),
         "named-graph-uri": query("named-graph-uri", "A named graph; replaces the query's own dataset.", iris()),
         "using-graph-uri": query("using-graph-uri", "A graph of the default graph of WHERE; the update must have no USING or WITH.", iris()),
@@ -462,6 +465,8 @@ pub(super) fn parameters() -> Value {
         "format": query("format", "A drawing in text, or DOT for Graphviz.", json!({ "type": "string", "enum": ["text", "dot"], "default": "text" })),
         "discard": query("discard", "Also if messages wait for the procedure, which are given up.", switch()),
         "Idempotency-Key": header("Idempotency-Key", "source/number: a call with a key that was used is not run again; it is answered as before.", string()),
+        "message-from": query("from", "The beginning without an id: the next message, or the first one that is kept.", json!({ "type": "string", "enum": ["now", "kept"], "default": "now" })),
+        "count": query("count", "The number of messages after which the answer ends.", json!({ "type": "integer", "minimum": 0 })),
         "empties": query("empties", "Also firings without rows.", switch()),
     })
 }
@@ -475,6 +480,7 @@ pub(super) fn errors() -> Value {
         "406": error("None of the media types that the client accepts is available; `available` lists those that are."),
         "408": error("The client stopped sending the body."),
         "409": error("The name belongs to something else, or the state does not allow it."),
+        "410": error("The wanted messages are not kept any more; `first` is the first place that is."),
         "413": error("The body or the push is over its limit, which is named."),
         "415": error("This address does not read the body's media type; `supported` lists those that it reads."),
         "422": error("The query is valid, but was not answered: it reached a limit, which is named, or its evaluation failed."),
