@@ -36,6 +36,7 @@ pub use algebra::procedure::{
     ParameterKind, Recovery, Slot, Step, StepKind, StepQuery, StepWrite, Trigger, TriggerEvent,
 };
 pub use algebra::query::{DatasetClause, Query, QueryForm};
+pub use algebra::reads::{ReadGraphs, StoredPattern};
 pub use algebra::statement::Statement;
 pub use algebra::stream::{
     AheadLimit, Classification, CreateStream, LatePolicy, StreamSource, TimeDomain,
