@@ -61,7 +61,7 @@ unit: ## unit, property, integration and doc tests of every crate; generated inp
 	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --quiet
 
 # The other examples measure, and need data.
-EXAMPLES = async_subscriber bank continuous durable native_procedure one_shot order_router
+EXAMPLES = async_subscriber bank continuous durable live native_procedure one_shot order_router
 
 examples: programs ## the programs under crates/somersault/examples that need no data
 	@for e in $(EXAMPLES); do \

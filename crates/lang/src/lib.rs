@@ -37,6 +37,7 @@ pub use algebra::procedure::{
     TriggerEvent,
 };
 pub use algebra::query::{DatasetClause, Query, QueryForm};
+pub use algebra::reads::{ReadGraphs, StoredPattern};
 pub use algebra::statement::Statement;
 pub use algebra::stream::{
     AheadLimit, Classification, CreateStream, LatePolicy, StreamSource, TimeDomain,

@@ -190,7 +190,8 @@ pub struct LoggedMessage {
     pub statements: u32,
 }
 
-/// Streams that are complete through a time, all in one record and hence in one SN (S4).
+/// Streams that are complete through a time, all in one record and hence in one SN (S4). Without
+/// streams it only says that the clock has reached a time for which a live query waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvanceRecord {
     /// When it was received, in milliseconds since the Unix epoch.
@@ -412,6 +413,9 @@ pub struct PlanRecord {
     pub log_end: Position,
     /// The complete-through times of the streams for which they changed since the plan before.
     pub stream_times: Vec<(StreamUid, EventTime)>,
+    /// The live queries that could not keep up when it was cut, ascending: they do not fire with
+    /// it, and what it changes for them joins a later change.
+    pub held: Vec<QueryUid>,
 }
 
 /// A firing that was handed to its subscribers and sinks.

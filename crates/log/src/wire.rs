@@ -42,7 +42,7 @@ const DELIVERED_AT_TAG: u8 = 9;
 const COMMAND_TAG: u32 = 2;
 /// The greatest discriminants of records and of commands: what is greater was written by a newer
 /// version.
-const NEWEST_KIND: u32 = 13;
+const NEWEST_KIND: u32 = 14;
 const NEWEST_COMMAND: u32 = 14;
 
 impl<P: PushBody, C: AsRef<CommandRecord>, T: TxnBody> Record<P, C, T> {
@@ -100,6 +100,8 @@ enum WireRecord<'a> {
     Subscription(WireSubscription<'a>),
     #[serde(borrow)]
     Messages(WireMessages<'a>),
+    /// A plan that holds live queries back; one that does not is written as `Plan`.
+    HoldingPlan(WireHoldingPlan),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -264,6 +266,12 @@ struct WirePlan {
     through: Option<i64>,
     log_end: u64,
     stream_times: Vec<(u32, i64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireHoldingPlan {
+    plan: WirePlan,
+    held: Vec<u64>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -43,7 +43,9 @@ pub use context::group_answer::GroupAnswer;
 pub use context::watch::Watch;
 pub use continuous::difference::{Bounds, Template};
 pub use continuous::grouped::Grouped;
-pub use continuous::incremental::{Grouping, IncrementalQuery, Mode, RetainedRows};
+pub use continuous::incremental::{
+    Grouping, IncrementalQuery, Mode, RetainedRows, StoredDelta, StoredDifference,
+};
 pub use exec::explain::{ExplainedPlan, ExplainedStep, Explanation};
 pub use exec::run::StepFigures;
 pub use prepared::Prepared;

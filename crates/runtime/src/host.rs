@@ -18,6 +18,8 @@ pub struct FiringJob {
     pub firing: Firing,
     /// The stored graph that it reads.
     pub snapshot: DueSnapshot,
+    /// The stored graph before it, for a live query that is told what has changed since.
+    pub before: Option<DueSnapshot>,
     /// The windows of its SN's firings that were made before the SN was stable.
     pub(crate) made: Option<Arc<DueWindows>>,
     /// When the last record that the firing needed was acknowledged; `None` during recovery.
@@ -33,6 +35,7 @@ impl FiringJob {
         FiringJob {
             firing,
             snapshot: DueSnapshot::new(snapshot, clock),
+            before: None,
             made: None,
             acknowledged: None,
             released: Instant::now(),

@@ -137,17 +137,21 @@ pub struct QueryInfo {
     pub uid: u64,
     /// Its text as registered.
     pub text: String,
-    /// Its windows.
+    /// Its windows; a live query has none.
     pub windows: Vec<WindowInfo>,
+    /// Whether it is a live query, which fires when the stored graphs change.
+    pub live: bool,
+    /// The shortest time between two firings of a live query (EVERY), in milliseconds.
+    pub every_ms: Option<i64>,
     /// Firings so far, empty ones included. After a restart, those executed since, which include
     /// the kept ones.
     pub firings: u64,
     /// Rows in all of them.
     pub rows: u64,
-    /// The newest close that has been answered.
+    /// The newest close that has been answered; of a live query, the time of the snapshot.
     pub last_close: Option<EventTime>,
     /// The close that it fires for next; `None` while it is paused or one of its streams has no
-    /// time.
+    /// time, and of a live query.
     pub next_close: Option<EventTime>,
     /// The progress of each of its streams.
     pub streams: Vec<StreamProgress>,

@@ -9,8 +9,8 @@ use somersault_lang::{Parser, Statement};
 use somersault_log::{LoadSegment, Position};
 use somersault_model::{EventTime, Intern, Lease, QuadIds, StreamUid, Tag, TermId, VirtualShard};
 use somersault_stream::{
-    Admission, Coordinator, CoreRecord, Input, LoggedTexts, QueryDeclaration, Record, Resolve,
-    ResolveError, RestoreError, RestoredTerms,
+    Admission, Coordinator, CoreRecord, CutPace, Input, LoggedTexts, QueryDeclaration, Record,
+    Resolve, ResolveError, RestoreError, RestoredTerms,
 };
 use std::error::Error;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn take(coordinator: &mut Coordinator, input: Input) -> Result<Duration, Box<dyn
     let began = Instant::now();
     let mut out = Vec::new();
     coordinator.apply(&record, &OneTerm, &mut out)?;
-    while let Some(plan) = coordinator.next_due_cut(Position(0), true) {
+    while let Some(plan) = coordinator.next_due_cut(Position(0), &CutPace::default()) {
         coordinator.apply(&Record::Plan(plan), &OneTerm, &mut out)?;
     }
     Ok(began.elapsed())

@@ -26,14 +26,16 @@ mod saved;
 mod streams;
 mod texts;
 
-pub use coordinator::{Coordinator, FrozenCore};
+pub use coordinator::{Coordinator, CutPace, FrozenCore};
 pub use output::{JoiningMember, Output, Pause, QueryChange, QueryEvent};
 pub use protocol::cohort_view::CohortView;
 pub use protocol::command::{ParsedCommand, ParsedQuery, ReadTexts};
 pub use protocol::declaration::{
-    QueryDeclaration, Resolve, ResolveError, RestoredTerms, WindowDeclaration,
+    LiveDeclaration, QueryDeclaration, Resolve, ResolveError, RestoredTerms, WindowDeclaration,
 };
-pub use protocol::firing::{BatchShape, Firing, FiringKey, Statements, WindowBatches};
+pub use protocol::firing::{
+    BatchShape, ChangedStatements, Firing, FiringKey, Statements, WindowBatches,
+};
 pub use protocol::inject::{AmendedBatch, BatchChange, ClosedBatch, Inject, OpenBatch};
 pub use protocol::input::{
     Admission, Applied, Input, MessageOutcome, MessagesInput, OfferedMessage, Push, PushHead,
@@ -41,7 +43,7 @@ pub use protocol::input::{
 };
 pub use protocol::refusal::{Refusal, RefusalKind};
 pub use protocol::statements::{
-    Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad, Record,
+    Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad, Record, received_ms,
 };
 pub use protocol::status::{
     MemberId, NamePosition, QueryStatus, SourceNumbers, StreamProgress, StreamStatus,
@@ -49,8 +51,8 @@ pub use protocol::status::{
 };
 pub use protocol::transactions::{NumberedTransactions, RecordedTransactions};
 pub use saved::queries::{
-    QueryRecord, SavedCohort, SavedCounts, SavedDerivation, SavedGroup, SavedHistory, SavedMark,
-    SavedMember, SavedWave, SavedWindow,
+    QueryRecord, SavedCohort, SavedCounts, SavedDerivation, SavedGroup, SavedHistory,
+    SavedLiveQuery, SavedMark, SavedMember, SavedWave, SavedWindow,
 };
 pub use saved::streams::{
     BatchKind, SavedBatch, SavedDerived, SavedMessage, SavedMessages, SavedSource, SavedStream,

@@ -21,7 +21,7 @@ const SHAPES: usize = 1024;
 impl ParsedQuery {
     /// The query of this text, which declares these windows and closes.
     pub fn of(text: &str, declaration: QueryDeclaration) -> ParsedQuery {
-        let (shape, words) = shape_of(text);
+        let (shape, words) = shape_of(text, declaration.live.is_some());
         ParsedQuery::new(Arc::new(shape), words, Arc::new(declaration))
     }
 }
@@ -131,7 +131,9 @@ impl LoggedTexts {
         let text = join_pieces(pieces, first);
         if let Some((shape, _)) = Shape::of(&text) {
             let declaration = self.declaration(&shape, &text, namespace)?;
-            return Ok(ParsedQueries::OneShape(Arc::new(shape), declaration));
+            if declaration.live.is_none() {
+                return Ok(ParsedQueries::OneShape(Arc::new(shape), declaration));
+            }
         }
         let texts = members.iter().map(|(_, words)| join_pieces(pieces, words));
         let queries = texts.map(|text| self.query(&text, namespace));
@@ -153,6 +155,10 @@ impl LoggedTexts {
             return Ok(Arc::clone(known));
         }
         let declaration = Arc::new(query_declaration(text, namespace)?);
+        if declaration.live.is_some() {
+            // What it reads depends on its constants.
+            return Ok(declaration);
+        }
         if self.known.len() == SHAPES {
             self.known.clear();
         }
@@ -171,15 +177,21 @@ impl ReadTexts for LoggedTexts {
     }
 
     fn query(&mut self, text: &str, namespace: Option<&str>) -> Result<ParsedQuery, ResolveError> {
-        let (shape, words) = shape_of(text);
+        let (shape, words) = shape_of(text, false);
         let declaration = self.declaration(&shape, text, namespace)?;
+        let (shape, words) = match declaration.live {
+            Some(_) => shape_of(text, true),
+            None => (shape, words),
+        };
         Ok(ParsedQuery::new(Arc::new(shape), words, declaration))
     }
 }
 
-/// The shape of a text and its words; a text that has none is a shape of its own.
-fn shape_of(text: &str) -> (Shape, Vec<String>) {
-    Shape::of(text).unwrap_or_else(|| (Shape::whole(text), Vec::new()))
+/// The shape of a text and its words. A text that has none is a shape of its own, and so is that of
+/// a live query: it fires when its own answer changes, and not with others of its shape.
+fn shape_of(text: &str, is_live: bool) -> (Shape, Vec<String>) {
+    let shape = Shape::of(text).filter(|_| !is_live);
+    shape.unwrap_or_else(|| (Shape::whole(text), Vec::new()))
 }
 
 fn stream_declaration(text: &str, namespace: Option<&str>) -> Result<CreateStream, ResolveError> {

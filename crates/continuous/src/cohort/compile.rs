@@ -3,6 +3,7 @@
 use crate::evaluation::continuous_dataset;
 use crate::evaluation::evaluator::{Evaluator, Together};
 use crate::evaluation::incremental::Incremental;
+use crate::evaluation::live::LiveDelta;
 use crate::resources::Resources;
 use crate::stages::{Comparison, Stages};
 use parking_lot::RwLock;
@@ -21,6 +22,8 @@ pub(crate) struct Source {
 /// A registered text, compiled.
 pub(super) struct CompiledText {
     pub(super) evaluator: Evaluator,
+    /// For a live query: its evaluation from what has changed.
+    pub(super) live: Option<LiveDelta>,
     pub(super) dataset: Arc<Dataset>,
     pub(super) stages: Stages,
 }
@@ -30,6 +33,7 @@ impl CompiledText {
     pub(super) fn broken(reason: String) -> CompiledText {
         CompiledText {
             evaluator: Evaluator::Broken(reason),
+            live: None,
             dataset: Arc::new(Dataset::stored()),
             stages: Stages::default(),
         }
@@ -50,6 +54,7 @@ pub(super) fn compile(
     let dataset = continuous_dataset(&query, resources.store());
     let stages = Stages::of(&mut query, || Comparison::new(resources));
     let delta = Incremental::new(resources.settings(), &query);
+    let live = LiveDelta::new(resources.settings(), &query);
     let single = match shape.is_shared() {
         true => with_parameters(shape, text, &query, &parser),
         false => Some(Prepared::compact(query.query)),
@@ -67,6 +72,7 @@ pub(super) fn compile(
     };
     Ok(CompiledText {
         evaluator,
+        live,
         dataset: Arc::new(dataset),
         stages,
     })

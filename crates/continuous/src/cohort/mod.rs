@@ -479,12 +479,28 @@ impl Cohort {
     /// Executes a firing. Returns whether the caller must call [`Cohort::publish`].
     #[must_use]
     pub(crate) fn execute(&self, resources: &Resources, Due { job, ticket }: Due) -> bool {
-        let (firing, outcome, took) = firing::execute(resources, job, |work| {
+        let (firing, outcome, took) = firing::execute(resources, job, |mut work| {
             self.settle();
             let CompiledText {
-                dataset, evaluator, ..
+                dataset,
+                evaluator,
+                live,
+                stages,
             } = self.compiled();
+            let delta = live.as_ref().filter(|_| stages.takes_differences());
+            let changed = delta.and_then(|delta| Some((delta, work.changed(dataset)?)));
             let (mut view, execution) = work.over(dataset, &self.dropped);
+            if let (Some((delta, (changed, before))), Evaluator::Shared { single, .. }) =
+                (changed, evaluator)
+            {
+                let views = (&before, &view);
+                let found = delta.difference(single, &changed.statements, views, &execution);
+                if let Some(difference) = found {
+                    let most_rows = resources.environment().limits().result_rows;
+                    let difference = (changed.since, difference);
+                    return Ok(Outcome::of_difference(difference, most_rows));
+                }
+            }
             let (cells, own) = self.evaluated();
             Ok(evaluator.evaluate((&cells, &own), &mut view, &execution, resources))
         });

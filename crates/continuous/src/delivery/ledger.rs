@@ -466,6 +466,7 @@ mod tests {
             repeated: false,
             sn: Sn(sn),
             windows: [].into(),
+            changed: None,
             complete_from: None,
         }
     }

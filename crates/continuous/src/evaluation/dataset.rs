@@ -7,7 +7,7 @@ use somersault_store::Store;
 
 /// Returns the dataset of a continuous query (docs/language.md). Its default graph is its windows
 /// merged with the graphs of FROM, or with the stored default graph if there is no FROM. GRAPH
-/// reads windows and FROM NAMED.
+/// reads windows and FROM NAMED. That of a live query is that of the same one-shot query.
 pub fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Dataset {
     // Interned, not looked up: the graph may be created after the registration.
     let id = |name: &oxrdf::NamedNode| store.dictionary().intern(name.as_ref().into());
@@ -22,8 +22,11 @@ pub fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Dataset {
         }
     }
     let clause = &query.query.dataset;
+    if query.is_live() && !clause.present {
+        return Dataset::stored();
+    }
     default.extend(clause.default.iter().map(|graph| Source::Stored(id(graph))));
-    if clause.default.is_empty() {
+    if clause.default.is_empty() && !query.is_live() {
         default.push(Source::Stored(TermId::DEFAULT_GRAPH));
     }
     named.extend(

@@ -7,9 +7,9 @@
 use crate::metrics::FiringTimes;
 use crate::resources::Resources;
 use somersault_query::{Dataset, Execution, QueryError, SnapshotView};
-use somersault_runtime::FiringJob;
+use somersault_runtime::{DueSnapshot, FiringJob};
 use somersault_store::{Snapshot, WindowVersion};
-use somersault_stream::Firing;
+use somersault_stream::{ChangedStatements, Firing};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,10 +25,29 @@ pub(crate) struct FiringScope<'f> {
     resources: &'f Resources,
     firing: &'f Firing,
     snapshot: Snapshot,
+    before: Option<Snapshot>,
     windows: Vec<Arc<WindowVersion>>,
 }
 
 impl FiringScope<'_> {
+    /// Returns what has changed for a live query since its firing before, with the stored graphs as
+    /// they were then; `None` where that is not known.
+    pub(crate) fn changed(
+        &mut self,
+        dataset: &Arc<Dataset>,
+    ) -> Option<(Arc<ChangedStatements>, SnapshotView)> {
+        let changed = self
+            .firing
+            .changed
+            .clone()
+            .filter(|_| !self.firing.repeated)?;
+        let before = self.before.take()?;
+        Some((
+            changed,
+            SnapshotView::new(before, Vec::new(), Arc::clone(dataset)),
+        ))
+    }
+
     /// Returns the view of a query over this dataset, and the parameters of its execution, which
     /// stops once the query is dropped.
     pub(crate) fn over(
@@ -41,6 +60,7 @@ impl FiringScope<'_> {
             firing,
             snapshot,
             windows,
+            ..
         } = self;
         let view = SnapshotView::new(snapshot, windows, Arc::clone(dataset));
         let environment = resources.environment();
@@ -71,7 +91,7 @@ pub(crate) fn execute<T>(
 ) -> (Firing, Result<T, String>, FiringTimes) {
     let stopwatch = &resources.settings().stopwatch;
     let started = stopwatch.now();
-    let firing = job.firing.clone();
+    let mut firing = job.firing.clone();
     let (acknowledged, released) = (job.acknowledged, job.released);
     let execute = || {
         let windows = job.windows(resources.store());
@@ -79,6 +99,7 @@ pub(crate) fn execute<T>(
             resources,
             firing: &firing,
             snapshot: job.snapshot.begin(),
+            before: job.before.map(DueSnapshot::begin),
             windows,
         })
     };
@@ -90,5 +111,7 @@ pub(crate) fn execute<T>(
         delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
         waiting: started.saturating_duration_since(released),
     };
+    // A kept answer does not need them.
+    firing.changed = None;
     (firing, answer, took)
 }

@@ -395,6 +395,10 @@ fn obstacle(mode: DeltaMode, query: &ContinuousQuery) -> Option<&'static str> {
     if mode == DeltaMode::Never {
         return Some("the engine's setting forbids incremental evaluation");
     }
+    if query.is_live() {
+        // What it can keep is another thing (`live`).
+        return Some("it has no window");
+    }
     let mut extents = query.windows.iter().map(|window| window.extent);
     if extents.any(|extent| matches!(extent, Extent::Statements { .. })) {
         return Some("it has a window of a number of statements");

@@ -6,6 +6,7 @@ mod dataset;
 pub(crate) mod evaluator;
 pub(crate) mod firing;
 pub(crate) mod incremental;
+pub(crate) mod live;
 pub(crate) mod outcome;
 pub(crate) mod saved;
 

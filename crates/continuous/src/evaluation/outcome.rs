@@ -6,7 +6,8 @@ use crate::subscriptions::FiringId;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
 use somersault_log::AnswerPosition;
-use somersault_query::{Answer as Evaluated, GroupAnswer, QueryError};
+use somersault_model::Sn;
+use somersault_query::{Answer as Evaluated, GroupAnswer, QueryError, StoredDifference};
 use somersault_results::Answer;
 use somersault_stream::Firing;
 use std::sync::Arc;
@@ -30,6 +31,18 @@ pub(crate) struct Outcome {
     pub(super) failed: Option<String>,
     /// The largest number of rows that an answer may have.
     pub(super) most_rows: u64,
+    /// In place of the answer of the only cell: what has come and left since the firing at this SN.
+    difference: Option<(Sn, StoredDifference)>,
+}
+
+/// What a firing has found instead of its answer.
+pub(crate) struct Difference {
+    /// The SN of the firing before.
+    pub(crate) since: Sn,
+    /// The solutions that have come and left since.
+    pub(crate) solutions: StoredDifference,
+    /// The largest number of rows that an answer may have.
+    pub(crate) most_rows: u64,
 }
 
 impl Outcome {
@@ -40,7 +53,30 @@ impl Outcome {
             empty: None,
             failed: None,
             most_rows,
+            difference: None,
         }
+    }
+
+    /// The difference to the firing at an SN, of a query that is alone in its cohort. A stage makes
+    /// an answer of it.
+    pub(crate) fn of_difference(
+        (since, difference): (Sn, StoredDifference),
+        most_rows: u64,
+    ) -> Outcome {
+        Outcome {
+            difference: Some((since, difference)),
+            ..Outcome::new(most_rows)
+        }
+    }
+
+    /// Takes out the difference.
+    pub(crate) fn take_difference(&mut self) -> Option<Difference> {
+        let (since, solutions) = self.difference.take()?;
+        Some(Difference {
+            since,
+            solutions,
+            most_rows: self.most_rows,
+        })
     }
 
     pub(crate) fn failed(error: String) -> Outcome {

@@ -70,6 +70,7 @@ impl CohortResult {
                 sn: saved.sn,
                 // It has been executed.
                 windows: [].into(),
+                changed: None,
                 complete_from: saved.complete_from,
             },
             outcome,

@@ -12,6 +12,7 @@ pub use crate::delivery::outbox::DurableState;
 
 use crate::cohort::{Cohort, Freeze, RestoredCohort, Source};
 use crate::evaluation::incremental::{Incremental, SingleTarget};
+use crate::evaluation::live;
 use crate::metrics::QueryMetrics;
 use crate::order::firing_slots::SharedSlots;
 use crate::resources::{Resources, Settings};
@@ -154,6 +155,9 @@ impl Registry {
         prepared: &Prepared,
         view: &SnapshotView,
     ) -> String {
+        if query.is_live() {
+            return live::explain(self.resources.settings(), query, view);
+        }
         let incremental = Incremental::new(self.resources.settings(), query);
         incremental.explain(&SingleTarget(prepared, &[]), view)
     }

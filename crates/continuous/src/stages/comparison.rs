@@ -5,7 +5,7 @@ use crate::evaluation::firing;
 use crate::resources::Resources;
 use crate::subscriptions::FiringResult;
 use somersault_dictionary::Dictionary;
-use somersault_query::{Bounds, Solutions};
+use somersault_query::{Bounds, Solutions, StoredDifference};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,5 +47,15 @@ impl Comparison {
     ) -> Result<Solutions, String> {
         let rest = one.without(other, &self.dictionary, bounds);
         rest.map_err(firing::sentence)
+    }
+
+    /// Returns the solutions of an answer after what came and left since. All that left was there.
+    pub(crate) fn after(
+        &self,
+        one: &Solutions,
+        difference: &StoredDifference,
+        bounds: &Bounds,
+    ) -> Result<Solutions, String> {
+        self.without(&one.plus(&difference.came), &difference.left, bounds)
     }
 }

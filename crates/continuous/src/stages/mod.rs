@@ -15,7 +15,7 @@ mod saved;
 pub(crate) use comparison::Comparison;
 pub(crate) use saved::SavedStages;
 
-use crate::evaluation::outcome::CohortResult;
+use crate::evaluation::outcome::{CohortResult, Difference};
 use crate::subscriptions::{FiringId, FiringResult};
 use changes::Changes;
 use oxrdf::{GraphName, Quad};
@@ -29,6 +29,7 @@ use somersault_runtime::DerivedOutput;
 use somersault_stream::FiringKey;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A firing whose turn it is in the order of its cohort's answers.
 pub(crate) struct Turn {
@@ -46,9 +47,15 @@ pub(crate) struct Stages {
     /// Used only by the one thread that publishes. `None` for a query that reports everything that
     /// it finds.
     compared: Option<Box<Mutex<Compared>>>,
+    /// Whether the next answer may come as its difference to the firing before. Read by threads that
+    /// evaluate; one that is wrong makes a firing fail, or evaluates more than is needed.
+    takes_differences: AtomicBool,
     /// Whether the answers form a stream.
     derives: bool,
 }
+
+/// Why a firing that came as a difference has no answer.
+const UNKNOWN: &str = "what has changed is not known, because the firing before has no answer; the next firing is compared with the last one that has";
 
 /// The stages that compare each answer with the one before.
 struct Compared {
@@ -71,6 +78,7 @@ impl Stages {
         let compares = changes.is_some() || reporting.is_some();
         Stages {
             compared: compares.then(|| Box::new(Mutex::new(Compared { changes, reporting }))),
+            takes_differences: AtomicBool::new(false),
             derives: query.derives.is_some(),
         }
     }
@@ -80,13 +88,18 @@ impl Stages {
         self.compared.is_some()
     }
 
+    /// Whether the next answer may come as its difference to the firing before.
+    pub(crate) fn takes_differences(&self) -> bool {
+        self.takes_differences.load(Ordering::Relaxed)
+    }
+
     /// Returns what the next answer is compared with.
     pub(crate) fn save(&self) -> SavedStages {
         let Some(compared) = &self.compared else {
             return SavedStages::default();
         };
-        let Compared { changes, reporting } = &*compared.lock();
-        let changes = changes.as_ref().map(Changes::before);
+        let Compared { changes, reporting } = &mut *compared.lock();
+        let changes = changes.as_mut().map(Changes::before);
         SavedStages {
             changes: changes.cloned().unwrap_or_default(),
             reporting: reporting.as_ref().and_then(Reporting::before).cloned(),
@@ -118,10 +131,19 @@ impl Stages {
             return Ok((result, true));
         };
         let (id, repeated) = (result.id(), result.firing.repeated);
-        let answer = result.outcome.answer(SOLE_CELL, dictionary);
+        let difference = result.outcome.take_difference();
+        let answer = match &difference {
+            Some(_) => Err("internal fault: a difference was not made an answer".to_owned()),
+            None => result.outcome.answer(SOLE_CELL, dictionary),
+        };
         let query = (result.firing.query, "");
         let own = FiringResult::new(&result.firing, result.took, query, answer);
-        let (own, is_reported) = compared.lock().guarded(own, repeated).ok_or(id)?;
+        let mut compared = compared.lock();
+        let compared_own = compared.guarded(own, difference, repeated);
+        let takes = compared.takes_differences();
+        self.takes_differences.store(takes, Ordering::Relaxed);
+        drop(compared);
+        let (own, is_reported) = compared_own.ok_or(id)?;
         result.outcome.replace(SOLE_CELL, own.answer);
         Ok((result, is_reported))
     }
@@ -156,12 +178,20 @@ impl Stages {
 impl Compared {
     /// As [`Compared::compare`]. A comparison that panics becomes the error of its answer; later
     /// answers still have their turn.
-    fn guarded(&mut self, result: FiringResult, repeated: bool) -> Option<(FiringResult, bool)> {
+    fn guarded(
+        &mut self,
+        result: FiringResult,
+        difference: Option<Difference>,
+        repeated: bool,
+    ) -> Option<(FiringResult, bool)> {
         let failed = FiringResult {
             answer: Err("internal fault: the comparison of answers panicked".to_owned()),
             ..result.clone()
         };
-        let compare = AssertUnwindSafe(|| self.compare(result, repeated));
+        let compare = AssertUnwindSafe(|| match difference {
+            Some(difference) => Some(self.of_difference(result, difference)),
+            None => self.compare(result, repeated),
+        });
         catch_unwind(compare).unwrap_or((!repeated).then_some((failed, true)))
     }
 
@@ -177,6 +207,32 @@ impl Compared {
             None => true,
         };
         (!repeated).then_some((result, reports))
+    }
+
+    /// The answer to publish, made of what has come and left, and whether to report it.
+    fn of_difference(
+        &mut self,
+        result: FiringResult,
+        difference: Difference,
+    ) -> (FiringResult, bool) {
+        let result = match (&mut self.changes, &self.reporting) {
+            (Some(changes), _) => changes.of_difference(result, difference),
+            (None, Some(reporting)) => reporting.of_difference(result, &difference),
+            (None, None) => result,
+        };
+        let reports = match &mut self.reporting {
+            Some(reporting) => reporting.reports(&result),
+            None => true,
+        };
+        (result, reports)
+    }
+
+    fn takes_differences(&self) -> bool {
+        match (&self.changes, &self.reporting) {
+            (Some(changes), _) => changes.takes_differences(),
+            (None, Some(reporting)) => reporting.takes_differences(),
+            (None, None) => false,
+        }
     }
 }
 
@@ -229,6 +285,7 @@ mod tests {
         let order = Resequencer::new();
         let stages = Stages {
             compared: Some(Box::new(Mutex::new(comparing(1 << 20)))),
+            takes_differences: AtomicBool::new(false),
             derives: false,
         };
         let tickets: Vec<u64> = (0..2).map(|_| order.ticket()).collect();
@@ -257,7 +314,7 @@ mod tests {
     }
 
     fn rows(compared: &mut Compared, result: FiringResult) -> Result<u64, String> {
-        let (result, _) = compared.guarded(result, false).unwrap();
+        let (result, _) = compared.guarded(result, None, false).unwrap();
         result.answer.map(|answer| answer.len() as u64)
     }
 

@@ -21,7 +21,7 @@ pub struct SubscribeOptions {
     pub after: Option<FiringId>,
     /// Only firings after the newest so far; ignored if `after` is given.
     pub from_now: bool,
-    /// Also firings without rows.
+    /// Also firings without rows. Those of a live query are always among them.
     pub empties: bool,
     /// The number of firings that may wait to be read; see `when_slow`.
     pub capacity: usize,

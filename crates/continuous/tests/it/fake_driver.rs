@@ -223,6 +223,7 @@ impl FakeDriver {
             repeated: false,
             sn,
             windows: [window].into(),
+            changed: None,
             complete_from: None,
         };
         let job = FiringJob::unpaced(firing, self.store.pin(sn).expect("it is pinned"));

@@ -156,10 +156,12 @@ pub struct ContinuousQuery {
     pub kind: RegistrationKind,
     /// Which part of its answers it gives.
     pub operator: StreamOperator,
-    /// The windows, in the order of the text; at least one.
+    /// The windows, in the order of the text; a live query has none.
     pub windows: Vec<WindowClause>,
     /// `COMPUTED EVERY`: fires at these times instead of at the closes.
     pub computed_every: Option<Millis>,
+    /// `EVERY`: the shortest time between two firings of a live query.
+    pub every: Option<Millis>,
     /// `REPORT`
     pub report: Report,
     /// `ON OVERLOAD`
@@ -175,4 +177,12 @@ pub struct ContinuousQuery {
     pub dialect: Dialect,
     /// The whole text as given.
     pub text: String,
+}
+
+impl ContinuousQuery {
+    /// Whether it is a live query: it has no window, and fires when the stored graphs change.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.windows.is_empty()
+    }
 }

@@ -12,6 +12,7 @@ pub mod expression;
 mod parts;
 pub mod procedure;
 pub(crate) mod query;
+pub(crate) mod reads;
 pub(crate) mod statement;
 pub(crate) mod stream;
 pub(crate) mod substitute;

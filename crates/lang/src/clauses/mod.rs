@@ -5,6 +5,7 @@ pub(crate) mod blocks;
 pub(crate) mod dataflow;
 pub(crate) mod declare;
 pub(crate) mod extent;
+pub(crate) mod live;
 pub(crate) mod options;
 pub(crate) mod procedure;
 pub(crate) mod surface;

@@ -18,14 +18,16 @@ use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 use std::ops::Range;
 
-/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [STARTING AT instant]
-/// [options] [AS]`
+/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [EVERY dur] [STARTING AT
+/// instant] [options] [AS]`
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) kind: RegistrationKind,
     pub(crate) operator: Option<StreamOperator>,
     pub(crate) name: Token,
     pub(crate) computed_every: Option<Millis>,
+    /// The shortest time between firings of a live query, and the place of EVERY.
+    pub(crate) every: Option<(Millis, usize)>,
     pub(crate) starting_at: Option<EventTime>,
     /// The clauses of REGISTER STREAM about the stream.
     pub(crate) stream: Clauses,
@@ -150,6 +152,7 @@ fn read_header(
         operator,
         name,
         computed_every: None,
+        every: None,
         starting_at: None,
         stream: Clauses::default(),
         offset,
@@ -158,6 +161,10 @@ fn read_header(
         if header.computed_every.is_none() && cursor.take_keyword("COMPUTED") {
             cursor.expect_keyword("EVERY")?;
             header.computed_every = Some(positive_duration(cursor, "COMPUTED EVERY")?);
+        } else if header.every.is_none() && cursor.is_keyword("EVERY") {
+            let at = cursor.offset();
+            cursor.bump();
+            header.every = Some((positive_duration(cursor, "EVERY")?, at));
         } else if header.starting_at.is_none() && at_starting(cursor) {
             header.starting_at = Some(read_starting_at(cursor)?);
         } else if !(options.read(cursor)?

@@ -12,6 +12,7 @@ use crate::algebra::statement::Statement;
 use crate::algebra::update::{DeleteInsert, Update, UpdateOperation};
 use crate::clauses::blocks;
 use crate::clauses::declare;
+use crate::clauses::live;
 use crate::clauses::options;
 use crate::clauses::surface::{self, Surface};
 use crate::sparql::columns::let_having_read_columns;
@@ -167,10 +168,11 @@ impl Parser {
         })
     }
 
-    /// Parses a continuous query, with or without a `REGISTER` header.
+    /// Parses a continuous query, with or without a `REGISTER` header. Without a window it is a live
+    /// query.
     ///
     /// # Errors
-    /// If the text is not a continuous query, has no window, or says something that cannot hold.
+    /// If the text is not a continuous query, or says something that cannot hold.
     pub fn parse_continuous(&self, text: &str) -> Result<ContinuousQuery, ParseError> {
         let tokens = tokenize(text);
         nesting::check(text, &tokens)?;
@@ -183,19 +185,16 @@ impl Parser {
         timestamp::check(text, &tokens, &surface.names)?;
         let sparql = remaining_sparql(text, &tokens, &surface);
         let parsed = sparql.query(self.base.as_deref(), &surface.names)?;
-        if surface.windows.is_empty() {
-            let offset = surface.header.as_ref().map_or(0, |header| header.offset);
-            return Err(ParseError::semantics(
-                text,
-                offset,
-                "this query has no window, so it would never fire; add FROM STREAM <iri> [RANGE 10s STEP 1s], or send it as a one-shot query",
-            ));
-        }
+        let is_live = surface.windows.is_empty();
         let bare = parsed.bare || surface.bare;
         let is_paper = bare && surface.dialect == Some(Dialect::CSparql);
         let query = build_query(text, &tokens, parsed.value, is_paper);
         let header = surface.header.as_ref();
         options::check_report(text, surface.operator, &surface.options)?;
+        match is_live {
+            true => live::check(text, &tokens, &surface, &query)?,
+            false => live::refuse_every(text, &surface)?,
+        }
         let derives: Option<DerivedStream> = header
             .filter(|header| header.kind == RegistrationKind::Stream)
             .map(|header| {
@@ -213,7 +212,10 @@ impl Parser {
                 (None, None) => None,
             },
             derives,
-            report: surface.options.report,
+            report: match is_live {
+                true => live::report(surface.operator, surface.options.report),
+                false => surface.options.report,
+            },
             overload: surface
                 .options
                 .overload
@@ -222,6 +224,7 @@ impl Parser {
             operator: surface.operator,
             windows: surface.windows,
             computed_every: header.and_then(|header| header.computed_every),
+            every: header.and_then(|header| Some(header.every?.0)),
             starting_at: (surface.starting_at)
                 .or(header.and_then(|header| header.starting_at))
                 .unwrap_or(EventTime(0)),

@@ -8,16 +8,30 @@ use crate::token::{Token, TokenKind};
 /// The function's IRI.
 pub(crate) const F_TIMESTAMP: &str = "http://larkc.eu/csparql/sparql/jena/ext#timestamp";
 
-/// Refuses the function where there are no windows.
+/// Refuses the function in a one-shot query.
 pub(crate) fn refuse(source: &str, tokens: &[Token], names: &Names) -> Result<(), ParseError> {
-    match calls(source, tokens, names).next() {
-        None => Ok(()),
-        Some(at) => Err(ParseError::semantics(
-            source,
-            tokens[at].start,
-            "f:timestamp is the event time of a statement in a window, and this is no continuous query; register it, or take f:timestamp away",
-        )),
-    }
+    let why = "this is no continuous query; register it, or take f:timestamp away";
+    refuse_because(source, tokens, names, why)
+}
+
+/// Refuses the function in a live query, which has no windows.
+pub(crate) fn refuse_live(source: &str, tokens: &[Token], names: &Names) -> Result<(), ParseError> {
+    let why =
+        "this query has none; add FROM STREAM <iri> [RANGE 10s STEP 1s], or take f:timestamp away";
+    refuse_because(source, tokens, names, why)
+}
+
+fn refuse_because(
+    source: &str,
+    tokens: &[Token],
+    names: &Names,
+    why: &str,
+) -> Result<(), ParseError> {
+    let Some(at) = calls(source, tokens, names).next() else {
+        return Ok(());
+    };
+    let message = format!("f:timestamp is the event time of a statement in a window, and {why}");
+    Err(ParseError::semantics(source, tokens[at].start, message))
 }
 
 /// Refuses calls that do not have a subject, a predicate and an object.

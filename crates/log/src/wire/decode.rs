@@ -7,9 +7,9 @@
 use super::{
     CLEARING_LOAD_TAG, COMMAND_TAG, DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING,
     NEWEST_COMMAND, NEWEST_KIND, WireAdvance, WireAnswerPosition, WireClearingLoad, WireCommand,
-    WireCommandRecord, WireDerived, WireLoad, WireMessageSpan, WireMessages, WirePush, WireQuad,
-    WireRecord, WireStatement, WireSubscription, WireSubscriptionChange, WireSubscriptionLimit,
-    WireTerm, WireUpdate, transaction,
+    WireCommandRecord, WireDerived, WireLoad, WireMessageSpan, WireMessages, WirePlan, WirePush,
+    WireQuad, WireRecord, WireStatement, WireSubscription, WireSubscriptionChange,
+    WireSubscriptionLimit, WireTerm, WireUpdate, transaction,
 };
 use crate::error::LogError;
 use crate::record::{
@@ -79,12 +79,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
         }
         WireRecord::Update(wire) => Record::Update(update(wire, &[])?),
         WireRecord::ClearingUpdate(wire) => Record::Update(update(wire.update, &wire.clears)?),
-        WireRecord::Plan(plan) => Record::Plan(PlanRecord {
-            sn: Sn(plan.sn),
-            through: plan.through.map(EventTime),
-            log_end: Position(plan.log_end),
-            stream_times: stream_times(plan.stream_times),
-        }),
+        WireRecord::Plan(wire) => Record::Plan(plan(wire, Vec::new())),
+        WireRecord::HoldingPlan(wire) => Record::Plan(plan(wire.plan, wire.held)),
         WireRecord::Delivered(mark) => Record::Delivered(delivered(mark.query, mark.close, None)),
         WireRecord::DeliveredAt(mark) => {
             Record::Delivered(delivered(mark.query, mark.close, Some(mark.sn)))
@@ -94,6 +90,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
         WireRecord::Txn(wire) => Record::Txn(transaction::decoded(wire)?),
         WireRecord::Messages(wire) => Record::Messages(messages(wire)?),
     })
+}
+
+fn plan(wire: WirePlan, held: Vec<u64>) -> PlanRecord {
+    PlanRecord {
+        sn: Sn(wire.sn),
+        through: wire.through.map(EventTime),
+        log_end: Position(wire.log_end),
+        stream_times: stream_times(wire.stream_times),
+        held: held.into_iter().map(QueryUid).collect(),
+    }
 }
 
 /// The part of the record that only newer versions know, if there is one.

@@ -7,15 +7,15 @@ use super::transaction::TxnBody;
 use super::{
     MAX_NESTING, MESSAGES_TAG, PUSH_TAG, WireAdvance, WireAnswerPosition, WireClearingLoad,
     WireClearingUpdate, WireCommand, WireCommandRecord, WireDelivered, WireDeliveredAt,
-    WireDerived, WireLoad, WireMessageSpan, WireMessages, WirePlan, WirePush, WireQuad, WireRecord,
-    WireResolved, WireStatement, WireSubscription, WireSubscriptionChange, WireSubscriptionLimit,
-    WireTerm, WireUpdate, transaction,
+    WireDerived, WireHoldingPlan, WireLoad, WireMessageSpan, WireMessages, WirePlan, WirePush,
+    WireQuad, WireRecord, WireResolved, WireStatement, WireSubscription, WireSubscriptionChange,
+    WireSubscriptionLimit, WireTerm, WireUpdate, transaction,
 };
 use crate::error::LogError;
 use crate::record::{
     AnswerPosition, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord,
-    LoggedMessage, MessagesRecord, PushRecord, Record, StreamStatement, SubscriptionChange,
-    SubscriptionLimit, SubscriptionRecord, SubscriptionTerms, UpdateRecord,
+    LoggedMessage, MessagesRecord, PlanRecord, PushRecord, Record, StreamStatement,
+    SubscriptionChange, SubscriptionLimit, SubscriptionRecord, SubscriptionTerms, UpdateRecord,
 };
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -81,16 +81,7 @@ impl Encoder {
             Record::Command(command) => WireRecord::Command(command_record(command.as_ref())),
             Record::Load(load) => self.load(load)?,
             Record::Update(update) => self.update(update)?,
-            Record::Plan(plan) => WireRecord::Plan(WirePlan {
-                sn: plan.sn.0,
-                through: plan.through.map(|time| time.0),
-                log_end: plan.log_end.0,
-                stream_times: plan
-                    .stream_times
-                    .iter()
-                    .map(|(uid, at)| (uid.0, at.0))
-                    .collect(),
-            }),
+            Record::Plan(plan) => plan_record(plan),
             Record::Delivered(delivered) => delivered_record(delivered),
             Record::Derived(derived) => WireRecord::Derived(self.derived(derived)?),
             Record::Subscription(record) => WireRecord::Subscription(subscription(record)),
@@ -223,6 +214,23 @@ impl Encoder {
             WireRecord::ClearingUpdate(WireClearingUpdate { update, clears })
         })
     }
+}
+
+fn plan_record(plan: &PlanRecord) -> WireRecord<'_> {
+    let times = plan.stream_times.iter();
+    let wire = WirePlan {
+        sn: plan.sn.0,
+        through: plan.through.map(|time| time.0),
+        log_end: plan.log_end.0,
+        stream_times: times.map(|(uid, at)| (uid.0, at.0)).collect(),
+    };
+    if plan.held.is_empty() {
+        return WireRecord::Plan(wire);
+    }
+    WireRecord::HoldingPlan(WireHoldingPlan {
+        plan: wire,
+        held: plan.held.iter().map(|query| query.0).collect(),
+    })
 }
 
 fn delivered_record(delivered: &DeliveredRecord) -> WireRecord<'_> {

@@ -172,12 +172,13 @@ fn clearing_update() -> Record {
     })
 }
 
-fn plan() -> Record {
+fn plan(held: &[u64]) -> Record {
     Record::Plan(PlanRecord {
         sn: Sn(8),
         through: Some(EventTime(2_000)),
         log_end: Position(4),
         stream_times: vec![(StreamUid(1), EventTime(2_000))],
+        held: held.iter().copied().map(QueryUid).collect(),
     })
 }
 
@@ -281,7 +282,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ("command", register()),
         ("load", load()),
         ("update", update()),
-        ("plan", plan()),
+        ("plan", plan(&[])),
         ("delivered", delivered(None)),
         ("derived", derived()),
         ("delivered_at", delivered(Some(Sn(8)))),
@@ -290,6 +291,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ("subscription", subscription()),
         ("transactions", transactions()),
         ("messages", messages()),
+        ("holding_plan", plan(&[3])),
     ]
 }
 
@@ -338,8 +340,8 @@ fn the_page_lists_every_kind_and_every_command_with_its_number() {
     }
     kinds.sort_unstable();
     // The next one belongs to no kind yet.
-    assert_eq!(kinds, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
-    let next = Record::from_bytes(&[14]).unwrap_err().to_string();
+    assert_eq!(kinds, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+    let next = Record::from_bytes(&[15]).unwrap_err().to_string();
     assert!(next.contains("newer version"), "{next}");
 
     let text = String::new;

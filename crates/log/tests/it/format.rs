@@ -2,16 +2,16 @@
 //! kinds of records that were added since (`v1-added`, `v1-replace`, `v1-reset`, `v1-clear`,
 //! `v1-clear-load`), one with a proof file (`v1-proof`), one that was killed (`v1-killed`), one of
 //! version 2 whose beginning was trimmed (`v2`), and logs with the kinds that were added to it
-//! (`v2-subscriptions`, `v2-messages`); each is opened here, or in
+//! (`v2-subscriptions`, `v2-messages`, `v2-holding`); each is opened here, or in
 //! `transactions` (`v2-transactions`).
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest fixture if it does
 //! not exist. A new kind gets a new fixture; existing fixtures never change.
 
 use crate::samples::{
-    every_kind, kind_of_messages, kind_of_subscriptions, kind_that_clears, kinds_added_last,
-    kinds_since_version_1, load_that_clears, number_of, push, push_of_all_terms, reset_command,
-    small,
+    every_kind, kind_of_messages, kind_of_subscriptions, kind_that_clears, kind_that_holds,
+    kinds_added_last, kinds_since_version_1, load_that_clears, number_of, push, push_of_all_terms,
+    reset_command, small,
 };
 use somersault_disk::{CrashKeep, RealDisk, SimDisk};
 use somersault_log::{
@@ -69,6 +69,7 @@ fn kinds_added_later_read_back() {
         kind_that_clears(),
         kind_of_subscriptions(),
         kind_of_messages(),
+        kind_that_holds(),
     ]
     .concat();
     for record in &later {
@@ -261,6 +262,13 @@ fn messages_read_back() {
 }
 
 #[test]
+fn plans_that_hold_queries_back_read_back() {
+    let (_log, recovered) = Log::open(Arc::new(planted("v2-holding")), small()).unwrap();
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    assert_eq!(read, kind_that_holds());
+}
+
+#[test]
 fn messages_that_do_not_fit_their_statements_are_damaged() {
     let altered = |alter: fn(&mut MessagesRecord)| {
         let Some(Record::Messages(mut record)) = kind_of_messages().into_iter().next() else {
@@ -289,9 +297,9 @@ fn messages_that_do_not_fit_their_statements_are_damaged() {
 
 #[test]
 fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
-    // 14 and command 15 are the next to come.
+    // 15 and command 15 are the next to come.
     let command = |tag: u8| [2, 0, tag, 0].to_vec();
-    for bytes in [vec![14, 1, 2], vec![200, 1], command(15)] {
+    for bytes in [vec![15, 1, 2], vec![200, 1], command(15)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         for part in ["newer version", "Open the data folder with"] {
             assert!(error.contains(part), "{bytes:?}: {error}");
@@ -305,6 +313,7 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
         vec![11],
         vec![12],
         vec![13],
+        vec![14],
         vec![],
         command(14),
     ] {
@@ -324,6 +333,7 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
     assert_eq!(kind_that_clears()[0].to_bytes().unwrap()[0], 10);
     assert_eq!(kind_of_subscriptions()[0].to_bytes().unwrap()[0], 12);
     assert_eq!(kind_of_messages()[0].to_bytes().unwrap()[0], 13);
+    assert_eq!(kind_that_holds()[0].to_bytes().unwrap()[0], 14);
     let segment = LoadSegment {
         name: "load".to_owned(),
         hash: [0; 32],
@@ -344,12 +354,12 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
 #[test]
 #[ignore = "writes the newest fixture"]
 fn write_fixture() {
-    let folder = fixture("v2-messages");
+    let folder = fixture("v2-holding");
     std::fs::create_dir_all(&folder).unwrap();
     let disk = Arc::new(RealDisk::new(&folder).unwrap());
     let (log, recovered) = Log::open(disk, small()).unwrap();
     assert!(recovered.is_empty(), "existing fixtures never change");
-    for record in kind_of_messages() {
+    for record in kind_that_holds() {
         let position = log.append(&record).unwrap();
         log.wait_durable(position).unwrap();
     }

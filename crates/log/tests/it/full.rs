@@ -51,6 +51,7 @@ fn passing() -> Vec<Record> {
         through: None,
         log_end: Position(4),
         stream_times: Vec::new(),
+        held: Vec::new(),
     };
     let clear = UpdateRecord {
         clears: vec![GraphName::DefaultGraph],

@@ -147,12 +147,14 @@ pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
             through: None,
             log_end: Position(4),
             stream_times: vec![(StreamUid(1), EventTime(100))],
+            held: Vec::new(),
         }),
         Record::Plan(PlanRecord {
             sn: Sn(1),
             through: Some(EventTime(200)),
             log_end: Position(5),
             stream_times: Vec::new(),
+            held: Vec::new(),
         }),
         Record::Delivered(DeliveredRecord {
             query: QueryUid(1),
@@ -256,6 +258,24 @@ pub fn kind_of_subscriptions() -> Vec<Record> {
         })
     });
     records.to_vec()
+}
+
+/// Plans, some of which hold live queries back.
+pub fn kind_that_holds() -> Vec<Record> {
+    let plan = |sn: u64, through: Option<i64>, held: &[u64]| {
+        Record::Plan(PlanRecord {
+            sn: Sn(sn),
+            through: through.map(EventTime),
+            log_end: Position(sn + 1),
+            stream_times: vec![(StreamUid(1), EventTime(-100))],
+            held: held.iter().copied().map(QueryUid).collect(),
+        })
+    };
+    vec![
+        plan(1, None, &[7]),
+        plan(2, Some(-5), &[3, u64::MAX]),
+        plan(3, Some(5), &[]),
+    ]
 }
 
 /// The kind that was added after the fixture `v2-subscriptions` was written: messages of one

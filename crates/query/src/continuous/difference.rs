@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use somersault_dictionary::TermPin;
 use somersault_lang::{QuadTemplate, Query, QueryForm, VarId};
 use somersault_model::{EventTime, QueryUid, Tag, TermId};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl Solutions {
@@ -64,6 +65,42 @@ impl Solutions {
             local: self.local.clone(),
             held: self.held.clone(),
         })
+    }
+
+    /// These rows, and then those of `other`.
+    ///
+    /// # Panics
+    /// If the two have not the same number of columns: they are answers of one query.
+    pub fn plus(&self, other: &Solutions) -> Solutions {
+        assert_eq!(
+            self.columns.len(),
+            other.columns.len(),
+            "answers of one query"
+        );
+        let own = self.local_terms();
+        let moved = |id: &TermId| match id.tag() {
+            Tag::Local => TermId::local(id.payload() + own.len() as u64),
+            _ => *id,
+        };
+        let columns = self.columns.iter().zip(&other.columns);
+        let columns =
+            columns.map(|(ids, more)| ids.iter().copied().chain(more.iter().map(moved)).collect());
+        let local: Vec<Term> = own.iter().chain(other.local_terms()).cloned().collect();
+        let held = match (&self.held, &other.held) {
+            (held, None) | (None, held) => held.clone(),
+            (Some(own), Some(more)) => {
+                let mut held = TermPin::clone(own);
+                held.extend(more);
+                Some(Arc::new(held))
+            }
+        };
+        Solutions {
+            variables: self.variables.clone(),
+            columns: columns.collect(),
+            rows: self.rows + other.rows,
+            local: (!local.is_empty()).then(|| local.into()),
+            held,
+        }
     }
 
     /// The same columns without a row.

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use somersault_dictionary::Dictionary;
 use somersault_lang::Parser;
 use somersault_model::{
-    BatchNumber, EventTime, Limits, Millis, Mutation, Operation, ShardId, Sn, StreamUid, TermId,
-    TimedTriple, TripleIds,
+    BatchNumber, EventTime, Limits, Millis, Mutation, Operation, QuadIds, ShardId, Sn, StreamUid,
+    TermId, TimedTriple, TripleIds,
 };
 use somersault_query::{
     Answer, Dataset, Execution, IncrementalQuery, Invocation, Mode, NamedGraphs, PlanChoices,
@@ -150,6 +150,32 @@ impl World {
         self.store.snapshots().publish_stable(self.sn);
     }
 
+    /// Inserts and deletes statements, and gives those that it asks for.
+    pub(crate) fn store_changes(
+        &mut self,
+        changes: &[(bool, &'static str, Triple)],
+    ) -> Vec<QuadIds> {
+        let changes: Vec<_> = (changes.iter())
+            .map(|(inserts, graph, triple)| {
+                let operation = match inserts {
+                    true => Operation::Insert,
+                    false => Operation::Delete,
+                };
+                (operation, self.graph(graph), self.ids(triple))
+            })
+            .collect();
+        self.change(&changes);
+        let quads = changes.iter();
+        quads
+            .map(|(_, graph, triple)| triple.in_graph(*graph))
+            .collect()
+    }
+
+    /// A view of the stored graphs alone.
+    pub(crate) fn stored_view(&self, dataset: &Arc<Dataset>) -> SnapshotView {
+        SnapshotView::new(self.store.pin_stable(), Vec::new(), Arc::clone(dataset))
+    }
+
     fn slice(&self, stream: usize, batch: usize) -> Slice {
         let at = BatchNumber(batch as i64).start(INTERVAL);
         let statements = self.came[stream][batch].iter().map(|triple| TimedTriple {
@@ -170,16 +196,8 @@ impl World {
                 self.store.slices().insert(uid(stream), slice);
             }
         }
-        let changes: Vec<_> = (round.changed.iter())
-            .map(|(inserts, graph, triple)| {
-                let operation = match inserts {
-                    true => Operation::Insert,
-                    false => Operation::Delete,
-                };
-                (operation, self.graph(graph), self.ids(triple))
-            })
-            .collect();
-        self.change(&changes);
+        let changed: Vec<_> = round.changed.iter().cloned().collect();
+        self.store_changes(&changed);
         if let Some((stream, back, triple)) = &round.late {
             let batch = self.came[*stream].len() as i64 - 1 - back;
             if batch >= 0 {

@@ -20,5 +20,6 @@ mod procedures;
 mod sequence;
 mod shapes;
 mod slots;
+mod stored;
 mod turns;
 mod updates;

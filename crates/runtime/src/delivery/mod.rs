@@ -31,9 +31,9 @@ use somersault_log::DeliveredRecord;
 use somersault_model::{QueryUid, Sn};
 use somersault_store::{Snapshot, Store};
 use somersault_stream::{Firing, FiringKey};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::collections::hash_map::Entry as Entries;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 use turns::{Released, Turns};
@@ -49,6 +49,9 @@ const MOST_UNDER_WAY: usize = 65_536;
 /// They also wait when the firings became due with more than this many SNs, each of which is
 /// pinned.
 const SNS_UNDER_WAY: usize = 4;
+/// A live query with this many firings under way is held back: each pins an SN, and its subscribers
+/// want the newest answer. What changes meanwhile joins one later firing.
+const LIVE_UNDER_WAY: usize = 8;
 /// An empty ledger keeps room for this many firings.
 const KEPT_PLACES: usize = 4_096;
 /// Late statements wait for the next amendment while more amended firings than this are under way.
@@ -66,6 +69,8 @@ pub(crate) struct Delivery {
     counts: Counts,
     /// Firings that are under way, for each query.
     under_way: FxHashMap<QueryUid, UnderWay>,
+    /// The live queries that cannot keep up.
+    held_live: BTreeSet<QueryUid>,
     /// Unpinned firings that the sequencer has not given up yet.
     unpinned: Vec<FiringKey>,
     /// Which queries derive streams.
@@ -115,6 +120,8 @@ impl State {
 struct DueSn {
     /// Keeps the SN pinned, however long they wait.
     snapshot: Snapshot,
+    /// The SN before, for live queries that are told what has changed since.
+    before: Option<Snapshot>,
     windows: Option<Arc<DueWindows>>,
     /// The number of firings that are not handed out.
     firings: usize,
@@ -142,6 +149,8 @@ struct UnderWay {
 pub(crate) struct HandOver {
     pub(crate) firing: Firing,
     pub(crate) snapshot: Snapshot,
+    /// The SN before, for a live query that is told what has changed since.
+    pub(crate) before: Option<Snapshot>,
     pub(crate) windows: Option<Arc<DueWindows>>,
     pub(crate) acknowledged: Option<Instant>,
     pub(crate) released: Instant,
@@ -156,6 +165,7 @@ impl Delivery {
             released: Turns::default(),
             counts: Counts::default(),
             under_way: FxHashMap::default(),
+            held_live: BTreeSet::new(),
             unpinned: Vec::new(),
             deriving: FxHashSet::default(),
             waited_for: BTreeMap::new(),
@@ -211,6 +221,12 @@ impl Delivery {
         self.counts.amended > AMENDED_UNDER_WAY
     }
 
+    /// The live queries that the next cut holds back, because too many of their firings are under
+    /// way.
+    pub(crate) fn held_live(&self) -> &BTreeSet<QueryUid> {
+        &self.held_live
+    }
+
     /// The oldest input that some derived stream has not caught up with.
     pub(crate) fn oldest_underived(&self) -> Option<u64> {
         self.waited_for.keys().next().copied()
@@ -264,6 +280,7 @@ impl Delivery {
             Entry::Vacant(free) => match store.pin(sn) {
                 Ok(snapshot) => free.insert(DueSn {
                     snapshot,
+                    before: None,
                     windows,
                     firings: 0,
                 }),
@@ -276,6 +293,10 @@ impl Delivery {
             },
         };
         due.firings += 1;
+        if firing.changed.is_some() && due.before.is_none() {
+            // The floor may have passed it. The firing is then evaluated as a whole.
+            due.before = store.pin(Sn(sn.0.saturating_sub(1))).ok();
+        }
         let input = self.deriving.contains(&key.query).then_some(input);
         if let Some(input) = input {
             *self.waited_for.entry(input).or_default() += 1;
@@ -287,6 +308,10 @@ impl Delivery {
         let of_query = self.under_way.entry(key.query).or_default();
         of_query.firings += 1;
         *of_query.sns.entry(sn).or_default() += 1;
+        // Only live queries have no windows.
+        if firing.windows.is_empty() && of_query.firings >= LIVE_UNDER_WAY {
+            self.held_live.insert(key.query);
+        }
         self.check_counts();
     }
 
@@ -315,12 +340,16 @@ impl Delivery {
             let (key, sn) = (firing.key(), firing.sn);
             // The SN is pinned already, so this does not fail.
             let due = self.due.get(&sn);
-            let due = due.map(|due| (store.pin(due.snapshot.sn()), due.windows.clone()));
+            let due = due.map(|due| {
+                let wanted = due.before.as_ref().filter(|_| firing.changed.is_some());
+                let before = wanted.and_then(|before| store.pin(before.sn()).ok());
+                (store.pin(due.snapshot.sn()), before, due.windows.clone())
+            });
             self.leave_due(sn);
-            let (snapshot, windows) = match due {
-                Some((Ok(snapshot), windows)) => (snapshot, windows),
+            let (snapshot, before, windows) = match due {
+                Some((Ok(snapshot), before, windows)) => (snapshot, before, windows),
                 unpinned => {
-                    if let Some((Err(error), _)) = unpinned {
+                    if let Some((Err(error), ..)) = unpinned {
                         tracing::error!("a firing's snapshot could not be pinned: {error}");
                     }
                     self.leave_under_way(key, sn);
@@ -336,6 +365,7 @@ impl Delivery {
             return Some(HandOver {
                 firing,
                 snapshot,
+                before,
                 windows,
                 acknowledged,
                 released: at,
@@ -439,6 +469,9 @@ impl Delivery {
         };
         let under_way = of_query.get_mut();
         under_way.firings -= 1;
+        if under_way.firings < LIVE_UNDER_WAY {
+            self.held_live.remove(&key.query);
+        }
         if let Entry::Occupied(mut of_sn) = under_way.sns.entry(sn) {
             *of_sn.get_mut() -= 1;
             if *of_sn.get() == 0 {
@@ -520,6 +553,13 @@ impl Delivery {
             }
         }
         let violated = |what: &str| Err(format!("DL-1: {what}"));
+        let is_behind = |query: &QueryUid| {
+            let of_query = under_way.get(query);
+            of_query.is_some_and(|it| it.firings >= LIVE_UNDER_WAY)
+        };
+        if !self.held_live.iter().all(is_behind) {
+            return violated("a live query is held back, and keeps up");
+        }
         if expected != self.counts {
             return violated(&format!(
                 "the firings are {expected:?} by their states, but counted as {:?}",

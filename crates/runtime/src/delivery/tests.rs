@@ -17,6 +17,7 @@ fn firing(query: u64, close: i64, ordinal: u32, revision: u32) -> Firing {
         // One SN for two closes each.
         sn: Sn((close / 2) as u64 + 1),
         windows: [].into(),
+        changed: None,
         complete_from: None,
     }
 }

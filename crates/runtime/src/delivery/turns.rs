@@ -72,6 +72,7 @@ mod tests {
                     repeated: false,
                     sn: Sn(1),
                     windows: [].into(),
+                    changed: None,
                     complete_from: None,
                 },
                 acknowledged: None,

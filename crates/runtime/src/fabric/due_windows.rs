@@ -134,6 +134,7 @@ mod tests {
             repeated: false,
             sn: Sn(1),
             windows: [window(lo, hi)].into(),
+            changed: None,
             complete_from: None,
         })
     }

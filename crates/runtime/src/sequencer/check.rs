@@ -5,6 +5,7 @@
 //! come. What only holds after a while does not belong here.
 
 use super::Sequencer;
+use somersault_stream::CutPace;
 
 impl Sequencer {
     /// Checks that what the sequencer has noted, published and handed on agrees with the
@@ -36,7 +37,11 @@ impl Sequencer {
         if handed_on != cut {
             return violated(format!("{cut} was cut, and {handed_on} became stable last"));
         }
-        if !self.behind && self.coordinator.next_due_cut(self.log_end, false).is_some() {
+        let pace = CutPace {
+            amends: false,
+            held: self.delivery.held_live().clone(),
+        };
+        if !self.behind && self.coordinator.next_due_cut(self.log_end, &pace).is_some() {
             return violated("a cut is due, and nothing waits for it".to_owned());
         }
         if shared.figures.queries() != self.coordinator.query_count() {
@@ -241,7 +246,9 @@ pub(super) mod tests {
     #[test]
     fn sq1_a_cut_that_was_not_handed_on() {
         let found = Alone::broken_by(|it| {
-            let plan = it.coordinator.freshness_cut(it.log_end, true);
+            let plan = it
+                .coordinator
+                .freshness_cut(it.log_end, &CutPace::default());
             assert_eq!(plan, None, "nothing waits for a cut");
             it.stability.cut(Sn(99), it.log_end);
         });

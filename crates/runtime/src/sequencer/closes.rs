@@ -18,7 +18,7 @@ use super::stability::Waiter;
 use crate::error::RuntimeError;
 use somersault_log::{PlanRecord, Position};
 use somersault_model::QueryUid;
-use somersault_stream::{Input, Record, Refusal};
+use somersault_stream::{CutPace, Input, Record, Refusal};
 use std::time::Instant;
 
 /// At most this many closes are cut before the input that made them due lets others in.
@@ -128,8 +128,7 @@ impl Sequencer {
             return self.cut_before_closes();
         }
         loop {
-            let amends = !self.delivery.joins_amendments();
-            let plan = (self.coordinator).freshness_cut(self.log_end, amends);
+            let plan = (self.coordinator).freshness_cut(self.log_end, &self.pace());
             let Some(plan) = plan else { break };
             self.make_cut(plan)?;
         }
@@ -163,11 +162,36 @@ impl Sequencer {
         })
     }
 
-    /// The next cut. Late statements wait while the firings that earlier ones amended are under
-    /// way, so that those that come meanwhile are joined into one amendment.
+    /// The next cut.
     fn next_due_cut(&self) -> Option<PlanRecord> {
-        let amends = !self.delivery.joins_amendments();
-        (self.coordinator).next_due_cut(self.log_end, amends)
+        (self.coordinator).next_due_cut(self.log_end, &self.pace())
+    }
+
+    /// What the next cut leaves for later. Late statements wait while the firings that earlier ones
+    /// amended are under way, so that those that come meanwhile are joined into one amendment. What
+    /// changes for a live query waits while too many of its firings are under way.
+    fn pace(&self) -> CutPace {
+        CutPace {
+            amends: !self.delivery.joins_amendments(),
+            held: self.delivery.held_live().clone(),
+        }
+    }
+
+    /// Whether a live query is due that can keep up.
+    pub(super) fn has_live_due(&self) -> bool {
+        self.coordinator.has_live_due(self.delivery.held_live())
+    }
+
+    /// Cuts for live queries that are due: they could not keep up before.
+    pub(super) fn cut_live(&mut self) {
+        let can_cut = self.stopping.is_none() && self.failure.is_none();
+        if can_cut
+            && !self.behind
+            && self.has_live_due()
+            && let Err(error) = self.cut_due()
+        {
+            tracing::warn!("no cut could be made: {error}");
+        }
     }
 
     /// Cuts the amendments that have waited, once the firings of the one before are done.
@@ -212,12 +236,17 @@ impl Sequencer {
 
     /// Cuts the effects of transactions that have just been logged.
     pub(super) fn cut_effects(&mut self) -> Result<(), RuntimeError> {
-        while let Some(plan) = (self.coordinator).next_due_cut(self.log_end, false)
-            && plan.through.is_none()
-        {
-            self.cut(plan)?;
+        loop {
+            let pace = CutPace {
+                amends: false,
+                ..self.pace()
+            };
+            let plan = (self.coordinator).next_due_cut(self.log_end, &pace);
+            match plan.filter(|plan| plan.through.is_none()) {
+                Some(plan) => self.cut(plan)?,
+                None => return Ok(()),
+            }
         }
-        Ok(())
     }
 
     /// Whether the firings of the queries whose close is due next, or the shards, are too far

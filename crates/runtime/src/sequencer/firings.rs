@@ -49,13 +49,16 @@ impl Sequencer {
             let HandOver {
                 firing,
                 snapshot,
+                before,
                 windows,
                 acknowledged,
                 released,
             } = next;
+            let due = |snapshot| DueSnapshot::new(snapshot, self.shared.pin_clock.clone());
             Arc::clone(&self.shared.host).fire(FiringJob {
                 firing,
-                snapshot: DueSnapshot::new(snapshot, self.shared.pin_clock.clone()),
+                snapshot: due(snapshot),
+                before: before.map(due),
                 made: windows,
                 acknowledged,
                 released,

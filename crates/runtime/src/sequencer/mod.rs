@@ -384,12 +384,13 @@ impl Sequencer {
 
     /// Takes inputs that are here already, and those of the clock, unless one has its turn.
     fn take_more(&mut self) {
-        let parts: [fn(&mut Sequencer); 8] = [
+        let parts: [fn(&mut Sequencer); 9] = [
             Sequencer::take_transactions,
             Sequencer::take_derived,
             Sequencer::look_at_deadlines,
             Sequencer::take_exceeded,
             Sequencer::cut_late_amendments,
+            Sequencer::cut_live,
             Sequencer::release_held,
             Sequencer::settle_derivations,
             Sequencer::on_timers,
@@ -542,7 +543,7 @@ impl Sequencer {
 
     /// Whether nothing is under way, and nothing waits.
     fn is_quiet(&self) -> bool {
-        let waits = self.behind || self.late;
+        let waits = self.behind || self.late || self.has_live_due();
         let is_quiet = self.held.is_empty() && self.catching_up.is_empty();
         self.is_drained() && !waits && is_quiet && self.transactions.is_quiet()
     }

@@ -12,7 +12,7 @@ use somersault_checkpoint::CheckpointTimes;
 use somersault_log::Position;
 use somersault_model::{BatchNumber, Sn, StreamUid};
 use somersault_store::Store;
-use somersault_stream::Record;
+use somersault_stream::{Record, received_ms};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -154,16 +154,8 @@ impl Stability {
 
     /// Records when the newest input came.
     pub(crate) fn on_record(&mut self, record: &Record, position: Position) {
-        let received_ms = match record {
-            Record::Push(push) => push.received_ms,
-            Record::Messages(record) => record.received_ms,
-            Record::Advance(advance) => advance.received_ms,
-            Record::Command(command) => command.record().received_ms,
-            Record::Load(load) => load.received_ms,
-            Record::Update(update) => update.received_ms,
-            Record::Derived(derived) => derived.received_ms,
-            Record::Txn(transactions) => transactions.received_ms(),
-            Record::Plan(_) | Record::Delivered(_) | Record::Subscription(_) => return,
+        let Some(received_ms) = received_ms(record) else {
+            return;
         };
         self.last_input = position;
         self.times.newest_ms = self.times.newest_ms.max(received_ms);

@@ -38,6 +38,8 @@ fn query_json(info: &QueryInfo) -> Value {
         "href": href,
         "text": info.text,
         "windows": windows,
+        "live": info.live,
+        "every_ms": info.every_ms,
         "paused": info.paused,
         "group": info.group.map(|group| json!({
             "queries": group.queries,

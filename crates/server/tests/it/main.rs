@@ -12,6 +12,7 @@ mod events;
 mod faults;
 mod graph_store;
 mod hardening;
+mod live;
 mod manual;
 mod messages;
 mod operations;

@@ -158,6 +158,9 @@ impl Batch<'_> {
                 let number = match self.known.iter().position(|known| *known.shape == shape) {
                     Some(number) => number,
                     None => match self.engine.parser(None).parse_continuous(&text) {
+                        Ok(query) if query.is_live() => {
+                            return self.register_alone(at, name, &text);
+                        }
                         Ok(query) => self.learn(shape, &query)?,
                         Err(refused) => {
                             self.outcomes[at] = Err(refused.into());

@@ -6,6 +6,7 @@
 //! and no ids.
 
 use super::Engine;
+use super::registered::reports_empties;
 use crate::error::EngineError;
 use somersault_continuous::{DurableReader, DurableState, FiringId, ParseFiringIdError, ended_by};
 use somersault_log::{AnswerPosition, SubscriptionTerms};
@@ -37,7 +38,7 @@ pub struct DurableOptions {
     pub bytes: u64,
     /// The time within which an answer is to be acknowledged. After a restart it begins again.
     pub deadline: Option<Duration>,
-    /// Also answers without rows.
+    /// Also answers without rows. Those of a live query are always among them.
     pub empties: bool,
     /// What happens at one of these limits.
     pub when_full: WhenFull,
@@ -202,8 +203,10 @@ impl Engine {
             DurableStart::After(id) if !is_known => self.position_of(&status, &id)?,
             _ => AnswerPosition::START,
         };
+        let mut terms = options.terms(after);
+        terms.empties |= reports_empties(&status);
         let ask = SubscriptionAsk::Subscribe {
-            terms: options.terms(after),
+            terms,
             from_now: options.start == DurableStart::Now,
         };
         self.ask(query, name, ask)?;

@@ -30,7 +30,8 @@ pub struct QueryPage {
 
 /// # Continuous queries
 ///
-/// Queries over windows of streams, which fire by themselves whenever a window closes.
+/// Queries over windows of streams, which fire by themselves whenever a window closes, and live
+/// queries over the stored graphs alone, which fire whenever their answer changes.
 impl Engine {
     /// Registers a continuous query. If `name` is given, the text must not say another one.
     /// The same text again changes nothing; another text under a taken name is a conflict.
@@ -342,12 +343,13 @@ impl Engine {
     pub fn subscribe(
         &self,
         name: &str,
-        options: SubscribeOptions,
+        mut options: SubscribeOptions,
     ) -> Result<Subscription, EngineError> {
         self.check_running()?;
         let mut unknown = None;
         loop {
             let status = self.query_status(name)?;
+            options.empties |= reports_empties(&status);
             if let Some(subscription) = self.inner.continuous.subscribe(&status, &options) {
                 return Ok(match self.inner.config.process.clone() {
                     None => subscription,
@@ -386,6 +388,8 @@ impl Engine {
             uid: status.uid.0,
             text: status.text,
             windows: declaration.windows.iter().map(window_info).collect(),
+            live: declaration.live.is_some(),
+            every_ms: (declaration.live.as_ref()).and_then(|live| Some(live.every?.0)),
             firings: 0,
             rows: 0,
             last_close: None,
@@ -438,6 +442,13 @@ impl From<somersault_stream::StreamProgress> for StreamProgress {
             since: progress.since_ms.map(EventTime),
         }
     }
+}
+
+/// Whether an answer without rows is news: that of a live query, which had some before. Without
+/// REPORT NON EMPTY its subscribers receive it, whatever they ask for.
+pub(super) fn reports_empties(query: &QueryStatus) -> bool {
+    let declaration = &query.declaration;
+    declaration.live.is_some() && !declaration.report.non_empty
 }
 
 fn window_info(window: &WindowDeclaration) -> WindowInfo {

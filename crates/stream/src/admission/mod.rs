@@ -61,6 +61,10 @@ impl<'c> Admitter<'c> {
             Input::ReadPush(push) => self.admit_read_push(push),
             Input::Messages(messages) => self.admit_messages(messages),
             Input::Advance { received_ms, to } => self.admit_advance(received_ms, to),
+            Input::Tick { received_ms } => Ok(Admission::Record(Record::Advance(AdvanceRecord {
+                received_ms,
+                to: Vec::new(),
+            }))),
             Input::CreateStream {
                 received_ms,
                 declaration,

@@ -17,7 +17,7 @@ use crate::streams::stream::Stream;
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
 use somersault_lang::{Extent, Overload};
-use somersault_log::{Command, CommandRecord, Resolved};
+use somersault_log::{Command, CommandRecord, Replaced, Resolved};
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -185,13 +185,21 @@ impl Admitter<'_> {
             .iter()
             .filter_map(|uid| self.streams()[uid].watermark().map(|time| (*uid, time)));
         let stream_times: Vec<(StreamUid, EventTime)> = times.collect();
-        let replaced = old.map(|old| self.replaced(old, &uids, &stream_times));
+        let replaced = old.map(|old| match declaration.live {
+            // It fires from now on.
+            Some(_) => Replaced {
+                query: old.uid,
+                after: EventTime::MIN,
+            },
+            None => self.replaced(old, &uids, &stream_times),
+        });
         let latest = stream_times.iter().map(|(_, time)| *time).max();
         let base = replaced.map(|replaced| replaced.after).or(latest);
         // The time at which a stream will have received a number of statements is unknown.
         let by_time = declaration.computed_every.is_some() || !declaration.counts();
+        let has_closes = by_time && declaration.live.is_none();
         let first_close = base
-            .filter(|_| by_time && stream_times.len() == uids.len())
+            .filter(|_| has_closes && stream_times.len() == uids.len())
             .map(|base| schedule_on(declaration, self.streams()).first_after(base));
         Resolved {
             stream_times,
@@ -202,6 +210,12 @@ impl Admitter<'_> {
     }
 
     fn check_windows(&self, query: &str, declaration: &QueryDeclaration) -> Result<(), Refusal> {
+        if let Some(live) = &declaration.live {
+            return match live.every {
+                Some(every) => check_span("EVERY", format!("query {query}"), every.0),
+                None => Ok(()),
+            };
+        }
         if declaration.windows.is_empty() {
             return Err(Refusal::NoWindow {
                 query: query.to_owned(),

@@ -75,7 +75,9 @@ impl Admitter<'_> {
                 old_streams.max(new_streams).max(begun.max().min(newest))
             }
         };
-        let after = passed.max(old.last_close()).unwrap_or(old.base);
+        // A live query has no closes that another could take over.
+        let last_close = old.last_close().filter(|_| old.cohort.live().is_none());
+        let after = passed.max(last_close).unwrap_or(old.base);
         Replaced {
             query: old.uid,
             after: after.max(old.base),

@@ -4,7 +4,7 @@
 //! (VT-1).
 
 use crate::protocol::firing::Firing;
-use somersault_log::{PlanRecord, Position};
+use somersault_log::PlanRecord;
 use somersault_model::{EventTime, Sn, StreamUid};
 use std::collections::VecDeque;
 
@@ -61,19 +61,9 @@ impl Cuts {
         self.last
     }
 
-    /// The record of the next cut.
-    pub(crate) fn plan(
-        &self,
-        through: Option<EventTime>,
-        log_end: Position,
-        stream_times: Vec<(StreamUid, EventTime)>,
-    ) -> PlanRecord {
-        PlanRecord {
-            sn: self.last.next(),
-            through,
-            log_end,
-            stream_times,
-        }
+    /// The SN of the next cut.
+    pub(crate) fn next(&self) -> Sn {
+        self.last.next()
     }
 
     /// Makes the SN of a plan record the newest one.

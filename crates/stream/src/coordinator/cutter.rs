@@ -9,6 +9,9 @@
 //! 3. the earliest due close, with the batches that end at or before it;
 //! 4. everything closed.
 //!
+//! Live queries fire with any of these. Where one is due and nothing else, it is the fourth, and may
+//! hold nothing.
+//!
 //! The driver may leave amendments for later, and takes inputs while closes are due (ADR 23).
 //! Amendments come before any close that the same record made due, so such a close sees them in its
 //! first revision, unless the driver joins amendments: then closes may come first, and the cut
@@ -17,6 +20,7 @@
 
 use crate::closes::close_groups::{CloseGroups, GroupId};
 use crate::closes::cuts::Cuts;
+use crate::closes::live::LiveQueries;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::Output;
 use crate::protocol::firing::{BatchSpan, Firing};
@@ -24,34 +28,75 @@ use crate::protocol::inject::Inject;
 use crate::queries::Queries;
 use crate::streams::home::StreamHome;
 use somersault_log::{PlanRecord, Position};
-use somersault_model::{EventTime, Sn, StreamUid};
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What the next cut leaves for a later one, because its queries cannot keep up.
+#[derive(Clone, Debug)]
+pub struct CutPace {
+    /// Whether the cut shows what late statements amend. Late statements that come before they are
+    /// shown join them, and they amend closes that are cut before them.
+    pub amends: bool,
+    /// The live queries that do not fire with it.
+    pub held: BTreeSet<QueryUid>,
+}
+
+impl Default for CutPace {
+    /// Everything keeps up.
+    fn default() -> Self {
+        CutPace {
+            amends: true,
+            held: BTreeSet::new(),
+        }
+    }
+}
 
 /// Says which cut comes next.
 pub(super) struct NextCut<'c> {
     pub(super) home: &'c StreamHome,
     pub(super) groups: &'c CloseGroups,
+    pub(super) live: &'c LiveQueries,
     pub(super) cuts: &'c Cuts,
 }
 
 impl NextCut<'_> {
-    /// The cut that must come next; `amends` = `false` leaves amendments for a later one.
-    pub(super) fn due(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
-        if self.home.has_effects() || (amends && self.home.has_amendments()) {
-            return Some(self.cuts.plan(None, log_end, Vec::new()));
-        }
-        let close = Some(self.groups.next_due()?);
-        let times = self.home.stream_times(close);
-        Some(self.cuts.plan(close, log_end, times))
+    /// The cut that must come next.
+    pub(super) fn due(&self, log_end: Position, pace: &CutPace) -> Option<PlanRecord> {
+        let close = self.groups.next_due();
+        let times = match () {
+            () if self.home.has_effects() => return Some(self.plan(None, log_end, pace)),
+            () if pace.amends && self.home.has_amendments() => {
+                return Some(self.plan(None, log_end, pace));
+            }
+            () if close.is_some() => self.home.stream_times(close),
+            () if self.live.is_due(&pace.held) => self.home.stream_times(None),
+            () => return None,
+        };
+        Some(PlanRecord {
+            stream_times: times,
+            ..self.plan(close, log_end, pace)
+        })
     }
 
     /// The cut that makes everything closed or pending visible; a due cut comes first.
-    pub(super) fn fresh(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
-        self.due(log_end, amends).or_else(|| {
-            let times = || self.home.stream_times(None);
-            let has_batches = self.home.has_batches();
-            has_batches.then(|| self.cuts.plan(None, log_end, times()))
+    pub(super) fn fresh(&self, log_end: Position, pace: &CutPace) -> Option<PlanRecord> {
+        self.due(log_end, pace).or_else(|| {
+            self.home.has_batches().then(|| PlanRecord {
+                stream_times: self.home.stream_times(None),
+                ..self.plan(None, log_end, pace)
+            })
         })
+    }
+
+    /// The record of the next cut, without times of streams.
+    fn plan(&self, through: Option<EventTime>, log_end: Position, pace: &CutPace) -> PlanRecord {
+        PlanRecord {
+            sn: self.cuts.next(),
+            through,
+            log_end,
+            stream_times: Vec::new(),
+            held: pace.held.iter().copied().collect(),
+        }
     }
 }
 
@@ -76,6 +121,7 @@ impl NextCut<'_> {
 pub(super) struct Cutter<'c> {
     pub(super) home: &'c mut StreamHome,
     pub(super) groups: &'c mut CloseGroups,
+    pub(super) live: &'c mut LiveQueries,
     pub(super) queries: &'c mut Queries,
     pub(super) cuts: &'c mut Cuts,
     pub(super) unfinished: &'c mut UnfinishedFirings,
@@ -105,6 +151,7 @@ impl Cutter<'_> {
                 false => self.home.take_closed(plan.through, &mut inject),
             }
         }
+        self.live.touch(&inject);
         self.out.push(Output::Inject(inject));
         self.announce(&firings);
 
@@ -114,6 +161,7 @@ impl Cutter<'_> {
         if let Some(close) = plan.through {
             firings = self.make_due(close, plan.sn, &mut touched);
         }
+        firings.extend(self.fire_live(plan));
         self.cuts.end(plan, firings);
         for uid in touched.iter().copied() {
             let needed_from = self.groups.first_need(uid).map(|(from, _)| from);
@@ -151,6 +199,17 @@ impl Cutter<'_> {
         }
         self.announce(&firings);
         self.queries.report_skipped(self.groups, &skipped, self.out);
+        firings
+    }
+
+    /// Makes the firings of the live queries due that this cut does not hold back.
+    fn fire_live(&mut self, plan: &PlanRecord) -> Vec<Firing> {
+        let mut firings = Vec::new();
+        let close = self.live.now();
+        for live in self.live.take_due(plan.sn, &plan.held) {
+            firings.extend(self.queries.fire_live(live, (close, plan.sn), self.out));
+        }
+        self.announce(&firings);
         firings
     }
 

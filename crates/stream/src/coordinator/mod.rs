@@ -17,6 +17,7 @@ pub use saved::FrozenCore;
 use crate::admission::Admitter;
 use crate::closes::close_groups::CloseGroups;
 use crate::closes::cuts::Cuts;
+use crate::closes::live::LiveQueries;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::Output;
 use crate::protocol::command::ParsedCommand;
@@ -25,16 +26,18 @@ use crate::protocol::firing::FiringKey;
 use crate::protocol::inject::OpenBatch;
 use crate::protocol::input::{Admission, Applied, Input};
 use crate::protocol::refusal::Refusal;
-use crate::protocol::statements::Record;
+use crate::protocol::statements::{Record, received_ms};
 use crate::queries::{PlannedNeeds, Queries, Registrar, Replacements, Subscriptions};
 use crate::streams::ahead::StreamLimits;
 use crate::streams::clock::StreamClock;
 use crate::streams::home::{StreamHome, TakenIn};
 use crate::streams::stream::{NewStream, Stream};
+pub use cutter::CutPace;
 use cutter::{Cutter, NextCut};
 use releaser::Releaser;
 use somersault_log::{Command, CommandRecord, DeliveredRecord, PlanRecord, Position, Resolved};
-use somersault_model::{QueryUid, Sn, StreamUid};
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Turns inputs into records, records into SNs, and complete streams into firings.
@@ -55,6 +58,7 @@ pub struct Coordinator {
 struct Planner {
     queries: Queries,
     groups: CloseGroups,
+    live: LiveQueries,
     cuts: Cuts,
     unfinished: UnfinishedFirings,
     replacements: Replacements,
@@ -89,6 +93,7 @@ impl Coordinator {
         Registrar {
             home: &mut self.home,
             groups: &mut self.planner.groups,
+            live: &mut self.planner.live,
             queries: &mut self.planner.queries,
             replacements: &mut self.planner.replacements,
             cuts: &self.planner.cuts,
@@ -100,6 +105,7 @@ impl Coordinator {
         NextCut {
             home: &self.home,
             groups: &self.planner.groups,
+            live: &self.planner.live,
             cuts: &self.planner.cuts,
         }
     }
@@ -155,7 +161,13 @@ impl Coordinator {
     /// Returns the advances of IDLE and ARRIVAL TIME streams that are worth a record at this time:
     /// those that close a batch or let a query go on. Admit, log and apply them like any input.
     pub fn on_tick(&self, now_ms: i64) -> Vec<Input> {
-        self.admitter().advances_by_clock(now_ms)
+        let mut inputs = self.admitter().advances_by_clock(now_ms);
+        let rests_until = self.planner.live.rests_until();
+        if inputs.is_empty() && rests_until.is_some_and(|until| until.0 <= now_ms) {
+            let received_ms = now_ms;
+            inputs.push(Input::Tick { received_ms });
+        }
+        inputs
     }
 
     /// Whether an input has to wait until closes that are due are cut: it would make more closes of
@@ -197,6 +209,9 @@ impl Coordinator {
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) -> Result<Applied, ResolveError> {
+        if let Some(received_ms) = received_ms(record) {
+            self.planner.live.reach(EventTime(received_ms));
+        }
         let applied = self.apply_record(record, resolve, out);
         self.publish_clocks();
         applied
@@ -350,7 +365,9 @@ impl Coordinator {
             }
             Command::DropQuery { name } => self.registrar().drop_named(name, out),
             Command::PauseQuery { name } => self.registrar().pause(name, out),
-            Command::ResumeQuery { name } => self.registrar().resume(name, resolved, out),
+            Command::ResumeQuery { name } => {
+                self.registrar().resume(name, resolved, resolve, out);
+            }
             // The lane of transactions knows procedures and dataflows.
             Command::CreateProcedure { .. }
             | Command::DropProcedure { .. }
@@ -398,16 +415,20 @@ impl Coordinator {
     /// The cut that must come next: append it to the log, apply it, and call again, until the
     /// result is `None`. `log_end` is the position of the newest record in the log.
     ///
-    /// `amends` = `false` leaves amendments for a later cut. Late statements that come meanwhile
-    /// join them, and they amend closes that are cut before them.
-    pub fn next_due_cut(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
-        self.next_cut().due(log_end, amends)
+    /// `pace` leaves for a later cut what cannot keep up.
+    pub fn next_due_cut(&self, log_end: Position, pace: &CutPace) -> Option<PlanRecord> {
+        self.next_cut().due(log_end, pace)
     }
 
     /// The cut that makes everything closed or pending visible; a due cut comes first. `None` if
-    /// nothing has changed since the last cut. `amends` as for [`Coordinator::next_due_cut`].
-    pub fn freshness_cut(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
-        self.next_cut().fresh(log_end, amends)
+    /// nothing has changed since the last cut. `pace` as for [`Coordinator::next_due_cut`].
+    pub fn freshness_cut(&self, log_end: Position, pace: &CutPace) -> Option<PlanRecord> {
+        self.next_cut().fresh(log_end, pace)
+    }
+
+    /// Whether a cut is due for live queries other than those that are held back.
+    pub fn has_live_due(&self, held: &BTreeSet<QueryUid>) -> bool {
+        self.planner.live.is_due(held)
     }
 
     /// Whether a cut that comes next changes the stored graphs by anything but transactions: facts
@@ -437,6 +458,7 @@ impl Coordinator {
         let mut cutter = Cutter {
             home: &mut self.home,
             groups: &mut self.planner.groups,
+            live: &mut self.planner.live,
             queries: &mut self.planner.queries,
             cuts: &mut self.planner.cuts,
             unfinished: &mut self.planner.unfinished,

@@ -9,7 +9,7 @@
 //! 2. [`FrozenCore::records`] makes the records, one at a time, while the coordinator goes on.
 //! 3. [`Coordinator::restore`] takes them in the same order, and reckons the indexes again.
 
-use super::Coordinator;
+use super::{Coordinator, Planner};
 use crate::closes::cuts::Cuts;
 use crate::output::{Output, QueryChange};
 use crate::protocol::command::ReadTexts;
@@ -98,6 +98,7 @@ impl Coordinator {
         let subscriptions = planner.subscriptions.values().map(SavedSubscription::new);
         let subscriptions = portions(subscriptions);
         after.extend(subscriptions.map(CoreRecord::Subscriptions));
+        planner.live.save(&mut after);
         Some(FrozenCore {
             sn,
             shown: self.home.shown(),
@@ -197,6 +198,11 @@ impl Restorer {
             CoreRecord::Group(saved) => self.take_group(&saved)?,
             CoreRecord::AnsweredBefore(answered) => planner.replacements.add_answered(answered),
             CoreRecord::Subscriptions(saved) => planner.subscriptions.add(saved),
+            CoreRecord::Live(now, saved) => {
+                let Planner { queries, live, .. } = planner;
+                let declaration = |uid| queries.get(uid)?.live();
+                live.restore((now, saved), declaration, terms)?;
+            }
             CoreRecord::End(count) if count == self.count => self.is_ended = true,
             CoreRecord::End(count) => {
                 let found = self.count;
@@ -237,7 +243,7 @@ impl Restorer {
             return contradiction(format!("group {group} is missing"));
         }
         let Coordinator { home, planner } = &mut self.coordinator;
-        planner.queries.finish_restoring()?;
+        planner.queries.finish_restoring(&planner.live)?;
         for (derived, sources) in planner.queries.derivations() {
             for source in sources {
                 home.streams_mut().set_feeds(source, derived, true);

@@ -6,13 +6,15 @@
 
 use oxrdf::NamedNode;
 use somersault_lang::{
-    ContinuousQuery, DerivedStream, Extent, Overload, ParseError, Report, StreamOperator,
+    ContinuousQuery, DerivedStream, Extent, Overload, ParseError, Report, StoredPattern,
+    StreamOperator,
 };
 use somersault_log::LoadSegment;
 use somersault_model::{EventTime, Intern, Lease, Millis, QuadIds, StreamUid};
 use std::sync::Arc;
 
-/// The windows and closes of a continuous query's text; its pattern is left out.
+/// The windows and closes of a continuous query's text, or what a live query reads; its pattern is
+/// left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueryDeclaration {
     /// Which part of each answer the query reports.
@@ -29,6 +31,17 @@ pub struct QueryDeclaration {
     pub overload: Overload,
     /// The stream that the query's answers fill.
     pub derives: Option<Box<DerivedStream>>,
+    /// For a query without windows, which fires when the stored graphs change: what it reads.
+    pub live: Option<Box<LiveDeclaration>>,
+}
+
+/// When a live query fires.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LiveDeclaration {
+    /// The statements that may change its answer.
+    pub reads: Vec<StoredPattern>,
+    /// The shortest time between two firings.
+    pub every: Option<Millis>,
 }
 
 /// One window over a stream.
@@ -70,6 +83,12 @@ impl From<&ContinuousQuery> for QueryDeclaration {
             report: query.report,
             overload: query.overload,
             derives: query.derives.clone().map(Box::new),
+            live: query.is_live().then(|| {
+                Box::new(LiveDeclaration {
+                    reads: query.query.stored_reads(),
+                    every: query.every,
+                })
+            }),
         }
     }
 }

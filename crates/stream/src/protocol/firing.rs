@@ -1,10 +1,10 @@
 //! A firing: which query is executed for which close, and what each of its windows then holds, in
-//! numbers of batches.
+//! numbers of batches; or with which SN a live query fires.
 //!
 //! Before changing anything here: the key of a firing is its identity for good (S13). Deliveries,
 //! derived streams and subscribers tell firings apart by it.
 
-use somersault_model::{BatchNumber, EventTime, QueryUid, Sn, StreamUid};
+use somersault_model::{BatchNumber, EventTime, QuadIds, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
 
 /// The identity of a firing, for good (S13). The firings of one query become due in the order of
@@ -53,9 +53,22 @@ pub struct Firing {
     pub sn: Sn,
     /// The content of each window, in the order of the query's windows.
     pub windows: Arc<[WindowBatches]>,
+    /// For a live query: what its SN changes for it, where that is all that has changed since its
+    /// firing before.
+    pub changed: Option<Arc<ChangedStatements>>,
     /// The time from which all windows are complete, if a window reaches further back than what was
     /// seen or kept.
     pub complete_from: Option<EventTime>,
+}
+
+/// The statements that one SN may change for a live query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedStatements {
+    /// The SN of the firing before.
+    pub since: Sn,
+    /// The statements that were inserted or deleted, each once. They may have been there before, or
+    /// not have been there.
+    pub statements: Vec<QuadIds>,
 }
 
 /// The content of one window at one close, as batches of its stream.

@@ -34,6 +34,11 @@ pub enum Input {
         /// Stream IRI and its new complete-through time.
         to: Vec<(String, EventTime)>,
     },
+    /// The clock has reached a time for which a live query waits.
+    Tick {
+        /// The time.
+        received_ms: i64,
+    },
     /// `CREATE STREAM`. The same text again is a repeat.
     CreateStream {
         /// When it was received.

@@ -16,6 +16,21 @@ use somersault_model::{EventTime, Lease, QuadIds, TermId};
 /// in, and with what the text of a command says.
 pub type Record = somersault_log::Record<PushStatements, ParsedCommand, RecordedTransactions>;
 
+/// When the input of a record was received; `None` for what follows from earlier records.
+pub fn received_ms(record: &Record) -> Option<i64> {
+    match record {
+        Record::Push(push) => Some(push.received_ms),
+        Record::Messages(record) => Some(record.received_ms),
+        Record::Advance(advance) => Some(advance.received_ms),
+        Record::Command(command) => Some(command.record().received_ms),
+        Record::Load(load) => Some(load.received_ms),
+        Record::Update(update) => Some(update.received_ms),
+        Record::Derived(derived) => Some(derived.received_ms),
+        Record::Txn(transactions) => Some(transactions.received_ms()),
+        Record::Plan(_) | Record::Delivered(_) | Record::Subscription(_) => None,
+    }
+}
+
 /// The statements of a push, in order of arrival.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PushStatements {

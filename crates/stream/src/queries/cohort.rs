@@ -14,9 +14,10 @@ use super::derive::Derivation;
 use super::members::{Counts, Members};
 use crate::closes::close_group::{CloseGroup, GroupKey};
 use crate::closes::close_groups::{GroupId, SkippedCloses};
+use crate::closes::live::LiveFiring;
 use crate::closes::schedule::{Schedule, Span, WindowShape};
 use crate::protocol::cohort_view::CohortView;
-use crate::protocol::declaration::QueryDeclaration;
+use crate::protocol::declaration::{LiveDeclaration, QueryDeclaration};
 use crate::protocol::firing::{BatchShape, BatchSpan, Firing, Statements, WindowBatches};
 use crate::streams::Streams;
 use crate::streams::stream::Stream;
@@ -43,7 +44,7 @@ pub(crate) struct Cohort {
     pub(super) members: Members,
     /// What other threads may know of it.
     view: Arc<CohortView>,
-    /// The group for whose closes it fires; `None` while no member runs.
+    /// The group for whose closes it fires; `None` while no member runs, and for a live query.
     pub(super) group: Option<GroupId>,
     /// The time after which its eldest running member fires.
     pub(super) base: EventTime,
@@ -156,6 +157,11 @@ impl Cohort {
             .show(self.members.names().next(), self.members.len());
     }
 
+    /// What it reads, if it is live.
+    pub(crate) fn live(&self) -> Option<&LiveDeclaration> {
+        self.declaration.live.as_deref()
+    }
+
     /// The stream that it derives.
     pub(crate) fn derived(&self) -> Option<StreamUid> {
         Some(self.derives.as_ref()?.stream)
@@ -202,6 +208,15 @@ impl Cohort {
         self.last_close = Some(close);
         self.members.on_close(close, self.counts);
         self.counts.firings += u64::from(ordinals);
+    }
+
+    /// Counts a firing of a live query, of which a close may have several.
+    pub(crate) fn on_change(&mut self, close: EventTime) {
+        if self.last_close < Some(close) {
+            self.last_close = Some(close);
+            self.members.on_close(close, self.counts);
+        }
+        self.counts.firings += 1;
     }
 
     /// Counts one more firing for a close that late statements amended.
@@ -301,6 +316,22 @@ impl Cohort {
         })
     }
 
+    /// A firing of this query, which is live.
+    pub(crate) fn live_firing(&self, live: LiveFiring, (close, sn): (EventTime, Sn)) -> Firing {
+        Firing {
+            query: self.uid,
+            close,
+            members: self.members.firing_at(close),
+            ordinal: live.ordinal,
+            revision: 0,
+            repeated: false,
+            sn,
+            windows: Arc::default(),
+            changed: live.changed,
+            complete_from: None,
+        }
+    }
+
     /// A firing of this query for a close of its group.
     pub(crate) fn firing(
         &self,
@@ -339,6 +370,7 @@ impl Cohort {
             repeated: false,
             sn,
             windows,
+            changed: None,
             complete_from,
         }
     }

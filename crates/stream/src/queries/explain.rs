@@ -4,7 +4,7 @@
 //! when one changes, change the other.
 
 use crate::closes::schedule::WindowShape;
-use crate::protocol::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::protocol::declaration::{LiveDeclaration, QueryDeclaration, WindowDeclaration};
 use crate::protocol::firing::{BatchShape, WindowBatches};
 use crate::protocol::status::StreamStatus;
 use somersault_lang::{Extent, StreamOperator};
@@ -72,6 +72,9 @@ fn explain_extent(extent: Extent, since: &str) -> String {
 impl QueryDeclaration {
     /// When the query fires and what its windows then hold, in sentences, for EXPLAIN.
     pub fn explain(&self) -> String {
+        if let Some(live) = &self.live {
+            return self.explain_live(live);
+        }
         let mut text = String::new();
         let since = match self.starting_at.0 {
             0 => String::new(),
@@ -96,17 +99,7 @@ impl QueryDeclaration {
                 "fires at every close of any window; each window shows its latest close ≤ t"
             ),
         };
-        let _ = match self.operator {
-            StreamOperator::IStream => writeln!(
-                text,
-                "gives the solutions that the previous firing did not have, as a difference of bags (ISTREAM); before the first firing there were none"
-            ),
-            StreamOperator::DStream => writeln!(
-                text,
-                "gives the solutions of the previous firing that this one does not have, as a difference of bags (DSTREAM)"
-            ),
-            _ => Ok(()),
-        };
+        text.push_str(self.explain_operator());
         if let Some(derived) = &self.derives {
             let _ = writeln!(
                 text,
@@ -122,5 +115,42 @@ impl QueryDeclaration {
             crate::closes::close_groups::LONGEST_EMPTY_RUN
         );
         text
+    }
+
+    /// When a live query fires.
+    fn explain_live(&self, live: &LiveDeclaration) -> String {
+        let mut text = String::from(
+            "live: fires with each snapshot that changes statements that it reads, and first with its answer at the registration\n",
+        );
+        for pattern in &live.reads {
+            let _ = writeln!(text, "reads {pattern}");
+        }
+        if live.reads.is_empty() {
+            text.push_str("reads no statement, so it fires once\n");
+        }
+        if let Some(Millis(every)) = live.every {
+            let _ = writeln!(
+                text,
+                "fires at most once in {every} ms (EVERY): what changes meanwhile joins the next firing"
+            );
+        }
+        text.push_str(match self.operator.compares() {
+            true => "a firing without rows is not reported\n",
+            false => "a firing with the answer of the one before is not reported\n",
+        });
+        text.push_str(self.explain_operator());
+        text
+    }
+
+    fn explain_operator(&self) -> &'static str {
+        match self.operator {
+            StreamOperator::IStream => {
+                "gives the solutions that the previous firing did not have, as a difference of bags (ISTREAM); before the first firing there were none\n"
+            }
+            StreamOperator::DStream => {
+                "gives the solutions of the previous firing that this one does not have, as a difference of bags (DSTREAM)\n"
+            }
+            _ => "",
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::cohort::Cohort;
 use super::{Queries, QueryView, Replacements};
 use crate::closes::close_groups::{CloseGroups, GroupId};
 use crate::closes::cuts::Cuts;
+use crate::closes::live::LiveQueries;
 use crate::closes::unfinished::UnfinishedFirings;
 use crate::output::{JoiningMember, Output, Pause, QueryChange};
 use crate::protocol::command::{ParsedQueries, ParsedQuery};
@@ -35,6 +36,7 @@ struct Registration<'r> {
 pub(crate) struct Registrar<'c> {
     pub(crate) home: &'c mut StreamHome,
     pub(crate) groups: &'c mut CloseGroups,
+    pub(crate) live: &'c mut LiveQueries,
     pub(crate) queries: &'c mut Queries,
     pub(crate) replacements: &'c mut Replacements,
     pub(crate) cuts: &'c Cuts,
@@ -162,7 +164,7 @@ impl Registrar<'_> {
         }
         let members = joining;
         out.push(Output::query(cohort, QueryChange::Joined { base, members }));
-        self.run(cohort, resolved, out);
+        self.run(cohort, resolved, resolve, out);
     }
 
     /// Forms a cohort for the text of this shape with these words.
@@ -225,7 +227,13 @@ impl Registrar<'_> {
     }
 
     /// Lets a paused query go on, in a slot of its own.
-    pub(crate) fn resume(&mut self, name: &str, resolved: &Resolved, out: &mut Vec<Output>) {
+    pub(crate) fn resume(
+        &mut self,
+        name: &str,
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) {
         let base = Self::base_of(resolved);
         let member = self.logged_query(name);
         let (id, uid) = (member.id, member.uid);
@@ -249,7 +257,7 @@ impl Registrar<'_> {
             before: id.slot,
         };
         out.push(Output::query(id.cohort, resumed));
-        self.run(id.cohort, resolved, out);
+        self.run(id.cohort, resolved, resolve, out);
     }
 
     /// Drops a query. With its last member, the cohort and the stream that it derives end too.
@@ -276,6 +284,7 @@ impl Registrar<'_> {
             return;
         };
         self.end_derived(&cohort, out);
+        self.live.end(uid);
         out.push(Output::query(uid, QueryChange::Ended));
     }
 
@@ -307,10 +316,20 @@ impl Registrar<'_> {
     }
 
     /// Runs a cohort after a member has joined or was resumed.
-    fn run(&mut self, uid: QueryUid, resolved: &Resolved, out: &mut Vec<Output>) {
+    fn run(
+        &mut self,
+        uid: QueryUid,
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) {
         let Some(cohort) = self.queries.get_mut(uid) else {
             return;
         };
+        if let Some(declaration) = cohort.live() {
+            self.live.start(uid, declaration, resolve);
+            return;
+        }
         if let Some(group) = cohort.group {
             self.assert_first_close(uid, group, resolved);
             return;
@@ -344,6 +363,9 @@ impl Registrar<'_> {
         let Some(cohort) = self.queries.get_mut(uid) else {
             return;
         };
+        if cohort.members.base().is_none() {
+            self.live.stop(uid);
+        }
         let Some(group) = cohort.group else { return };
         let eldest = cohort.members.base();
         if eldest.is_some_and(|eldest| eldest <= cohort.base) {

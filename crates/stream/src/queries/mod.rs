@@ -27,6 +27,7 @@ pub(crate) use subscriptions::Subscriptions;
 
 use crate::closes::close_group::CloseGroup;
 use crate::closes::close_groups::{CloseGroups, SkippedCloses};
+use crate::closes::live::LiveFiring;
 use crate::output::{Output, QueryChange};
 use crate::protocol::firing::{BatchSpan, Firing, FiringKey};
 use crate::protocol::status::{MemberId, NamePosition};
@@ -395,6 +396,30 @@ impl Queries {
             ..cohort.firing(streams, group, (close, ordinal, 0), sn)
         });
         firings.collect()
+    }
+
+    /// Counts a firing of a live query. Returns it, if it is to be executed.
+    pub(crate) fn fire_live(
+        &mut self,
+        live: LiveFiring,
+        (close, sn): (EventTime, Sn),
+        out: &mut Vec<Output>,
+    ) -> Option<Firing> {
+        let uid = live.query;
+        let mark = self.delivered.get(&uid).copied();
+        let cohort = self.get_mut(uid)?;
+        cohort.on_change(close);
+        let delivery = cohort.delivery((close, sn), mark.as_ref());
+        let firing = Firing {
+            repeated: delivery == Delivery::Repeated,
+            ..cohort.live_firing(live, (close, sn))
+        };
+        if delivery == Delivery::Done {
+            let key = firing.key();
+            out.push(Output::query(uid, QueryChange::Delivered { key, sn }));
+            return None;
+        }
+        Some(firing)
     }
 
     /// Counts one more firing of a cohort for a close whose windows hold one of these amended

@@ -48,7 +48,13 @@ impl Registrar<'_> {
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) {
-        let last_close = self.queries.logged(name).last_close();
+        let old = self.queries.logged(name);
+        // The closes of live queries are times of SNs, and those of others event times.
+        let has_closes_of_old = old.cohort.live().is_some() == query.declaration().live.is_some();
+        let last_close = old.last_close().filter(|_| has_closes_of_old);
+        if !has_closes_of_old {
+            self.replacements.answered_before.remove(name);
+        }
         self.drop_replaced(name, out);
         self.register((name, namespace), query, resolved, resolve, out);
         if let Some(close) = last_close {

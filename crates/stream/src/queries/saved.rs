@@ -8,6 +8,7 @@ use super::Queries;
 use super::cohort::{Cohort, FrozenCohort};
 use crate::closes::close_group::GroupKey;
 use crate::closes::close_groups::RestoredMember;
+use crate::closes::live::LiveQueries;
 use crate::output::Output;
 use crate::protocol::command::ReadTexts;
 use crate::protocol::status::MemberId;
@@ -147,14 +148,18 @@ impl Queries {
     }
 
     /// After the last record: finds the members that run, and enters the names.
-    pub(crate) fn finish_restoring(&mut self) -> Result<(), RestoreError> {
+    pub(crate) fn finish_restoring(&mut self, live: &LiveQueries) -> Result<(), RestoreError> {
         let mut ids = Vec::new();
         for uid in self.cohort_uids() {
             let Some(cohort) = self.get_mut(uid) else {
                 continue;
             };
             let fits = cohort.members.find_running();
-            if !fits || cohort.group.is_some() != cohort.members.base().is_some() {
+            let runs = match cohort.live() {
+                Some(_) => live.runs(uid),
+                None => Some(cohort.group.is_some()),
+            };
+            if !fits || runs != Some(cohort.members.base().is_some()) {
                 return contradiction(format!("the members of cohort {} do not fit it", uid.0));
             }
             cohort.publish();

@@ -11,7 +11,7 @@ pub(crate) mod streams;
 
 use crate::protocol::declaration::ResolveError;
 use crate::protocol::status::SubscriptionStatus;
-use queries::{QueryRecord, SavedGroup};
+use queries::{QueryRecord, SavedGroup, SavedLiveQuery};
 use serde::{Deserialize, Serialize};
 use somersault_log::{AnswerPosition, SubscriptionLimit, SubscriptionTerms};
 use somersault_model::{EventTime, Sn};
@@ -41,6 +41,8 @@ pub enum CoreRecord {
     End(u64),
     /// Durable subscriptions, by the names of their queries and their own; after all queries.
     Subscriptions(Vec<SavedSubscription>),
+    /// The time of the newest record, and live queries, ascending by uid; after all cohorts.
+    Live(EventTime, Vec<SavedLiveQuery>),
 }
 
 /// A durable subscription.

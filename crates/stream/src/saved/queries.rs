@@ -151,3 +151,16 @@ pub struct SavedGroup {
     /// From when on it needs each of its streams, as last reckoned.
     pub needs: Vec<(StreamUid, EventTime)>,
 }
+
+/// A live query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedLiveQuery {
+    /// The uid of its cohort.
+    pub uid: QueryUid,
+    /// Whether a member runs.
+    pub is_running: bool,
+    /// The close and the ordinal of its newest firing.
+    pub newest: Option<(EventTime, u32)>,
+    /// Whether something that it reads has changed since.
+    pub is_touched: bool,
+}

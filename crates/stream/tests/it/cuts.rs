@@ -7,7 +7,7 @@ use somersault_lang::Classification;
 use somersault_log::{DeliveredRecord, LoadRecord, LoadSegment, PlanRecord, Position};
 use somersault_model::{EventTime, Intern, QuadIds, Sn, TermId};
 use somersault_stream::Record;
-use somersault_stream::{Coordinator, Input, Output};
+use somersault_stream::{Coordinator, CutPace, Input, Output};
 use std::collections::BTreeSet;
 
 const A: &str = "http://a/";
@@ -144,7 +144,10 @@ fn s15_an_updates_effects_are_the_next_sn_with_nothing_between() {
             .apply(record, &driver.world, &mut out)
             .unwrap();
     }
-    let plan = driver.coordinator.next_due_cut(Position(9), true).unwrap();
+    let plan = driver
+        .coordinator
+        .next_due_cut(Position(9), &CutPace::default())
+        .unwrap();
     assert_eq!((plan.sn, plan.through), (Sn(1), None));
     driver
         .coordinator
@@ -154,7 +157,10 @@ fn s15_an_updates_effects_are_the_next_sn_with_nothing_between() {
         panic!("a cut injects");
     };
     assert_eq!((inject.mutations.len(), inject.slices.len()), (2, 0));
-    let next = driver.coordinator.next_due_cut(Position(10), true).unwrap();
+    let next = driver
+        .coordinator
+        .next_due_cut(Position(10), &CutPace::default())
+        .unwrap();
     assert_eq!((next.sn, next.through), (Sn(2), Some(EventTime(20))));
 }
 
@@ -212,7 +218,12 @@ fn a_load_has_its_own_sn_and_a_lost_segment_is_an_error() {
         .apply(&lost, &driver.world, &mut Vec::new())
         .unwrap_err();
     assert!(error.to_string().contains("load segment lost"), "{error}");
-    assert_eq!(driver.coordinator.next_due_cut(Position(1), true), None);
+    assert_eq!(
+        driver
+            .coordinator
+            .next_due_cut(Position(1), &CutPace::default()),
+        None
+    );
 }
 
 #[test]
@@ -373,6 +384,7 @@ fn plan(sn: u64, through: Option<i64>) -> PlanRecord {
         through: through.map(EventTime),
         log_end: Position(0),
         stream_times: Vec::new(),
+        held: Vec::new(),
     }
 }
 
@@ -409,7 +421,10 @@ fn wi2_a_plan_record_that_leaves_out_a_close_is_caught() {
 #[should_panic(expected = "VT-1: the time of stream <http://a/> in a plan record")]
 fn vt1_a_plan_record_beyond_what_was_seen_is_caught() {
     let mut driver = two_due();
-    let mut beyond = driver.coordinator.next_due_cut(Position(0), true).unwrap();
+    let mut beyond = driver
+        .coordinator
+        .next_due_cut(Position(0), &CutPace::default())
+        .unwrap();
     beyond.stream_times[0].1 = EventTime(50);
     driver.record(Record::Plan(beyond));
 }
@@ -418,7 +433,10 @@ fn vt1_a_plan_record_beyond_what_was_seen_is_caught() {
 #[should_panic(expected = "VT-1: the stable SN goes on")]
 fn vt1_a_stable_sn_that_goes_back_is_caught() {
     let mut driver = two_due();
-    let first = driver.coordinator.next_due_cut(Position(0), true).unwrap();
+    let first = driver
+        .coordinator
+        .next_due_cut(Position(0), &CutPace::default())
+        .unwrap();
     driver.record(Record::Plan(first));
     driver.coordinator.on_stable(Sn(0), &mut Vec::new());
 }

@@ -17,7 +17,7 @@ use somersault_model::{
 };
 use somersault_stream::Record;
 use somersault_stream::{
-    Admission, BatchChange, Coordinator, CoreRecord, Firing, FrozenCore, Input, Output,
+    Admission, BatchChange, Coordinator, CoreRecord, CutPace, Firing, FrozenCore, Input, Output,
     ParsedQuery, Push, PushStatement, QueryChange, QueryDeclaration, QueryEvent, Refusal, Repeat,
     RestoreError, StreamLimits, WindowDeclaration,
 };
@@ -101,6 +101,7 @@ pub(crate) fn over<'a>(of: impl IntoIterator<Item = (&'a str, Extent)>) -> Query
         report: Report::default(),
         overload: Overload::default(),
         derives: None,
+        live: None,
     }
 }
 
@@ -305,8 +306,7 @@ impl Driver {
 
     fn cut_closes(&mut self) {
         let mut left = self.closes_in_a_row;
-        let amends = !self.joins_amendments;
-        while let Some(plan) = (self.coordinator).next_due_cut(self.log_end(), amends) {
+        while let Some(plan) = (self.coordinator).next_due_cut(self.log_end(), &self.pace()) {
             if plan.through.is_some() {
                 if left == 0 {
                     break;
@@ -314,6 +314,13 @@ impl Driver {
                 left -= 1;
             }
             self.record(Record::Plan(plan));
+        }
+    }
+
+    fn pace(&self) -> CutPace {
+        CutPace {
+            amends: !self.joins_amendments,
+            ..CutPace::default()
         }
     }
 
@@ -373,7 +380,10 @@ impl Driver {
         for record in log {
             driver.record(record.clone());
         }
-        while let Some(plan) = driver.coordinator.next_due_cut(driver.log_end(), true) {
+        while let Some(plan) = driver
+            .coordinator
+            .next_due_cut(driver.log_end(), &CutPace::default())
+        {
             driver.record(Record::Plan(plan));
         }
         driver.stable_at_once = true;
@@ -638,8 +648,7 @@ impl Driver {
     }
 
     pub(crate) fn freshness_cut(&mut self) -> Option<PlanRecord> {
-        let amends = !self.joins_amendments;
-        let plan = self.coordinator.freshness_cut(self.log_end(), amends)?;
+        let plan = (self.coordinator).freshness_cut(self.log_end(), &self.pace())?;
         self.record(Record::Plan(plan.clone()));
         self.take_derived();
         Some(plan)

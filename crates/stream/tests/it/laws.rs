@@ -11,7 +11,7 @@ use somersault_lang::{Extent, LatePolicy};
 use somersault_log::Position;
 use somersault_model::{EventTime, Millis, StreamUid};
 use somersault_stream::{
-    Admission, Coordinator, Input, Output, QueryChange, QueryDeclaration, QueryEvent,
+    Admission, Coordinator, CutPace, Input, Output, QueryChange, QueryDeclaration, QueryEvent,
 };
 use somersault_stream::{PushedQuad, Record};
 
@@ -387,13 +387,13 @@ proptest! {
         let world = driver.world.after_restart();
         for record in &driver.log[kept..] {
             let Record::Plan(plan) = record else { continue };
-            let again = coordinator.next_due_cut(plan.log_end, true);
+            let again = coordinator.next_due_cut(plan.log_end, &CutPace::default());
             prop_assert_eq!(again.as_ref(), Some(plan));
             coordinator.apply(record, &world, &mut decided).unwrap();
         }
         decided.retain(|output| !matches!(output, Output::Retire { .. }));
         prop_assert_eq!(&decided, &driver.decided);
-        prop_assert_eq!(coordinator.next_due_cut(Position(0), true), None);
+        prop_assert_eq!(coordinator.next_due_cut(Position(0), &CutPace::default()), None);
     }
 
     #[test]

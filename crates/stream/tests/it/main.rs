@@ -12,6 +12,7 @@ mod derived;
 mod due;
 mod harness;
 mod laws;
+mod live;
 mod messages;
 mod refusals;
 mod replacing;

@@ -353,13 +353,13 @@ impl Splitter<'_> {
 }
 
 /// Whether the patterns of a group bind all variables of a condition.
-fn tells(group: &Group, condition: &Expr) -> bool {
+pub(super) fn tells(group: &Group, condition: &Expr) -> bool {
     group.core_certain().includes(&condition.variables())
 }
 
 /// Whether a block only drops rows that have values for these variables: constants or cells, each
 /// combination once.
-fn narrows(block: &Node, bound: &VarSet) -> bool {
+pub(super) fn narrows(block: &Node, bound: &VarSet) -> bool {
     let has = |variables: &[VarId]| variables.iter().all(|v| bound.contains(*v));
     match &block.operator {
         Operator::Cells(variables) => has(variables),

@@ -17,6 +17,9 @@ mod groups;
 mod memory;
 mod rows;
 mod states;
+mod stored;
+
+pub use stored::{StoredDelta, StoredDifference};
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::Position;

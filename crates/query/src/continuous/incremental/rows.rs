@@ -48,14 +48,18 @@ pub(super) struct RowLookup<'l> {
 }
 
 /// The statements that a pattern is in the rows of a table.
-struct Statements<'t> {
+pub(super) struct Statements<'t> {
     subject: End<'t>,
     predicate: End<'t>,
     object: End<'t>,
 }
 
 impl<'t> Statements<'t> {
-    fn of(pattern: &QuadPattern, table: &'t Table, constants: &[TermId]) -> Statements<'t> {
+    pub(super) fn of(
+        pattern: &QuadPattern,
+        table: &'t Table,
+        constants: &[TermId],
+    ) -> Statements<'t> {
         let end = |position: Position| End::of(position, table, constants);
         Statements {
             subject: end(pattern.subject),
@@ -65,7 +69,7 @@ impl<'t> Statements<'t> {
     }
 
     #[inline]
-    fn at(&self, row: u32) -> TripleIds {
+    pub(super) fn at(&self, row: u32) -> TripleIds {
         let row = row as usize;
         TripleIds::new(
             self.subject.at(row),

@@ -340,6 +340,8 @@ fn queries() -> Value {
             "results": text("The address of its answers."),
             "text": text("Its text as registered."),
             "windows": list_of("Window"),
+            "live": flag("Whether it is a live query: it has no window, and fires when the stored graphs change."),
+            "every_ms": optional("The shortest time between two firings of a live query (EVERY); null without it."),
             "paused": flag("Whether it is paused."),
             "group": json!({ "anyOf": [refer("QueryGroup"), { "type": "null" }], "description": "Its group; null for a query without one." }),
             "firings": integer("Firings so far, including empty ones. After a restart it counts the firings executed since, including those that are kept."),
@@ -347,7 +349,7 @@ fn queries() -> Value {
             "skipped": integer("Firings that were not executed because a newer one was due (ON OVERLOAD SKIP)."),
             "derives": optional_text("The stream that its answers fill (REGISTER STREAM); null for a query."),
             "rows": integer("Rows in all of them."),
-            "last_close_ms": optional("The newest close that has been answered."),
+            "last_close_ms": optional("The newest close that has been answered; of a live query, the time of the snapshot."),
             "next_close_ms": optional("The close that it fires for next; null while it is paused or one of its streams has no time."),
             "streams": list_of("Reached"),
             "held_up_by": json!({ "anyOf": [refer("Reached"), { "type": "null" }], "description": "The stream that the next close waits for: the one furthest behind." }),
@@ -467,7 +469,7 @@ pub(super) fn parameters() -> Value {
         "Idempotency-Key": header("Idempotency-Key", "source/number: a call with a key that was used is not run again; it is answered as before.", string()),
         "message-from": query("from", "The beginning without an id: the next message, or the first one that is kept.", json!({ "type": "string", "enum": ["now", "kept"], "default": "now" })),
         "count": query("count", "The number of messages after which the answer ends.", json!({ "type": "integer", "minimum": 0 })),
-        "empties": query("empties", "Also firings without rows.", switch()),
+        "empties": query("empties", "Also firings without rows; those of a live query are always sent.", switch()),
     })
 }
 

@@ -4,6 +4,7 @@ mod changes;
 mod delta;
 mod groups;
 mod lifecycle;
+mod live;
 mod members;
 mod one_shot;
 mod replacing;
