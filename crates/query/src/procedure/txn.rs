@@ -8,8 +8,8 @@
 use crate::context::execution::Execution;
 use crate::procedure::state::{Procedure, TransactionState};
 use crate::procedure::template::Terms;
-use crate::view::graph_view::Dataset;
 use oxrdf::Term;
+use smallvec::SmallVec;
 use somersault_dictionary::{Dictionary, TermPin};
 use somersault_model::{EventTime, Lease, QuadIds, QueryUid, Sn, TermId};
 use std::sync::Arc;
@@ -90,9 +90,13 @@ impl NetEffects {
 
 /// A change that a transaction made, with what undoes it.
 #[derive(Debug)]
-enum Change {
+pub(crate) enum Change {
     /// A stored statement began or ceased to hold; `said` is what the layer said before.
-    Statement { quad: QuadIds, said: Option<bool> },
+    Statement {
+        quad: QuadIds,
+        holds: bool,
+        said: Option<bool>,
+    },
     /// A graph was cleared; `said` is what the layer said of its statements before.
     Clear {
         graph: TermId,
@@ -124,8 +128,6 @@ pub struct Txn<'s> {
     lease: Lease,
     /// Terms that its values have and that its lease does not cover.
     pub(crate) held: TermPin,
-    /// The dataset of a query without a dataset clause.
-    pub(crate) stored: Dataset,
     /// The number of steps so far.
     steps: u64,
     /// The memory limit of the whole transaction.
@@ -138,6 +140,8 @@ pub struct Txn<'s> {
 
 /// The number of steps between two looks at the clock.
 const STEPS_PER_LOOK: u64 = 16;
+/// A journal for more changes than this is not kept for the next transaction.
+const LONGEST_KEPT_JOURNAL: usize = 1 << 12;
 /// The number of writes between two looks at the clock.
 const WRITES_PER_LOOK: usize = 256;
 
@@ -150,8 +154,8 @@ impl TransactionState {
         let deadline = deadline.unwrap_or_else(|| started + execution.limits.query_time);
         Txn {
             memory_before: self.layers.bytes(),
+            journal: std::mem::take(&mut self.journal),
             state: self,
-            journal: Vec::new(),
             settled: None,
             emissions: Vec::new(),
             memory_limit: execution.limits.query_memory_bytes,
@@ -161,7 +165,6 @@ impl TransactionState {
             },
             lease,
             held: TermPin::default(),
-            stored: Dataset::stored(),
             steps: 0,
             rows_bytes: 0,
             deadline,
@@ -199,7 +202,7 @@ impl Txn<'_> {
         let layers = &mut self.state.layers;
         if layers.holds(quad) != holds {
             let said = layers.newer.set(quad, Some(holds));
-            self.journal.push(Change::Statement { quad, said });
+            self.journal.push(Change::Statement { quad, holds, said });
         }
     }
 
@@ -254,7 +257,7 @@ impl Txn<'_> {
         let TransactionState { layers, counts, .. } = &mut *self.state;
         for change in self.journal.drain(to.changes..).rev() {
             match change {
-                Change::Statement { quad, said } => _ = layers.newer.set(quad, said),
+                Change::Statement { quad, said, .. } => _ = layers.newer.set(quad, said),
                 Change::Clear {
                     graph,
                     was_cleared,
@@ -273,11 +276,10 @@ impl Txn<'_> {
 
     /// The net effects so far. Their terms are known for good from now on.
     pub fn effects(&mut self) -> NetEffects {
-        let layers = &mut self.state.layers;
-        let (effects, unchanged) = net_effects(&self.journal, |quad| layers.holds(quad));
+        let (effects, unchanged) = net_effects(&self.journal);
         // A later snapshot may bring facts about them.
         for (quad, said) in unchanged {
-            layers.newer.set(quad, said);
+            self.state.layers.newer.set(quad, said);
         }
         self.settled = Some(self.journal.len());
         let dictionary = self.state.dictionary();
@@ -415,22 +417,22 @@ impl Drop for Txn<'_> {
             changes: 0,
             emissions: 0,
         });
+        if self.journal.capacity() <= LONGEST_KEPT_JOURNAL {
+            self.state.journal = std::mem::take(&mut self.journal);
+        }
     }
 }
 
-/// The changes that are left of all, where `holds` says what holds after them; and the statements
-/// that are as they were, with what the layer said of them before.
-fn net_effects(
-    journal: &[Change],
-    holds: impl Fn(QuadIds) -> bool,
-) -> (NetEffects, Vec<(QuadIds, Option<bool>)>) {
+/// The changes that are left of all, and the statements that are as they were, with what the layer
+/// said of them before.
+fn net_effects(journal: &[Change]) -> (NetEffects, SmallVec<[(QuadIds, Option<bool>); 4]>) {
     let mut clears: Vec<TermId> = Vec::new();
-    let mut changed: Vec<(QuadIds, Option<bool>)> = Vec::new();
+    let mut changed: SmallVec<[(QuadIds, bool, Option<bool>); 8]> = SmallVec::new();
     for change in journal {
         match change {
-            Change::Statement { quad, said } => changed.push((*quad, *said)),
+            Change::Statement { quad, holds, said } => changed.push((*quad, *holds, *said)),
             Change::Clear { graph, .. } => {
-                changed.retain(|(quad, _)| quad.graph != *graph);
+                changed.retain(|(quad, ..)| quad.graph != *graph);
                 clears.push(*graph);
             }
             Change::Enter(_) | Change::Leave(_) => {}
@@ -439,20 +441,19 @@ fn net_effects(
     clears.sort_unstable();
     clears.dedup();
     // Changes of one statement stay in their order.
-    changed.sort_by_key(|(quad, _)| *quad);
-    let (mut deletes, mut inserts, mut unchanged) = (Vec::new(), Vec::new(), Vec::new());
+    changed.sort_by_key(|(quad, ..)| *quad);
+    let mut effects = NetEffects {
+        clears,
+        ..NetEffects::default()
+    };
+    let mut unchanged = SmallVec::new();
     for same in changed.chunk_by(|a, b| a.0 == b.0) {
-        let (quad, said) = same[0];
-        match (same.len() % 2 == 1, holds(quad)) {
-            (true, true) => inserts.push(quad),
-            (true, false) => deletes.push(quad),
+        let (quad, holds, said) = same[0];
+        match (same.len() % 2 == 1, holds) {
+            (true, true) => effects.inserts.push(quad),
+            (true, false) => effects.deletes.push(quad),
             (false, _) => unchanged.push((quad, said)),
         }
     }
-    let effects = NetEffects {
-        clears,
-        deletes,
-        inserts,
-    };
     (effects, unchanged)
 }
