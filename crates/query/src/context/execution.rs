@@ -83,6 +83,8 @@ pub struct PlanChoices {
     pub reduce: bool,
     /// Samples are taken and orders tried out however little the query may cost.
     pub try_out: bool,
+    /// Queries of procedures run by a plan, though one row may suffice.
+    pub no_point: bool,
 }
 
 /// Rows of a morsel: their columns fit into the caches.

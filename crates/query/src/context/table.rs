@@ -29,6 +29,14 @@ impl Table {
         }
     }
 
+    /// The one empty solution, to which columns will be added.
+    pub(crate) fn growing(workspace: &mut Workspace) -> Table {
+        Table {
+            columns: workspace.shell(),
+            ..Table::unit()
+        }
+    }
+
     /// No solution, in the place of this table.
     pub(crate) fn empty_like(table: &Table) -> Table {
         Table {

@@ -193,7 +193,10 @@ impl<'a> Evaluation<'a> {
     pub(crate) fn id(&mut self, evaluated: Evaluated) -> TermId {
         match evaluated {
             Evaluated::Id(id) => id,
-            Evaluated::Value(value) => self.local.id(value.into_term(), self.dictionary),
+            Evaluated::Value(value) => match value.inline_id() {
+                Some(id) => id,
+                None => self.local.id(value.into_term(), self.dictionary),
+            },
         }
     }
 

@@ -17,9 +17,11 @@ use crate::exec::term_order::in_order;
 use crate::plan::planner::PlanInputs;
 use crate::prepared::parameters::Arguments;
 use crate::prepared::plan_memory::ThreadPlan;
+use crate::prepared::point::PointQuery;
 use crate::prepared::{Prepared, has_blank_node};
 use crate::value::random::Random;
 use crate::view::graph_view::GraphView;
+use crate::view::layered_view::Layers;
 use crate::view::local_terms::LocalTerms;
 use crate::view::sources::Graphs;
 use oxrdf::Term;
@@ -132,6 +134,12 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The view that it reads.
+    pub(crate) fn view(&self) -> &'a dyn GraphView {
+        self.view
+    }
+
+    /// The solutions, by a plan.
     pub(crate) fn solutions(
         &mut self,
         prepared: &Prepared,
@@ -300,9 +308,36 @@ impl Prepared {
     /// The same, for a query that also reads what `lend` puts into the execution.
     pub(crate) fn evaluate_over<'a, T>(
         &'a self,
-        mut invocation: Invocation<'a>,
+        invocation: Invocation<'a>,
         lend: impl FnOnce(&mut Run<'a>) -> Result<(), QueryError>,
         finish: impl FnOnce(Run<'a>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        self.run_once(invocation, |mut run, workspace| {
+            lend(&mut run)?;
+            let table = run.solutions(self, workspace)?;
+            finish(run, table, workspace)
+        })
+    }
+
+    /// Evaluates the query on one row, see [`PointQuery`]; `None` if it takes a plan.
+    pub(crate) fn evaluate_point<'a, T>(
+        &'a self,
+        (point, layers): (&PointQuery, &Layers),
+        invocation: Invocation<'a>,
+        finish: impl FnOnce(Run<'a>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<Option<T>, QueryError> {
+        self.run_once(invocation, |mut run, workspace| {
+            match point.table(&mut run, layers, workspace)? {
+                Some(table) => finish(run, table, workspace).map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn run_once<'a, T>(
+        &'a self,
+        mut invocation: Invocation<'a>,
+        work: impl FnOnce(Run<'a>, &mut Workspace) -> Result<T, QueryError>,
     ) -> Result<T, QueryError> {
         let Invocation {
             view, execution, ..
@@ -310,10 +345,8 @@ impl Prepared {
         let result = Workspace::of_thread(|workspace| {
             let columns = invocation.reuse.columns.drain(..);
             columns.for_each(|ids| workspace.give_ids(ids));
-            let mut run = Run::start(self, invocation, workspace.ids());
-            lend(&mut run)?;
-            let table = run.solutions(self, workspace)?;
-            finish(run, table, workspace)
+            let run = Run::start(self, invocation, workspace.ids());
+            work(run, workspace)
         });
         if let Err(QueryError::OverBudget | QueryError::Memory { .. }) = result
             && execution.budget.is_some()

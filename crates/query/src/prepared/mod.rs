@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod execute;
 pub(crate) mod parameters;
 pub(crate) mod plan_memory;
+pub(crate) mod point;
 pub(crate) mod slotted;
 
 use crate::algebra::compile::{Compiled, compile};

@@ -9,10 +9,13 @@ use crate::algebra::compile::{Compiled, compile, compile_in_order};
 use crate::algebra::error::QueryError;
 use crate::prepared::Prepared;
 use crate::prepared::parameters::placeholder;
+use crate::prepared::point::PointQuery;
 use oxrdf::{NamedNode, Term};
 use parking_lot::RwLock;
 use somersault_lang::{Bound, DatasetClause, KeptGraph, Query, QueryForm, VarId};
 use somersault_model::TermId;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A query of a step, with the batches and windows that it reads as parameters, too.
 pub(crate) struct SlottedQuery {
@@ -30,6 +33,8 @@ pub(crate) struct SlottedQuery {
 #[derive(Clone)]
 pub(crate) struct Variant {
     pub(crate) prepared: Prepared,
+    /// The same query on one row, if it is such a query.
+    pub(crate) point: Option<Arc<PointQuery>>,
     /// Per parameter, what gives it its value.
     arguments: Box<[ValueSource]>,
 }
@@ -92,10 +97,10 @@ impl SlottedQuery {
         &self,
         slots: &[TermId],
         kept: &[KeptGraph],
-    ) -> Result<Variant, QueryError> {
+    ) -> Result<Cow<'_, Variant>, QueryError> {
         let has_value = |bound: &Bound| !slots[bound.slot.0 as usize].is_unbound();
         if self.bound.iter().all(has_value) {
-            return Ok(self.whole.clone());
+            return Ok(Cow::Borrowed(&self.whole));
         }
         let values: Box<[bool]> = self.bound.iter().map(has_value).collect();
         let known = |others: &[(Box<[bool]>, Variant)]| {
@@ -103,11 +108,11 @@ impl SlottedQuery {
             found.map(|(_, variant)| variant.clone())
         };
         if let Some(variant) = known(&self.others.read()) {
-            return Ok(variant);
+            return Ok(Cow::Owned(variant));
         }
         let made = variant(&self.query, &self.bound, &values, kept, self.in_term_order)?;
         self.others.write().push((values, made.clone()));
-        Ok(made)
+        Ok(Cow::Owned(made))
     }
 }
 
@@ -153,8 +158,10 @@ fn variant(
         placeholders.push((name, None));
     }
     let query = query.without_pattern();
+    let prepared = Prepared::with_placeholders(query, compiled, placeholders)?;
     Ok(Variant {
-        prepared: Prepared::with_placeholders(query, compiled, placeholders)?,
+        point: PointQuery::of(&prepared).map(Arc::new),
+        prepared,
         arguments: arguments.into(),
     })
 }

@@ -15,6 +15,8 @@
 
 use crate::procedure::compiled::CompiledProcedure;
 use crate::procedure::graphs::KeptCounts;
+use crate::procedure::txn::Change;
+use crate::view::graph_view::Dataset;
 use crate::view::layered_view::Layers;
 use somersault_dictionary::Dictionary;
 use somersault_model::{QuadIds, TermId};
@@ -24,7 +26,11 @@ use std::sync::Arc;
 /// The data that transactions read and write.
 pub struct TransactionState {
     pub(crate) layers: Layers,
+    /// The dataset of queries without a dataset clause.
+    pub(crate) stored: Dataset,
     pub(crate) counts: KeptCounts,
+    /// An empty journal: the memory of the one before.
+    pub(crate) journal: Vec<Change>,
     /// The number of the next batch or window.
     next_graph: u32,
 }
@@ -53,7 +59,9 @@ impl TransactionState {
     pub fn new(base: Snapshot) -> TransactionState {
         TransactionState {
             layers: Layers::new(base),
+            stored: Dataset::stored(),
             counts: KeptCounts::default(),
+            journal: Vec::new(),
             next_graph: 0,
         }
     }

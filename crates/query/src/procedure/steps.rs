@@ -3,10 +3,12 @@
 use crate::algebra::error::QueryError;
 use crate::context::answer::Answer;
 use crate::context::table::Table;
+use crate::context::workspace::Workspace;
 use crate::exec::term_order::in_order;
 use crate::prepared::Prepared;
 use crate::prepared::execute::{Invocation, Run};
 use crate::prepared::parameters::Arguments;
+use crate::prepared::point::PointQuery;
 use crate::prepared::slotted::{SlottedQuery, Variant};
 use crate::procedure::compiled::{Action, CompiledStep};
 use crate::procedure::rows::Rows;
@@ -16,12 +18,12 @@ use crate::procedure::template::{CompiledTemplate, Filling, NewTerms};
 use crate::procedure::txn::{Emission, ExecutionKey, Txn};
 use crate::value::random::Random;
 use crate::view::graph_view::Dataset;
-use crate::view::layered_view::LayeredView;
 use oxrdf::{NamedNode, Term};
 use rustc_hash::FxHashSet;
 use somersault_lang::token::Place;
 use somersault_lang::{Slot, TriggerEvent};
 use somersault_model::{EventTime, QuadIds, TermId};
+use std::borrow::Cow;
 
 /// One execution of a procedure: on which batches, after which slides of its windows. The graphs of
 /// statements in messages do not count.
@@ -84,7 +86,10 @@ impl<'p> Frame<'p> {
 
     /// The compiled query for the values of the scope. Its arguments are
     /// [`Frame::arguments`] then.
-    pub(crate) fn variant(&mut self, query: &SlottedQuery) -> Result<Variant, QueryError> {
+    pub(crate) fn variant<'q>(
+        &mut self,
+        query: &'q SlottedQuery,
+    ) -> Result<Cow<'q, Variant>, QueryError> {
         let variant = query.variant(&self.slots, self.procedure.compiled.kept())?;
         variant.arguments(&self.slots, &self.procedure.graphs, &mut self.arguments);
         Ok(variant)
@@ -426,12 +431,14 @@ impl Txn<'_> {
     ) -> Result<Answer, QueryError> {
         let variant = frame.variant(query)?;
         let own = self.own_dataset(query);
-        let view = LayeredView {
-            layers: &self.state.layers,
-            dataset: own.as_ref().unwrap_or(&self.stored),
-        };
-        let invocation = Invocation::new(&view, &self.execution).ids(&frame.arguments);
-        variant.prepared.run(invocation)
+        let arguments = Arguments::Ids(&frame.arguments);
+        let (prepared, point) = (&variant.prepared, variant.point.as_deref());
+        self.solve(
+            own.as_ref(),
+            (prepared, point),
+            arguments,
+            |_, run, table, workspace| run.answer(prepared, table, workspace),
+        )
     }
 
     /// The dataset of a query that has a dataset clause.
@@ -452,44 +459,89 @@ impl Txn<'_> {
         let variant = frame.variant(query)?;
         let own = self.own_dataset(query);
         let arguments = Arguments::Ids(&frame.arguments);
-        let prepared = &variant.prepared;
+        let (prepared, point) = (&variant.prepared, variant.point.as_deref());
         let slots = &frame.slots;
         let finish = |this: &Self, run: &mut Run<'_>, table: &Table| {
             finish(this, slots, prepared, run, table)
         };
-        self.evaluate_in(own.as_ref(), prepared, arguments, is_ordered, finish)
+        self.evaluate_in(
+            own.as_ref(),
+            (prepared, point),
+            arguments,
+            is_ordered,
+            finish,
+        )
     }
 
     /// Evaluates a query in a dataset; without one, in that of all stored graphs.
     pub(crate) fn evaluate_in<T>(
         &mut self,
         dataset: Option<&Dataset>,
-        prepared: &Prepared,
+        query: (&Prepared, Option<&PointQuery>),
         arguments: Arguments<'_>,
         is_ordered: bool,
         finish: impl FnOnce(&Self, &mut Run<'_>, &Table) -> Result<T, QueryError>,
     ) -> Result<T, QueryError> {
-        let this = &*self;
-        let view = LayeredView {
-            layers: &this.state.layers,
-            dataset: dataset.unwrap_or(&this.stored),
-        };
-        let invocation = Invocation::of(arguments, &view, &this.execution);
-        let (value, held) = prepared.evaluate(invocation, |mut run, mut table, workspace| {
-            if is_ordered {
-                table = in_order(&run.evaluation, &mut run.limiter, table, workspace)?;
-            }
-            let value = finish(this, &mut run, &table)?;
-            let held = run.evaluation.local.held();
-            let held = (!held.is_empty()).then(|| held.clone());
-            workspace.give(table);
-            workspace.give_ids(run.evaluation.constants);
-            Ok((value, held))
-        })?;
+        let solved = self.solve(
+            dataset,
+            query,
+            arguments,
+            |this, mut run, mut table, workspace| {
+                if is_ordered {
+                    table = in_order(&run.evaluation, &mut run.limiter, table, workspace)?;
+                }
+                let value = finish(this, &mut run, &table)?;
+                let held = run.evaluation.local.held();
+                let held = (!held.is_empty()).then(|| held.clone());
+                workspace.give(table);
+                workspace.give_ids(run.evaluation.constants);
+                Ok((value, held))
+            },
+        );
+        let (value, held) = solved?;
         if let Some(held) = held {
             self.held.extend(&held);
         }
         Ok(value)
+    }
+
+    /// Finds the solutions of a query: on one row if it can be done, else by its plan.
+    fn solve<T>(
+        &mut self,
+        dataset: Option<&Dataset>,
+        (prepared, point): (&Prepared, Option<&PointQuery>),
+        arguments: Arguments<'_>,
+        finish: impl FnOnce(&Self, Run<'_>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        let mut finish = Some(finish);
+        let mut finish = |this: &Self, run: Run<'_>, table, workspace: &mut Workspace| {
+            let finish = finish.take().expect("a query has one outcome");
+            finish(this, run, table, workspace)
+        };
+        let may_be_point = dataset.is_none() && !self.execution.plan_choices.no_point;
+        if let Some(point) = point.filter(|_| may_be_point) {
+            if point.reads_subjects() {
+                self.state.layers.index();
+            }
+            let this = &*self;
+            let view = this.view(&this.state.stored);
+            let invocation = Invocation::of(arguments, &view, &this.execution);
+            let layers = &this.state.layers;
+            let found =
+                prepared.evaluate_point((point, layers), invocation, |run, table, workspace| {
+                    finish(this, run, table, workspace)
+                })?;
+            if let Some(value) = found {
+                return Ok(value);
+            }
+        }
+        self.state.layers.index();
+        let this = &*self;
+        let view = this.view(dataset.unwrap_or(&this.state.stored));
+        let invocation = Invocation::of(arguments, &view, &this.execution);
+        prepared.evaluate(invocation, |run, table, workspace| {
+            finish(this, run, table, workspace)
+        })
     }
 }
 

@@ -212,6 +212,10 @@ pub(crate) struct Terms<'t> {
 impl Terms<'_> {
     /// The id of a term, which becomes known if it was not.
     pub(crate) fn mention(self, term: &Term) -> TermId {
+        // Most terms are known for good.
+        if let Some(id) = self.dictionary.lookup(term.as_ref()) {
+            return id;
+        }
         let mut mentions = self.dictionary.mentions(self.lease);
         self.dictionary.mention(term.as_ref(), &mut mentions)
     }

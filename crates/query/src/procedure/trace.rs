@@ -15,7 +15,6 @@ use crate::procedure::compiled::{Action, CompiledStep};
 use crate::procedure::steps::Frame;
 use crate::procedure::stop::Abort;
 use crate::procedure::txn::Txn;
-use crate::view::layered_view::LayeredView;
 use somersault_lang::token::Place;
 use somersault_model::EventTime;
 use std::sync::Arc;
@@ -199,10 +198,8 @@ impl Txn<'_> {
     ) -> Result<String, QueryError> {
         let variant = frame.variant(query)?;
         let own = self.own_dataset(query);
-        let view = LayeredView {
-            layers: &self.state.layers,
-            dataset: own.as_ref().unwrap_or(&self.stored),
-        };
+        self.state.layers.index();
+        let view = self.view(own.as_ref().unwrap_or(&self.state.stored));
         let invocation = Invocation::new(&view, &self.execution).ids(frame.arguments());
         Ok(variant.prepared.explain(invocation, true)?.to_string())
     }

@@ -9,8 +9,8 @@ use crate::context::execution::Execution;
 use crate::procedure::state::{Procedure, TransactionState};
 use crate::procedure::template::Terms;
 use crate::procedure::trace::Trace;
-use crate::view::graph_view::Dataset;
 use oxrdf::Term;
+use smallvec::SmallVec;
 use somersault_dictionary::{Dictionary, TermPin};
 use somersault_model::{EventTime, Lease, QuadIds, QueryUid, Sn, TermId};
 use std::sync::Arc;
@@ -91,9 +91,13 @@ impl NetEffects {
 
 /// A change that a transaction made, with what undoes it.
 #[derive(Debug)]
-enum Change {
+pub(crate) enum Change {
     /// A stored statement began or ceased to hold; `said` is what the layer said before.
-    Statement { quad: QuadIds, said: Option<bool> },
+    Statement {
+        quad: QuadIds,
+        holds: bool,
+        said: Option<bool>,
+    },
     /// A graph was cleared; `said` is what the layer said of its statements before.
     Clear {
         graph: TermId,
@@ -125,8 +129,6 @@ pub struct Txn<'s> {
     lease: Lease,
     /// Terms that its values have and that its lease does not cover.
     pub(crate) held: TermPin,
-    /// The dataset of a query without a dataset clause.
-    pub(crate) stored: Dataset,
     /// The number of steps so far.
     steps: u64,
     /// The memory limit of the whole transaction.
@@ -141,6 +143,8 @@ pub struct Txn<'s> {
 
 /// The number of steps between two looks at the clock.
 const STEPS_PER_LOOK: u64 = 16;
+/// A journal for more changes than this is not kept for the next transaction.
+const LONGEST_KEPT_JOURNAL: usize = 1 << 12;
 /// The number of writes between two looks at the clock.
 const WRITES_PER_LOOK: usize = 256;
 
@@ -153,8 +157,8 @@ impl TransactionState {
         let deadline = deadline.unwrap_or_else(|| started + execution.limits.query_time);
         Txn {
             memory_before: self.layers.bytes(),
+            journal: std::mem::take(&mut self.journal),
             state: self,
-            journal: Vec::new(),
             settled: None,
             emissions: Vec::new(),
             memory_limit: execution.limits.query_memory_bytes,
@@ -164,7 +168,6 @@ impl TransactionState {
             },
             lease,
             held: TermPin::default(),
-            stored: Dataset::stored(),
             steps: 0,
             rows_bytes: 0,
             deadline,
@@ -203,7 +206,7 @@ impl Txn<'_> {
         let layers = &mut self.state.layers;
         if layers.holds(quad) != holds {
             let said = layers.newer.set(quad, Some(holds));
-            self.journal.push(Change::Statement { quad, said });
+            self.journal.push(Change::Statement { quad, holds, said });
         }
     }
 
@@ -258,7 +261,7 @@ impl Txn<'_> {
         let TransactionState { layers, counts, .. } = &mut *self.state;
         for change in self.journal.drain(to.changes..).rev() {
             match change {
-                Change::Statement { quad, said } => _ = layers.newer.set(quad, said),
+                Change::Statement { quad, said, .. } => _ = layers.newer.set(quad, said),
                 Change::Clear {
                     graph,
                     was_cleared,
@@ -278,7 +281,7 @@ impl Txn<'_> {
     /// The net effects so far, of a transaction that may be undone: no term of them is known for
     /// good by this.
     pub fn effects_so_far(&self) -> NetEffects {
-        net_effects(&self.journal, |quad| self.state.layers.holds(quad)).0
+        net_effects(&self.journal).0
     }
 
     /// The number of changes so far.
@@ -289,7 +292,7 @@ impl Txn<'_> {
     /// The numbers of statements that began and that ceased to hold since so many changes.
     pub(crate) fn changed_since(&self, changes: usize) -> (u64, u64) {
         let later = self.journal.get(changes..).unwrap_or_default();
-        let (net, _) = net_effects(later, |quad| self.state.layers.holds(quad));
+        let (net, _) = net_effects(later);
         (net.inserts.len() as u64, net.deletes.len() as u64)
     }
 
@@ -300,11 +303,10 @@ impl Txn<'_> {
 
     /// The net effects so far. Their terms are known for good from now on.
     pub fn effects(&mut self) -> NetEffects {
-        let layers = &mut self.state.layers;
-        let (effects, unchanged) = net_effects(&self.journal, |quad| layers.holds(quad));
+        let (effects, unchanged) = net_effects(&self.journal);
         // A later snapshot may bring facts about them.
         for (quad, said) in unchanged {
-            layers.newer.set(quad, said);
+            self.state.layers.newer.set(quad, said);
         }
         self.settled = Some(self.journal.len());
         let dictionary = self.state.dictionary();
@@ -442,22 +444,22 @@ impl Drop for Txn<'_> {
             changes: 0,
             emissions: 0,
         });
+        if self.journal.capacity() <= LONGEST_KEPT_JOURNAL {
+            self.state.journal = std::mem::take(&mut self.journal);
+        }
     }
 }
 
-/// The changes that are left of all, where `holds` says what holds after them; and the statements
-/// that are as they were, with what the layer said of them before.
-fn net_effects(
-    journal: &[Change],
-    holds: impl Fn(QuadIds) -> bool,
-) -> (NetEffects, Vec<(QuadIds, Option<bool>)>) {
+/// The changes that are left of all, and the statements that are as they were, with what the layer
+/// said of them before.
+fn net_effects(journal: &[Change]) -> (NetEffects, SmallVec<[(QuadIds, Option<bool>); 4]>) {
     let mut clears: Vec<TermId> = Vec::new();
-    let mut changed: Vec<(QuadIds, Option<bool>)> = Vec::new();
+    let mut changed: SmallVec<[(QuadIds, bool, Option<bool>); 8]> = SmallVec::new();
     for change in journal {
         match change {
-            Change::Statement { quad, said } => changed.push((*quad, *said)),
+            Change::Statement { quad, holds, said } => changed.push((*quad, *holds, *said)),
             Change::Clear { graph, .. } => {
-                changed.retain(|(quad, _)| quad.graph != *graph);
+                changed.retain(|(quad, ..)| quad.graph != *graph);
                 clears.push(*graph);
             }
             Change::Enter(_) | Change::Leave(_) => {}
@@ -466,20 +468,19 @@ fn net_effects(
     clears.sort_unstable();
     clears.dedup();
     // Changes of one statement stay in their order.
-    changed.sort_by_key(|(quad, _)| *quad);
-    let (mut deletes, mut inserts, mut unchanged) = (Vec::new(), Vec::new(), Vec::new());
+    changed.sort_by_key(|(quad, ..)| *quad);
+    let mut effects = NetEffects {
+        clears,
+        ..NetEffects::default()
+    };
+    let mut unchanged = SmallVec::new();
     for same in changed.chunk_by(|a, b| a.0 == b.0) {
-        let (quad, said) = same[0];
-        match (same.len() % 2 == 1, holds(quad)) {
-            (true, true) => inserts.push(quad),
-            (true, false) => deletes.push(quad),
+        let (quad, holds, said) = same[0];
+        match (same.len() % 2 == 1, holds) {
+            (true, true) => effects.inserts.push(quad),
+            (true, false) => effects.deletes.push(quad),
             (false, _) => unchanged.push((quad, said)),
         }
     }
-    let effects = NetEffects {
-        clears,
-        deletes,
-        inserts,
-    };
     (effects, unchanged)
 }

@@ -28,6 +28,7 @@ impl Txn<'_> {
     /// As [`Prepared::run`].
     pub fn query(&mut self, query: &Prepared, arguments: &[Term]) -> Result<Answer, QueryError> {
         self.begin_step()?;
+        self.state.layers.index();
         let own = Dataset::of_clause(&query.query().dataset, self.dictionary());
         let view = self.view(&own);
         query.run(Invocation::new(&view, &self.execution).terms(arguments))
@@ -59,6 +60,7 @@ impl Txn<'_> {
         using: Option<&Using>,
         labels: &mut FxHashMap<BlankNode, BlankNode>,
     ) -> Result<(), QueryError> {
+        self.state.layers.index();
         match operation {
             UpdateOperation::InsertData(quads) => {
                 let mut random = Random::new(self.execution.query, self.execution.close);
@@ -90,13 +92,13 @@ impl Txn<'_> {
                 result => result?,
             },
             UpdateOperation::Clear { target, .. } | UpdateOperation::Drop { target, .. } => {
-                for graph in graphs::targets(&self.view(&self.stored), target) {
+                for graph in graphs::targets(&self.view(&self.state.stored), target) {
                     self.clear_graph(graph)?;
                 }
             }
             UpdateOperation::Create { silent, graph } => {
                 let id = self.dictionary().lookup(graph.as_ref().into());
-                let view = self.view(&self.stored);
+                let view = self.view(&self.state.stored);
                 let holds = id.is_some_and(|id| !view.predicates(Source::Stored(id)).is_empty());
                 if holds && !silent {
                     return Err(graphs::is_there_already(graph));
@@ -107,7 +109,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    fn view<'v>(&'v self, dataset: &'v Dataset) -> LayeredView<'v> {
+    /// The data as a query of this dataset reads it.
+    pub(crate) fn view<'v>(&'v self, dataset: &'v Dataset) -> LayeredView<'v> {
         LayeredView {
             layers: &self.state.layers,
             dataset,
@@ -133,7 +136,7 @@ impl Txn<'_> {
         let none = Arguments::NONE;
         self.evaluate_in(
             Some(&dataset),
-            &prepared,
+            (&prepared, None),
             none,
             is_ordered,
             |this, run, table| {
@@ -174,6 +177,7 @@ impl Txn<'_> {
             self.clear(graph);
             return Ok(());
         }
+        self.state.layers.index();
         for quad in self.statements(graph) {
             self.delete(quad);
             self.check_written()?;
@@ -184,7 +188,7 @@ impl Txn<'_> {
     /// All statements of a graph.
     fn statements(&self, graph: TermId) -> Vec<QuadIds> {
         let (source, out) = (Source::Stored(graph), Direction::Out);
-        let view = self.view(&self.stored);
+        let view = self.view(&self.state.stored);
         let (mut subjects, mut objects) = (Vec::new(), Vec::new());
         let mut all: Vec<QuadIds> = Vec::new();
         for predicate in view.predicates(source) {

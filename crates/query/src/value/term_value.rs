@@ -114,6 +114,14 @@ impl Value {
         }
     }
 
+    /// The inline id of the value's term; `None` where that takes the term.
+    pub(crate) fn inline_id(&self) -> Option<TermId> {
+        match self {
+            Value::Integer(value) => inline::integer((*value).into()),
+            _ => None,
+        }
+    }
+
     /// The value of a term.
     pub(crate) fn of_term(term: Term) -> Value {
         match term {

@@ -194,12 +194,12 @@ mod tests {
             for (one, direction) in (0..7).flat_map(|n| DIRECTIONS.map(|way| (id(n), way))) {
                 let mut all = Vec::new();
                 if let Some(entries) = layer.predicates_of(graph, one, direction) {
-                    entries.each(|id, ()| all.push(id));
+                    all.extend(entries.iter().map(|(id, ())| id));
                 }
                 prop_assert_eq!(read(|into| batch.predicates_of(one, direction, into)), all);
                 let mut all = Vec::new();
                 if let Some(entries) = layer.vertices_with(graph, one, direction) {
-                    entries.each(|id, ()| all.push(id));
+                    all.extend(entries.iter().map(|(id, ())| id));
                 }
                 let statistics = batch.predicate_statistics(one);
                 let vertices = match direction {

@@ -71,12 +71,15 @@ impl<V: Copy> IdEntries<V> {
         }
     }
 
-    /// Hands out the ids with their values, ascending.
-    pub(crate) fn each(&self, mut each: impl FnMut(TermId, V)) {
-        match self {
-            IdEntries::Few(list) => list.iter().for_each(|(id, value)| each(*id, *value)),
-            IdEntries::Many(map) => map.iter().for_each(|(id, value)| each(*id, *value)),
-        }
+    /// The ids with their values, ascending.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (TermId, V)> + '_ {
+        let (few, many) = match self {
+            IdEntries::Few(list) => (Some(list.iter()), None),
+            IdEntries::Many(map) => (None, Some(map.iter())),
+        };
+        let few = few.into_iter().flatten().map(|(id, value)| (*id, *value));
+        let many = many.into_iter().flatten().map(|(id, value)| (*id, *value));
+        few.chain(many)
     }
 }
 
@@ -102,9 +105,7 @@ mod tests {
                 prop_assert_eq!(entries.len(), map.len());
                 prop_assert_eq!(entries.is_empty(), map.is_empty());
             }
-            let mut all = Vec::new();
-            entries.each(|id, value| all.push((id, value)));
-            prop_assert_eq!(all, map.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(entries.iter().collect::<Vec<_>>(), map.into_iter().collect::<Vec<_>>());
         }
     }
 }

@@ -3,9 +3,12 @@
 //!
 //! The one thing to know before changing it: a layer says what holds, not what differs from the
 //! data below. What it inserts may be below already, and what it deletes may be absent there.
+//! Lists of objects are written at once. Lists of subjects and the indexes follow when
+//! [`Layer::index`] is called, for most transactions read no more than a few lists of objects.
 
 use crate::view::id_entries::IdEntries;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds, scattered};
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -14,42 +17,91 @@ use std::hash::{Hash, Hasher};
 /// that are half empty at worst.
 const STATEMENT_BYTES: usize = 512;
 
-/// What a layer says of one list of neighbours.
+/// What a layer says of one list of neighbours. An account that changes its balance a thousand
+/// times has a thousand ids in `gone`, and one in `here`.
 #[derive(Debug, Default)]
 pub(crate) struct ListPatch {
-    /// Whether each id is in the list.
-    entries: IdEntries<bool>,
-    inserted: usize,
+    /// The ids that are in the list.
+    here: IdEntries<()>,
+    /// The ids that are not in it.
+    gone: IdEntries<()>,
 }
 
 impl ListPatch {
+    fn is_empty(&self) -> bool {
+        self.here.is_empty() && self.gone.is_empty()
+    }
+
+    /// Whether an id is in the list, if it says so.
+    fn says(&self, id: TermId) -> Option<bool> {
+        match (self.here.get(id), self.gone.get(id)) {
+            (Some(()), _) => Some(true),
+            (None, Some(())) => Some(false),
+            (None, None) => None,
+        }
+    }
+
+    /// Says whether an id is in the list, or nothing of it.
     fn set(&mut self, id: TermId, holds: Option<bool>) {
-        let before = self.entries.set(id, holds);
-        self.inserted += usize::from(holds == Some(true));
-        self.inserted -= usize::from(before == Some(true));
+        self.here.set(id, (holds == Some(true)).then_some(()));
+        self.gone.set(id, (holds == Some(false)).then_some(()));
     }
 
     /// Writes the list that it makes of `base` to `out`; ascending.
     pub(crate) fn apply(&self, base: &[TermId], out: &mut Vec<TermId>) {
         out.clear();
-        let mut rest = base;
-        self.entries.each(|id, holds| {
-            let before = rest.partition_point(|other| *other < id);
-            out.extend_from_slice(&rest[..before]);
-            rest = &rest[before..];
-            if rest.first() == Some(&id) {
-                rest = &rest[1..];
-            }
-            if holds {
-                out.push(id);
-            }
-        });
-        out.extend_from_slice(rest);
+        self.copy_unmentioned(base, out);
+        // From behind, so that each id moves once.
+        let mut unmoved = out.len();
+        let mut end = unmoved + self.here.len();
+        out.resize(end, TermId::UNBOUND);
+        for (id, ()) in self.here.iter().rev() {
+            let at = out[..unmoved].partition_point(|other| *other < id);
+            end -= unmoved - at;
+            out.copy_within(at..unmoved, end);
+            end -= 1;
+            out[end] = id;
+            unmoved = at;
+        }
+    }
+
+    /// Adds the ids of a list of which it says nothing.
+    fn copy_unmentioned(&self, base: &[TermId], out: &mut Vec<TermId>) {
+        if base.len() <= self.here.len() + self.gone.len() {
+            out.extend(base.iter().filter(|id| !self.mentions(**id)));
+            return;
+        }
+        let mentioned = self.here.iter().chain(self.gone.iter());
+        let places = mentioned.filter_map(|(id, ())| base.binary_search(&id).ok());
+        let mut places: SmallVec<[usize; 8]> = places.collect();
+        places.sort_unstable();
+        let mut from = 0;
+        for place in places {
+            out.extend_from_slice(&base[from..place]);
+            from = place + 1;
+        }
+        out.extend_from_slice(&base[from..]);
+    }
+
+    /// The ids that it puts into the list, ascending.
+    pub(crate) fn inserted(&self) -> impl Iterator<Item = TermId> + '_ {
+        self.here.iter().map(|(id, ())| id)
+    }
+
+    /// Whether it says anything of an id.
+    pub(crate) fn mentions(&self, id: TermId) -> bool {
+        self.says(id).is_some()
+    }
+
+    /// Each id of which it says something, and whether it is in the list; in no order.
+    fn said(&self) -> impl Iterator<Item = (TermId, bool)> + '_ {
+        let here = self.here.iter().map(|(id, ())| (id, true));
+        here.chain(self.gone.iter().map(|(id, ())| (id, false)))
     }
 
     /// An upper bound of the ids that the list has more than the one below.
     pub(crate) fn growth(&self) -> usize {
-        self.inserted
+        self.here.len()
     }
 }
 
@@ -60,6 +112,18 @@ struct ListKey {
     vertex: TermId,
     predicate: TermId,
     direction: Direction,
+}
+
+impl ListKey {
+    /// The list of a vertex that a statement is in.
+    fn of(quad: QuadIds, vertex: TermId, direction: Direction) -> ListKey {
+        ListKey {
+            graph: quad.graph,
+            vertex,
+            predicate: quad.predicate,
+            direction,
+        }
+    }
 }
 
 /// A vertex or a predicate of a graph, in one direction.
@@ -97,16 +161,22 @@ struct Counts {
 /// What holds in some graphs, whatever is below.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
+    /// Those of `Direction::In` are behind by the statements of `unindexed`.
     lists: FxHashMap<ListKey, ListPatch>,
-    /// The predicates of a vertex whose lists have entries.
+    /// The predicates of a vertex whose lists have entries; behind as well.
     predicates: FxHashMap<IndexKey, IdEntries<()>>,
-    /// The vertices whose lists of a predicate have entries.
+    /// The vertices whose lists of a predicate have entries; behind as well.
     vertices: FxHashMap<IndexKey, IdEntries<()>>,
+    /// Statements of which something else was said since the last [`Layer::index`].
+    unindexed: Vec<QuadIds>,
     graphs: FxHashMap<TermId, Counts>,
     /// Graphs whose statements below do not hold.
     cleared: BTreeSet<TermId>,
     entries: usize,
 }
+
+/// This many statements may wait for [`Layer::index`], with as many as the layer has.
+const FEW_UNINDEXED: usize = 1 << 10;
 
 impl Layer {
     /// Whether it says nothing.
@@ -140,7 +210,13 @@ impl Layer {
         !self.cleared.is_empty() && self.cleared.contains(&graph)
     }
 
-    /// What it says of a list.
+    /// Whether all lists and indexes say what it says of statements.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.unindexed.is_empty()
+    }
+
+    /// What it says of a list. One of subjects (`Direction::In`) is to be read after
+    /// [`Layer::index`].
     #[inline]
     pub(crate) fn list(
         &self,
@@ -149,6 +225,7 @@ impl Layer {
         predicate: TermId,
         direction: Direction,
     ) -> Option<&ListPatch> {
+        debug_assert!(direction == Direction::Out || self.is_indexed());
         if self.entries == 0 {
             return None;
         }
@@ -169,8 +246,7 @@ impl Layer {
             object,
         } = quad;
         self.list(graph, subject, predicate, Direction::Out)?
-            .entries
-            .get(object)
+            .says(object)
     }
 
     /// The predicates of a vertex of which it says something.
@@ -180,6 +256,7 @@ impl Layer {
         vertex: TermId,
         direction: Direction,
     ) -> Option<&IdEntries<()>> {
+        debug_assert!(self.is_indexed());
         self.predicates.get(&IndexKey {
             graph,
             of: vertex,
@@ -194,6 +271,7 @@ impl Layer {
         predicate: TermId,
         direction: Direction,
     ) -> Option<&IdEntries<()>> {
+        debug_assert!(self.is_indexed());
         self.vertices.get(&IndexKey {
             graph,
             of: predicate,
@@ -209,6 +287,7 @@ impl Layer {
 
     /// The predicates of a graph of which it says something.
     pub(crate) fn predicates(&self, graph: TermId) -> impl Iterator<Item = TermId> + '_ {
+        debug_assert!(self.is_indexed());
         let keys = self.vertices.keys();
         let of_graph =
             keys.filter(move |key| key.graph == graph && key.direction == Direction::Out);
@@ -221,30 +300,46 @@ impl Layer {
         if before == holds {
             return before;
         }
-        for (vertex, direction, other) in ends(quad) {
-            let key = ListKey {
-                graph: quad.graph,
-                vertex,
-                predicate: quad.predicate,
-                direction,
-            };
-            let list = self.lists.entry(key).or_default();
-            let was_empty = list.entries.is_empty();
-            list.set(other, holds);
-            let is_empty = list.entries.is_empty();
-            if is_empty {
-                self.lists.remove(&key);
-            }
-            if was_empty != is_empty {
-                self.index(key, !is_empty);
-            }
-        }
+        let [(subject, direction, object), _] = ends(quad);
+        self.set_in(ListKey::of(quad, subject, direction), object, holds);
         self.count(quad.graph, before, holds);
+        if self.unindexed.len() >= self.entries + FEW_UNINDEXED {
+            self.index();
+        }
+        self.unindexed.push(quad);
         before
     }
 
+    /// Says in one list whether an id is there. Whether the list has entries now.
+    fn set_in(&mut self, key: ListKey, id: TermId, holds: Option<bool>) -> bool {
+        let list = self.lists.entry(key).or_default();
+        list.set(id, holds);
+        let has_entries = !list.is_empty();
+        if !has_entries {
+            self.lists.remove(&key);
+        }
+        has_entries
+    }
+
+    /// Brings the lists of subjects and the indexes up to date. All reads but those of
+    /// [`Layer::holds`] and of lists of objects need it.
+    pub(crate) fn index(&mut self) {
+        let mut unindexed = std::mem::take(&mut self.unindexed);
+        for quad in unindexed.drain(..) {
+            let said = self.holds(quad);
+            let [(subject, out, _), (object, into, _)] = ends(quad);
+            let key = ListKey::of(quad, subject, out);
+            let has_entries = self.lists.contains_key(&key);
+            self.index_list(key, has_entries);
+            let key = ListKey::of(quad, object, into);
+            let has_entries = self.set_in(key, subject, said);
+            self.index_list(key, has_entries);
+        }
+        self.unindexed = unindexed;
+    }
+
     /// Lists, or no longer lists, a list among those of its vertex and of its predicate.
-    fn index(&mut self, key: ListKey, is_there: bool) {
+    fn index_list(&mut self, key: ListKey, is_there: bool) {
         let ListKey {
             graph,
             vertex,
@@ -302,16 +397,19 @@ impl Layer {
             if key.graph != graph || key.direction != Direction::Out {
                 continue;
             }
-            let predicate = key.of;
-            subjects.each(|subject, ()| {
-                if let Some(list) = self.list(graph, subject, predicate, Direction::Out) {
-                    list.entries.each(|object, holds| {
-                        let triple = TripleIds::new(subject, predicate, object);
-                        said.push((triple.in_graph(graph), holds));
-                    });
+            for (subject, ()) in subjects.iter() {
+                if let Some(list) = self.list(graph, subject, key.of, Direction::Out) {
+                    said.extend(list.said().map(|(object, holds)| {
+                        let triple = TripleIds::new(subject, key.of, object);
+                        (triple.in_graph(graph), holds)
+                    }));
                 }
-            });
+            }
         }
+        let unindexed = self.unindexed.iter().filter(|quad| quad.graph == graph);
+        said.extend(unindexed.filter_map(|quad| Some((*quad, self.holds(*quad)?))));
+        said.sort_unstable();
+        said.dedup();
         said
     }
 

@@ -34,6 +34,26 @@ struct Batches {
     spare: Vec<BatchGraph>,
 }
 
+/// The ids of a list, as far as a reader of one wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Only {
+    None,
+    One(TermId),
+    Several,
+}
+
+impl Only {
+    /// With one more id of the list; whether a further one would change nothing.
+    fn add(&mut self, id: TermId) -> bool {
+        *self = match *self {
+            Only::None => Only::One(id),
+            Only::One(other) if other == id => Only::One(id),
+            Only::One(_) | Only::Several => Only::Several,
+        };
+        *self == Only::Several
+    }
+}
+
 /// The parts of the data that have statements of one graph.
 struct Parts<'l> {
     base: Option<&'l Snapshot>,
@@ -76,6 +96,13 @@ impl Layers {
         found.map(|(_, batch)| batch)
     }
 
+    /// Makes what was written readable in every way, as a [`LayeredView`] reads it.
+    pub(crate) fn index(&mut self) {
+        for layer in [&mut self.older, &mut self.newer, &mut self.kept] {
+            layer.index();
+        }
+    }
+
     #[inline]
     fn parts(&self, graph: TermId) -> Parts<'_> {
         if graph.is_kept_graph() {
@@ -107,6 +134,38 @@ impl Layers {
         let mut layers = parts.layers.iter().rev().flatten();
         let said = layers.find_map(|layer| layer.holds(quad));
         said.unwrap_or_else(|| parts.base.is_some_and(|base| base.contains(quad)))
+    }
+
+    /// The only id of a list. A list of subjects is to be read after [`Layers::index`].
+    pub(crate) fn only(
+        &self,
+        graph: TermId,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &mut Vec<TermId>,
+    ) -> Only {
+        let mut only = Only::None;
+        if let Some(batch) = self.batch(graph) {
+            batch.neighbours(vertex, predicate, direction, scratch);
+            let _ = scratch.iter().any(|id| only.add(*id));
+            return only;
+        }
+        let Parts { base, layers } = self.parts(graph);
+        let [older, newer] = layers.map(|layer| layer?.list(graph, vertex, predicate, direction));
+        let says = |patch: Option<&ListPatch>, id| patch.is_some_and(|patch| patch.mentions(id));
+        let committed = newer.into_iter().flat_map(ListPatch::inserted);
+        let sealed = older.into_iter().flat_map(ListPatch::inserted);
+        let mut above = committed.chain(sealed.filter(|id| !says(newer, *id)));
+        if above.any(|id| only.add(id)) {
+            return only;
+        }
+        if let Some(base) = base {
+            let list = base.neighbours(graph, vertex, predicate, direction, scratch);
+            let mut rest = list.iter().copied();
+            let _ = rest.any(|id| !says(newer, id) && !says(older, id) && only.add(id));
+        }
+        only
     }
 
     /// The bytes of what committed since the snapshot, and of the transaction in flight.
@@ -168,7 +227,7 @@ impl Layers {
         all.extend_from_slice(base);
         let before = all.len();
         for entries in parts.layers.iter().flatten().filter_map(|l| entries(l)) {
-            entries.each(|id, ()| all.push(id));
+            all.extend(entries.iter().map(|(id, ())| id));
         }
         if before > 0 || parts.layers.iter().flatten().count() > 1 {
             all.sort_unstable();
@@ -271,7 +330,7 @@ impl Layers {
         let mut touched: Vec<TermId> = Vec::new();
         for layer in layers.iter().flatten() {
             if let Some(entries) = layer.vertices_with(graph, predicate, direction) {
-                entries.each(|vertex, ()| touched.push(vertex));
+                touched.extend(entries.iter().map(|(vertex, ())| vertex));
             }
         }
         touched.sort_unstable();
@@ -434,7 +493,7 @@ fn retain(list: &mut Vec<TermId>, mut is_left: impl FnMut(&TermId) -> bool) {
     list.retain(|id| is_left(id));
 }
 
-/// The data of a transaction as the dataset of one query.
+/// The data of a transaction as the dataset of one query. It is read after [`Layers::index`].
 pub(crate) struct LayeredView<'t> {
     pub(crate) layers: &'t Layers,
     pub(crate) dataset: &'t Dataset,

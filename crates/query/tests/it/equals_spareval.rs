@@ -508,6 +508,7 @@ fn choices() -> [PlanChoices; 6] {
             hash: Some(false),
             reduce: true,
             try_out: true,
+            no_point: false,
         },
     ]
 }

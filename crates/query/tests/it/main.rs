@@ -16,6 +16,7 @@ mod naive;
 mod operators;
 mod parameters;
 mod plans;
+mod point_queries;
 mod procedures;
 mod sequence;
 mod shapes;

@@ -32,6 +32,8 @@ pub(super) struct Base {
     store: Arc<Store>,
     /// `None` while nothing is declared and nothing is laid over a snapshot: none is held.
     state: Option<TransactionState>,
+    /// The lease of the transactions on this snapshot; `None` until one begins.
+    lease: Option<Lease>,
     /// The number of transactions that the handover has accepted.
     accepted: u64,
     /// The number of those that the older layer ends with.
@@ -48,6 +50,7 @@ impl Base {
         Base {
             store,
             state: None,
+            lease: None,
             accepted: 0,
             sealed: None,
             drained: VecDeque::new(),
@@ -67,8 +70,14 @@ impl Base {
 
     /// Begins a transaction.
     pub(super) fn begin(&mut self, execution: Execution) -> Txn<'_> {
-        let lease = lease(&self.store);
+        let store = &self.store;
+        let lease = self.lease.get_or_insert_with(|| lease(store)).clone();
         self.state().begin(execution, lease)
+    }
+
+    /// Lets terms go that nothing but transactions mentioned. To be called where none runs soon.
+    pub(super) fn let_terms_go(&mut self) {
+        self.lease = None;
     }
 
     /// The handover has accepted a transaction, whose writes are in the newer layer.
@@ -133,6 +142,7 @@ impl Base {
 
     /// Goes to a snapshot. All events that were sent before it was pinned are taken by now.
     pub(super) fn settle_on(&mut self, snapshot: Snapshot) {
+        self.let_terms_go();
         let Some(state) = &mut self.state else {
             return;
         };

@@ -412,20 +412,24 @@ pub(super) fn execute_call(
 
 /// The changes of a transaction, in an order in which neighbours share terms.
 pub(super) fn changes(effects: &NetEffects) -> Vec<TxnChange<QuadIds>> {
-    let deletes = effects.deletes.iter().map(|quad| (*quad, false));
-    let inserts = effects.inserts.iter().map(|quad| (*quad, true));
-    let mut all: Vec<(QuadIds, bool)> = deletes.chain(inserts).collect();
-    all.sort_unstable_by_key(|(quad, inserts)| {
+    let change = |inserts| {
+        move |quad: &QuadIds| TxnChange {
+            quad: *quad,
+            inserts,
+        }
+    };
+    let deletes = effects.deletes.iter().map(change(false));
+    let inserts = effects.inserts.iter().map(change(true));
+    let mut all: Vec<TxnChange<QuadIds>> = deletes.chain(inserts).collect();
+    all.sort_unstable_by_key(|change| {
+        let quad = &change.quad;
         (
             quad.graph,
             quad.subject,
             quad.predicate,
-            *inserts,
+            change.inserts,
             quad.object,
         )
     });
-    let changed = all.into_iter();
-    changed
-        .map(|(quad, inserts)| TxnChange { quad, inserts })
-        .collect()
+    all
 }

@@ -249,8 +249,11 @@ impl Lane {
         }
         let can_run = self.has_begun && !self.is_blocked && !self.has_ended;
         let ran = can_run && self.failure.is_none() && self.run_next();
-        if !ran && self.procedures.is_empty() {
-            self.base.forget_if_empty();
+        if !ran {
+            self.base.let_terms_go();
+            if self.procedures.is_empty() {
+                self.base.forget_if_empty();
+            }
         }
         if can_run && !ran && self.parts.idle.swap(self.told, Relaxed) != self.told {
             (self.parts.wake)();
