@@ -141,17 +141,18 @@ fn trimming_takes_segments_and_their_loads() {
     let kept = behind(&records, log.first().0 - 1);
     assert!(log.first() <= Position(31) && log.first() > Position(20));
     assert_eq!(files(&disk, "load-"), loads(&kept));
-    let lengths = files(&disk, "log-")
-        .into_iter()
-        .filter(|name| name.ends_with(".seg"));
-    let lengths = lengths.map(|name| disk.bytes(&name).unwrap().len() as u64);
-    assert_eq!(log.bytes(), lengths.sum());
     assert!(log.bytes() < before);
     assert_eq!(log.trim(Position(30)).unwrap().segments, 0);
     // The log goes on, and opens behind the checkpoint only.
     let more = append(&log, RECORDS..RECORDS + 9).unwrap();
     let records = [records, more].concat();
     log.close().unwrap();
+    // The newest segment has no zeros at its end any more.
+    let lengths = files(&disk, "log-")
+        .into_iter()
+        .filter(|name| name.ends_with(".seg"));
+    let lengths = lengths.map(|name| disk.bytes(&name).unwrap().len() as u64);
+    assert_eq!(log.bytes(), lengths.sum());
     let (log, read) = open_after(&disk, 30).unwrap();
     assert_eq!(read, behind(&records, 30));
     drop(log);
