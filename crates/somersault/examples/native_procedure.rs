@@ -80,7 +80,6 @@ fn order(engine: &Engine, number: u64, pieces: u32) -> Result<(), EngineError> {
         source: Some("shop".to_owned()),
         seq: Some(number),
         lines: line.as_bytes(),
-        ..PushLines::default()
     };
     engine.push_lines(ORDERS, push).map(|_| ())
 }

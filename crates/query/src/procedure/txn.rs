@@ -450,9 +450,11 @@ impl Drop for Txn<'_> {
     }
 }
 
-/// The changes that are left of all, and the statements that are as they were, with what the layer
-/// said of them before.
-fn net_effects(journal: &[Change]) -> (NetEffects, SmallVec<[(QuadIds, Option<bool>); 4]>) {
+/// Statements that are as they were before the transaction, with what the layer said of them then.
+type Unchanged = SmallVec<[(QuadIds, Option<bool>); 4]>;
+
+/// The changes that are left of all, and what is unchanged.
+fn net_effects(journal: &[Change]) -> (NetEffects, Unchanged) {
     let mut clears: Vec<TermId> = Vec::new();
     let mut changed: SmallVec<[(QuadIds, bool, Option<bool>); 8]> = SmallVec::new();
     for change in journal {

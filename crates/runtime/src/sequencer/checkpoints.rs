@@ -193,7 +193,7 @@ impl Checkpoints {
             stage => self.stage = stage,
         }
         for follower in self.followers.drain(..) {
-            let _ = follower.send(Err(error.clone()));
+            follower.send(Err(error.clone()));
         }
         self.triggers.give_up();
     }
@@ -386,7 +386,7 @@ impl Sequencer {
         self.note_written(&written);
         for follower in self.checkpoints.followers.drain(..) {
             // A caller that no longer waits is no error.
-            let _ = follower.send(written.clone());
+            follower.send(written.clone());
         }
         reply.send(written);
     }
