@@ -1,6 +1,7 @@
 //! All errors, as the user of the engine sees them. Each message is a sentence that says what was
 //! wrong, where, and what to do; the server maps the variants to status codes.
 
+use crate::access::RightKind;
 use oxrdfio::RdfParseError;
 use somersault_checkpoint::CheckpointError;
 use somersault_lang::ParseError;
@@ -54,6 +55,14 @@ pub enum EngineError {
     /// A push has a statement that is later than LATENESS allows; nothing of it was taken.
     #[error("{0}")]
     Late(String),
+    /// The holder of the handle lacks a right; see [`Access`](crate::Access).
+    #[error("{message}")]
+    Forbidden {
+        /// The right, as [`Right`](crate::Right) has it.
+        right: String,
+        /// A sentence that names the right.
+        message: String,
+    },
     /// A limit was hit.
     #[error("{message}")]
     Limit {
@@ -103,6 +112,22 @@ pub enum EngineError {
     /// A fault of the engine itself.
     #[error("internal fault: {0}; please report it with the log")]
     Internal(String),
+}
+
+impl EngineError {
+    /// The refusal of what a right for this name would allow; without a name, a right for all.
+    pub(crate) fn missing_right(kind: RightKind, name: Option<&str>) -> EngineError {
+        let kind = kind.as_str();
+        EngineError::forbidden(match name {
+            None => kind.to_owned(),
+            Some(name) => format!("{kind}:{name}"),
+        })
+    }
+
+    fn forbidden(right: String) -> EngineError {
+        let message = format!("this needs the right {right}, which is not granted");
+        EngineError::Forbidden { right, message }
+    }
 }
 
 impl From<ParseError> for EngineError {
@@ -169,6 +194,7 @@ impl From<QueryError> for EngineError {
             QueryError::Rows { .. } => LimitKind::ResultRows,
             QueryError::Memory { .. } | QueryError::TableRows => LimitKind::QueryMemory,
             QueryError::Cancelled => return EngineError::Stopped,
+            QueryError::Forbidden { right } => return EngineError::forbidden(right),
             QueryError::RemoteNotAllowed { .. }
             | QueryError::Refused { .. }
             | QueryError::Parameters { .. } => {

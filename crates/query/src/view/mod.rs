@@ -1,6 +1,7 @@
 //! The data that a query reads: the `GraphView` trait, a snapshot with its windows, the layers
 //! of a transaction, and terms of one execution alone. Imports `algebra`.
 
+pub(crate) mod graph_rights;
 pub(crate) mod graph_view;
 pub(crate) mod held_view;
 pub(crate) mod id_entries;

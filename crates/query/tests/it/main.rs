@@ -17,6 +17,7 @@ mod operators;
 mod parameters;
 mod plans;
 mod procedures;
+mod rights;
 mod sequence;
 mod shapes;
 mod slots;

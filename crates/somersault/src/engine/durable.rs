@@ -6,6 +6,7 @@
 //! and no ids.
 
 use super::Engine;
+use crate::access::RightKind;
 use crate::error::EngineError;
 use somersault_continuous::{DurableReader, DurableState, FiringId, ParseFiringIdError, ended_by};
 use somersault_log::{AnswerPosition, SubscriptionTerms};
@@ -190,7 +191,7 @@ impl Engine {
         name: &str,
         options: &DurableOptions,
     ) -> Result<bool, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(query))?;
         if name.trim().is_empty() || name.len() > LONGEST_NAME {
             return Err(EngineError::Invalid(format!(
                 "the name of a durable subscription has 1 to {LONGEST_NAME} bytes, and not only blanks"
@@ -234,7 +235,7 @@ impl Engine {
     /// # Errors
     /// There is no such query or subscription.
     pub fn read_durably(&self, query: &str, name: &str) -> Result<DurableReader, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(query))?;
         let status = self.query_status(query)?;
         if self.durable_state(&status, name).is_none() {
             return Err(unknown(query, name));
@@ -250,7 +251,7 @@ impl Engine {
     /// # Errors
     /// There is no such query or subscription, or no such answer is kept.
     pub fn acknowledge(&self, query: &str, name: &str, id: FiringId) -> Result<(), EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(query))?;
         let status = self.query_status(query)?;
         let Some(state) = self.durable_state(&status, name) else {
             return Err(unknown(query, name));
@@ -282,7 +283,7 @@ impl Engine {
     /// # Errors
     /// There is no such query or subscription.
     pub fn unsubscribe(&self, query: &str, name: &str) -> Result<(), EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(query))?;
         self.ask(query, name, SubscriptionAsk::Unsubscribe)
     }
 
@@ -295,6 +296,7 @@ impl Engine {
         query: &str,
         name: &str,
     ) -> Result<DurableInfo, EngineError> {
+        self.admit(RightKind::Subscribe, Some(query))?;
         let status = self.query_status(query)?;
         let state = self.durable_state(&status, name);
         let state = state.ok_or_else(|| unknown(query, name))?;
@@ -319,6 +321,7 @@ impl Engine {
     /// # Errors
     /// There is no such query.
     pub fn durable_subscriptions(&self, query: &str) -> Result<Vec<DurableInfo>, EngineError> {
+        self.admit(RightKind::Subscribe, Some(query))?;
         let status = self.query_status(query)?;
         let states = self.inner.continuous.durable(status.member);
         let infos = states

@@ -52,7 +52,7 @@ impl Engine {
                 return self.carry_out_alone(update, using, execution);
             }
             UpdateOutcome::Done(result) => result,
-            UpdateOutcome::Failed(error) => return Err(error.into()),
+            UpdateOutcome::Failed(error) => return Err(self.evaluation_error(error)),
         };
         self.inner.counters.updates.fetch_add(1, Ordering::Relaxed);
         Ok(result.into())
