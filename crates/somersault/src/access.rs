@@ -1,9 +1,9 @@
 //! What a holder of the engine may do: rights, their text, and the one place that checks them.
 //!
 //! The one thing to know before changing it: an [`Access`] travels with a handle of the engine
-//! ([`Engine::with_access`](crate::Engine::with_access)), and each call checks it before it looks at
-//! what exists. So a refusal depends on the rights and the request alone, and tells nothing about
-//! data, names or texts of others.
+//! ([`Engine::with_access`](crate::Engine::with_access)), and each call checks it before it looks
+//! at what exists. So a refusal depends on the rights and the request alone, and tells nothing
+//! about data, names or texts of others.
 
 use crate::error::EngineError;
 use somersault_lang::{Footprint, Graphs};
@@ -90,7 +90,7 @@ impl RightKind {
 
 /// The names that a right is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Scope {
+enum RightScope {
     All,
     /// For graphs: the default graph.
     DefaultGraph,
@@ -110,7 +110,7 @@ enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Right {
     kind: RightKind,
-    scope: Scope,
+    scope: RightScope,
 }
 
 /// The word for the default graph in the text of a right. It is no IRI, because it has no colon.
@@ -132,7 +132,7 @@ impl FromStr for Right {
             format!("\"{text}\" is no right; a right begins with one of {known}")
         })?;
         let scope = match scope {
-            None => Scope::All,
+            None => RightScope::All,
             Some(_) if !kind.is_limitable() => {
                 return Err(format!(
                     "\"{text}\": the right {word} cannot be limited to names; write {word} alone"
@@ -154,22 +154,22 @@ impl FromStr for Right {
 }
 
 impl Right {
-    fn scope(kind: RightKind, text: &str) -> Option<Scope> {
+    fn scope(kind: RightKind, text: &str) -> Option<RightScope> {
         if text.chars().any(char::is_control) {
             return None;
         }
         if kind.is_of_graphs() {
             if text == DEFAULT_GRAPH {
-                return Some(Scope::DefaultGraph);
+                return Some(RightScope::DefaultGraph);
             }
             if text != "*" && !text.contains(':') {
                 return None;
             }
         }
         Some(match text.strip_suffix('*') {
-            Some("") => Scope::All,
-            Some(beginning) => Scope::Beginning(beginning.into()),
-            None => Scope::Name(text.into()),
+            Some("") => RightScope::All,
+            Some(beginning) => RightScope::Beginning(beginning.into()),
+            None => RightScope::Name(text.into()),
         })
     }
 
@@ -189,10 +189,10 @@ impl Display for Right {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.kind.as_str();
         match &self.scope {
-            Scope::All => write!(formatter, "{kind}"),
-            Scope::DefaultGraph => write!(formatter, "{kind}:{DEFAULT_GRAPH}"),
-            Scope::Name(name) => write!(formatter, "{kind}:{name}"),
-            Scope::Beginning(beginning) => write!(formatter, "{kind}:{beginning}*"),
+            RightScope::All => write!(formatter, "{kind}"),
+            RightScope::DefaultGraph => write!(formatter, "{kind}:{DEFAULT_GRAPH}"),
+            RightScope::Name(name) => write!(formatter, "{kind}:{name}"),
+            RightScope::Beginning(beginning) => write!(formatter, "{kind}:{beginning}*"),
         }
     }
 }
@@ -257,10 +257,10 @@ impl Access {
                 kind => names.entry(*kind).or_default(),
             };
             match scope {
-                Scope::All => names.add_all(),
-                Scope::DefaultGraph => {}
-                Scope::Name(name) => names.add(name),
-                Scope::Beginning(beginning) => names.add_beginning(beginning),
+                RightScope::All => names.add_all(),
+                RightScope::DefaultGraph => {}
+                RightScope::Name(name) => names.add(name),
+                RightScope::Beginning(beginning) => names.add_beginning(beginning),
             }
         }
         let mut hasher = DefaultHasher::new();
@@ -348,7 +348,7 @@ impl Access {
     pub fn require(&self, kind: RightKind, name: Option<&str>) -> Result<(), EngineError> {
         match self.allows(kind, name) {
             true => Ok(()),
-            false => Err(EngineError::missing_right(kind, name)),
+            false => Err(missing_right(kind, name)),
         }
     }
 
@@ -371,9 +371,7 @@ impl Access {
     /// [`EngineError::Forbidden`] with the first right.
     pub fn require_one(&self, kinds: &[RightKind], name: &str) -> Result<(), EngineError> {
         match kinds.first() {
-            Some(first) if !self.allows_one(kinds, name) => {
-                Err(EngineError::missing_right(*first, Some(name)))
-            }
+            Some(first) if !self.allows_one(kinds, name) => Err(missing_right(*first, Some(name))),
             _ => Ok(()),
         }
     }
@@ -418,8 +416,17 @@ impl Access {
     }
 }
 
-fn add_graphs<'g>(graphs: &'g mut GraphSet, scope: &Scope) -> &'g mut NameSet {
-    graphs.default |= matches!(scope, Scope::All | Scope::DefaultGraph);
+/// The refusal of what a right for this name would allow; without a name, a right for all.
+pub(crate) fn missing_right(kind: RightKind, name: Option<&str>) -> EngineError {
+    let kind = kind.as_str();
+    EngineError::forbidden(match name {
+        None => kind.to_owned(),
+        Some(name) => format!("{kind}:{name}"),
+    })
+}
+
+fn add_graphs<'g>(graphs: &'g mut GraphSet, scope: &RightScope) -> &'g mut NameSet {
+    graphs.default |= matches!(scope, RightScope::All | RightScope::DefaultGraph);
     &mut graphs.named
 }
 

@@ -318,28 +318,30 @@ impl Engine {
         if let Some(process) = &config.process {
             process.attach_driver(&driver);
         }
-        Ok(Engine {
+        Ok(Engine::of(Inner {
+            permits: Permits::new(config.limits.concurrent_queries),
+            counters: Counters::new(&store, config.process.as_ref().map(SimulatedProcess::seed)),
+            config,
+            store,
+            log,
+            driver,
+            injectors,
+            environment,
+            continuous,
+            pool,
+            plans: PlanCache::new(PREPARED_QUERIES),
+            epoch,
+            documents: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        }))
+    }
+
+    /// The handle with all rights.
+    fn of(inner: Inner) -> Engine {
+        Engine {
+            inner: Arc::new(inner),
             access: Access::full(),
-            inner: Arc::new(Inner {
-                permits: Permits::new(config.limits.concurrent_queries),
-                counters: Counters::new(
-                    &store,
-                    config.process.as_ref().map(SimulatedProcess::seed),
-                ),
-                config,
-                store,
-                log,
-                driver,
-                injectors,
-                environment,
-                continuous,
-                pool,
-                plans: PlanCache::new(PREPARED_QUERIES),
-                epoch,
-                documents: AtomicU64::new(0),
-                stopping: AtomicBool::new(false),
-            }),
-        })
+        }
     }
 
     /// Returns the configuration that it was opened with.
@@ -356,9 +358,9 @@ impl Engine {
         &self.inner.config
     }
 
-    /// Returns a handle to the same engine that has no other rights than these. Each call on it that
-    /// reads or changes data or declarations is refused unless they allow it, and graphs that they
-    /// do not let it read are as if they were empty. Calls that show the engine as a whole
+    /// Returns a handle to the same engine that has no other rights than these. Each call on it
+    /// that reads or changes data or declarations is refused unless they allow it, and graphs that
+    /// they do not let it read are as if they were empty. Calls that show the engine as a whole
     /// ([`Engine::health`], [`Engine::metrics`], [`Engine::config`]) are not limited.
     ///
     /// ```

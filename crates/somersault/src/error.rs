@@ -1,7 +1,6 @@
 //! All errors, as the user of the engine sees them. Each message is a sentence that says what was
 //! wrong, where, and what to do; the server maps the variants to status codes.
 
-use crate::access::RightKind;
 use oxrdfio::RdfParseError;
 use somersault_checkpoint::CheckpointError;
 use somersault_lang::ParseError;
@@ -115,16 +114,8 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// The refusal of what a right for this name would allow; without a name, a right for all.
-    pub(crate) fn missing_right(kind: RightKind, name: Option<&str>) -> EngineError {
-        let kind = kind.as_str();
-        EngineError::forbidden(match name {
-            None => kind.to_owned(),
-            Some(name) => format!("{kind}:{name}"),
-        })
-    }
-
-    fn forbidden(right: String) -> EngineError {
+    /// The refusal of what a right would allow.
+    pub(crate) fn forbidden(right: String) -> EngineError {
         let message = format!("this needs the right {right}, which is not granted");
         EngineError::Forbidden { right, message }
     }

@@ -5,8 +5,8 @@
 //! well as continuous C-SPARQL queries over the same data. The server and the command line use only
 //! the public API of this crate.
 //!
-//! Rooms, lowest first: process, config, blank, access, error, info, load, metrics, push, syntax, archive,
-//! engine, folder, live, replay.
+//! Rooms, lowest first: process, config, blank, error, access, info, load, metrics, push, syntax,
+//! archive, engine, folder, live, replay.
 //!
 //! ---
 //!

@@ -1,6 +1,6 @@
-//! What a declared text touches when it runs by itself: the graphs that it reads and writes, and the
-//! streams behind its windows and messages. A right for each of these is asked for once, when the
-//! text is declared.
+//! What a declared text touches when it runs by itself: the graphs that it reads and writes, and
+//! the streams behind its windows and messages. A right for each of these is asked for once, when
+//! the text is declared.
 //!
 //! The one thing to know before changing it: a footprint may say more than the text does, and never
 //! less. A graph whose name is a variable counts as all named graphs.

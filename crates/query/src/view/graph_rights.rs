@@ -90,8 +90,8 @@ impl GraphSet {
         self.default && self.named.is_all()
     }
 
-    /// Whether it has a graph. A graph that has a blank node for its name belongs to the sets of all
-    /// named graphs alone.
+    /// Whether it has a graph. A graph that has a blank node for its name belongs to the sets of
+    /// all named graphs alone.
     pub fn contains(&self, graph: GraphNameRef<'_>) -> bool {
         match graph {
             GraphNameRef::DefaultGraph => self.default,

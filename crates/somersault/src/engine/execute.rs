@@ -4,7 +4,7 @@
 //! thing to know before changing it is that only the budget may differ between the two.
 
 use super::{CancelToken, Engine, FastPath, QueryOptions, QueryResults};
-use crate::access::RightKind;
+use crate::access::{RightKind, missing_right};
 use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::{TryRecvError, bounded};
 use somersault_dictionary::Dictionary;
@@ -227,7 +227,7 @@ impl Engine {
                 if self.inner.config.allow_remote
                     && !self.access.allows(RightKind::Remote, None) =>
             {
-                EngineError::missing_right(RightKind::Remote, None)
+                missing_right(RightKind::Remote, None)
             }
             error => error.into(),
         }

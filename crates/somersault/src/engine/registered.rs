@@ -420,6 +420,8 @@ impl Engine {
     pub(super) fn describe(&self, status: QueryStatus) -> QueryInfo {
         let summary = self.inner.continuous.summary(status.member);
         let group = summary.as_ref().zip(status.group);
+        // The other members may be those of others.
+        let group = group.filter(|_| self.access.allows(RightKind::Monitor, None));
         let group = group.map(|((_, size), queries)| GroupInfo {
             queries,
             combinations: size.cells,
