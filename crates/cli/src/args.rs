@@ -2,6 +2,7 @@
 
 use crate::{times, values};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use somersault::Right;
 use somersault_connect::SinkSpec;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
     name = "somersault",
     version,
     about = "Stateful stream query engine for linked data: continuous queries over streams joined with an evolving RDF graph, and SPARQL on consistent snapshots of it.",
-    after_help = "Examples:\n  somersault demo\n  somersault serve --data ./data\n  somersault query --stored people.ttl 'SELECT * { ?s ?p ?o } LIMIT 10'\n\nCommands that need a server look for it in --server, then in SOMERSAULT_SERVER, then at\nhttp://127.0.0.1:7878.\n\nExit codes: 0 success, 1 failure, 2 wrong usage."
+    after_help = "Examples:\n  somersault demo\n  somersault serve --data ./data\n  somersault query --stored people.ttl 'SELECT * { ?s ?p ?o } LIMIT 10'\n\nCommands that need a server look for it in --server, then in SOMERSAULT_SERVER, then at\nhttp://127.0.0.1:7878. They send the token in SOMERSAULT_TOKEN, if there is one.\n\nExit codes: 0 success, 1 failure, 2 wrong usage."
 )]
 pub(crate) struct Cli {
     /// What to do
@@ -24,7 +25,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server: SPARQL, streams and continuous queries over HTTP
     #[command(
-        after_help = "Examples:\n  somersault serve                                  in memory, on 127.0.0.1:7878\n  somersault serve --data ./data --workers 2        durable: acknowledged data survives a crash"
+        after_help = "Examples:\n  somersault serve                                  in memory, on 127.0.0.1:7878\n  somersault serve --data ./data --workers 2        durable: acknowledged data survives a crash\n  somersault token create boss --right admin --data ./data\n  somersault serve --data ./data --auth tokens --listen 0.0.0.0:7878\n                                                    for other machines: each request needs a token"
     )]
     Serve(ServeArgs),
     /// Load RDF files into a server's stored graph, or into a data folder
@@ -90,6 +91,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  somersault dataflows list\n  somersault dataflows declare vote.sql\n  somersault dataflows aborted vote\n  somersault dataflows resume vote"
     )]
     Dataflows(DataflowsArgs),
+    /// Make, list and revoke the tokens of a server, in its data folder or while it runs
+    #[command(
+        after_help = "Examples:\n  somersault token create boss --right admin --data ./data       before the first start\n  somersault token create till --right call:deposit --right read:default --expires 2160h\n  somersault token create rooms --right 'push:http://example.org/rooms/*'\n  somersault token list\n  somersault token revoke till\n\nWithout --data or --tokens a running server is asked, with the token in SOMERSAULT_TOKEN, which needs\nthe right admin. A token is printed once. A change of the file holds for a running server within a second.\n\nRights, for all names or, behind a colon, for one name or the names that begin as the text before a *:\n  read, write      a stored graph, by its IRI; the default graph is read:default, write:default\n  push             a stream: to send into it and to move its time\n  window           a stream: to read it in windows of queries and procedures\n  subscribe        a continuous query: to read its answers\n  register         a stream, query, procedure or dataflow: to declare, change and drop it\n  call             a procedure\n  remote, monitor, admin   without names: SERVICE and LOAD; counters and the condition; everything"
+    )]
+    Token(TokenArgs),
     /// Drop a continuous query, or a stream that no query windows
     #[command(
         after_help = "Examples:\n  somersault drop query trending\n  somersault drop query 'tea first'\n  somersault drop stream http://example.org/likes"
@@ -257,9 +263,22 @@ pub(crate) struct ServeArgs {
     /// other server answers for all hosts until one is given
     #[arg(long, value_name = "HOST")]
     pub(crate) allowed_host: Vec<String>,
+    /// How the server finds out who sends a request
+    #[arg(long, value_enum, default_value_t = AuthMode::Off)]
+    pub(crate) auth: AuthMode,
+    /// File of the tokens; tokens.json in the data folder if not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Listen on an address that other machines reach although any of them may then read and write
+    /// everything
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// Let SERVICE and LOAD fetch from other machines
     #[arg(long)]
     pub(crate) allow_remote: bool,
+    /// Host, NAME or NAME:PORT, that SERVICE and LOAD may reach, and no others; may be repeated
+    #[arg(long, value_name = "HOST", requires = "allow_remote")]
+    pub(crate) remote_host: Vec<String>,
     /// Sink for the answers of a query, name=NAME,query=QUERY,file=PATH or
     /// name=NAME,query=QUERY,webhook=URL; may be repeated. Each answer arrives, also after
     /// a restart, through the durable subscription NAME. Before the target: from=now|kept,
@@ -928,10 +947,77 @@ pub(crate) struct DemoVoteArgs {
     pub(crate) plain: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token, and print its text
+    #[command(
+        after_help = "Examples:\n  somersault token create boss --right admin --data ./data\n  SOMERSAULT_TOKEN=smr_… somersault token create till --right call:deposit --expires 24h"
+    )]
+    Create(TokenCreateArgs),
+    /// List the tokens, a line each: id, name, when it ends, rights
+    #[command(after_help = "Example:\n  somersault token list --data ./data")]
+    List(TokenPlace),
+    /// Revoke a token; its event streams end too
+    #[command(after_help = "Example:\n  somersault token revoke till --data ./data")]
+    Revoke {
+        /// The name of the token, or its id
+        #[arg(value_name = "NAME")]
+        which: String,
+        #[command(flatten)]
+        place: TokenPlace,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenCreateArgs {
+    /// Name of the token, for lists and logs
+    pub(crate) name: String,
+    /// A right, such as read, read:default or push:http://example.org/rooms/*; may be repeated
+    #[arg(long, value_name = "RIGHT", required = true)]
+    pub(crate) right: Vec<Right>,
+    /// Time after which the token ends: a number with ms, s, m or h; without it the token does not
+    /// end
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) expires: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) place: TokenPlace,
+}
+
+/// Where the tokens are.
+#[derive(Debug, Args)]
+pub(crate) struct TokenPlace {
+    /// URL of a running server [env: SOMERSAULT_SERVER] [default: http://127.0.0.1:7878]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["data", "tokens"])]
+    pub(crate) server: Option<String>,
+    /// Data folder of the server, whether it runs or not
+    #[arg(long, value_name = "DIR", conflicts_with = "tokens")]
+    pub(crate) data: Option<PathBuf>,
+    /// File of tokens that the server is started with (serve --tokens)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+}
+
+/// The variable that has the token with which client subcommands ask a server.
+pub(crate) const TOKEN_VARIABLE: &str = "SOMERSAULT_TOKEN";
 /// The variable that names the server where the command line does not.
 pub(crate) const SERVER_VARIABLE: &str = "SOMERSAULT_SERVER";
 /// The server that client subcommands use when neither the option nor the environment names one.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
+
+/// How a server finds out who sends a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthMode {
+    /// It does not: whoever reaches it may do everything
+    Off,
+    /// By the token of the request (Authorization: Bearer smr_…)
+    Tokens,
+}
 
 /// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,7 +1,7 @@
 //! A client of the server's HTTP interface: requests in, bodies out, every refusal as the server's
 //! own sentence.
 
-use crate::args::SERVER_VARIABLE;
+use crate::args::{SERVER_VARIABLE, TOKEN_VARIABLE};
 use crate::error::{CliError, Refusal};
 use serde_json::Value;
 use std::io::{self, Read};
@@ -16,6 +16,8 @@ const PUSH_ATTEMPTS: u32 = 60;
 pub(crate) struct Client {
     agent: Agent,
     base: String,
+    /// The value of the Authorization header.
+    credentials: Option<String>,
 }
 
 /// The answer to a request that may have been carried out in part.
@@ -47,6 +49,7 @@ impl Client {
         Ok(Self {
             agent,
             base: url.trim_end_matches('/').to_owned(),
+            credentials: credentials()?,
         })
     }
 
@@ -67,7 +70,7 @@ impl Client {
     /// # Errors
     /// When the server cannot be reached, or its answer is not JSON.
     pub(crate) fn health(&self) -> Result<Value, CliError> {
-        let outcome = self.agent.get(format!("{}/health", self.base)).call();
+        let outcome = self.send(Method::GET, "/health", &[], ());
         let mut response = outcome.map_err(|error| self.unanswered(&error))?;
         json_of(response.body_mut())
     }
@@ -184,6 +187,9 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
+        if let Some(credentials) = &self.credentials {
+            request = request.header("Authorization", credentials);
+        }
         self.agent.run(request.body(body)?)
     }
 
@@ -253,6 +259,18 @@ impl Client {
             status: status.to_string(),
         }))
     }
+}
+
+/// The credentials that the environment gives.
+fn credentials() -> Result<Option<String>, CliError> {
+    let token = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
+    let token = token.trim();
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(CliError::Usage(format!(
+            "{TOKEN_VARIABLE} holds more than a token: spaces or other characters that no token has"
+        )));
+    }
+    Ok((!token.is_empty()).then(|| format!("Bearer {token}")))
 }
 
 /// The JSON of an answer.

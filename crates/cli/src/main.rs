@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Call(args) => commands::call::run(args),
         Command::Procedures(args) => commands::transactions::procedures(&args.command),
         Command::Dataflows(args) => commands::transactions::dataflows(&args.command),
+        Command::Token(args) => commands::token::run(&args.command),
         Command::Drop(args) => commands::manage::drop(args),
         Command::Pause(args) => commands::manage::pause(args),
         Command::Resume(args) => commands::manage::resume(args),

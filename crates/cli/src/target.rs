@@ -113,7 +113,7 @@ pub(crate) fn shut_down(engine: &Engine) -> Result<(), CliError> {
 }
 
 /// The server that is meant: the one given, that of the environment, or the usual one.
-fn server_url(given: Option<&str>) -> String {
+pub(crate) fn server_url(given: Option<&str>) -> String {
     let of_environment = || {
         std::env::var(SERVER_VARIABLE)
             .ok()

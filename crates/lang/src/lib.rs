@@ -30,6 +30,7 @@ pub use algebra::continuous::{
 pub use algebra::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
 };
+pub use algebra::footprint::{Footprint, Graphs};
 pub use algebra::procedure::{
     BatchExtent, Bound, Branch, Call, ConsumedStream, CreateDataflow, CreateProcedure,
     DataflowPart, DropProcedure, KeptGraph, NativeBody, Nest, OnAbort, OwnedExtent, OwnedWindow,

@@ -61,6 +61,7 @@ pub use procedure::stop::{Abort, AbortCause};
 pub use procedure::trace::StepTrace;
 pub use procedure::txn::{Emission, ExecutionKey, NetEffects, Savepoint, Txn, UpdateKey};
 pub use update::{MOST_LISTED, Using};
+pub use view::graph_rights::{GraphRights, GraphSet, NameSet, ReadableGraphs};
 pub use view::graph_view::{Columns, Dataset, GraphView, NamedGraphs, Source};
 pub use view::held_view::HeldView;
 pub use view::snapshot_view::SnapshotView;

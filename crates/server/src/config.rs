@@ -1,8 +1,10 @@
 //! The server's configuration. The defaults suit a server on loopback with trusted clients. If a
 //! client reaches a limit, the error names the limit and how to raise it.
 
+use crate::auth::tokens::Tokens;
 use somersault::Limits;
 use somersault_connect::SinkMonitor;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limits and other settings of one server. `ServerConfig::default()` is ready for use.
@@ -34,6 +36,8 @@ pub struct ServerConfig {
     /// Open connections at one time. For a further one, the connection that has been idle longest
     /// is closed; while all are in use, further ones are answered 503, except at `/health`.
     pub connections: usize,
+    /// How the server finds out who sends a request.
+    pub auth: Auth,
     /// Web pages of other origins that may use this server.
     pub cors: Cors,
     /// `http://name:port` as clients see it, if that differs from their `Host` header (behind a
@@ -56,6 +60,18 @@ pub struct ServerConfig {
     pub shutdown_grace: Duration,
     /// The sinks that run beside the server, for `/health` and `/metrics`.
     pub sinks: SinkMonitor,
+}
+
+/// How a server finds out who sends a request, and what they may do.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum Auth {
+    /// It does not: whoever reaches the server may do everything. Sensible on a loopback address of
+    /// a machine whose users trust each other.
+    #[default]
+    Off,
+    /// By the token of the request (`Authorization: Bearer smr_…`).
+    Tokens(Arc<Tokens>),
 }
 
 /// Cross-origin resource sharing: which web pages of other origins may use the server. Requests of
@@ -104,6 +120,7 @@ impl ServerConfig {
             subscriber_backlog_bytes: 32 << 20,
             subscribers_backlog_bytes: 128 << 20,
             connections: 4096,
+            auth: Auth::Off,
             cors: Cors::Off,
             public_url: None,
             allowed_hosts: Vec::new(),

@@ -3,6 +3,7 @@
 pub(crate) mod body;
 pub(crate) mod connections;
 pub(crate) mod contexts;
+pub(crate) mod credentials;
 pub(crate) mod engine_error;
 pub(crate) mod entities;
 pub(crate) mod error;

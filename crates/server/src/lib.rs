@@ -6,13 +6,14 @@
 //! through `http::gate` and not on an async thread. The one exception is a light query, which is
 //! answered in microseconds (`routes::sparql`).
 //!
-//! Rooms, lowest first: config, http, remote, event_stream, state, routes, serve, any_input.
+//! Rooms, lowest first: auth, config, http, remote, event_stream, state, routes, serve, any_input.
 //!
 //! **Invariant:** this crate decides nothing about data. The engine decides what a request means;
 //! this crate reads and bounds the request, and puts the answer or error into HTTP.
 
 #[cfg(test)]
 mod any_input;
+mod auth;
 mod config;
 mod event_stream;
 mod http;
@@ -21,7 +22,9 @@ mod routes;
 mod serve;
 mod state;
 
-pub use config::{Cors, ServerConfig};
+pub use auth::token_file::{TokenError, TokenFile, TokenInfo};
+pub use auth::tokens::Tokens;
+pub use config::{Auth, Cors, ServerConfig};
 pub use http::recovering::serve_while_opening;
 pub use remote::HttpRemote;
 pub use serve::{Running, STACK_BYTES, serve};

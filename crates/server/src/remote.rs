@@ -1,10 +1,14 @@
 //! SERVICE and LOAD: the HTTP client that the engine uses if remote access is allowed. It speaks
 //! `http` only, follows few redirects, and refuses answers that are larger or slower than its
-//! limits.
+//! limits. Which machines it reaches, `resolver` decides.
 
+mod resolver;
+
+use crate::http::hosts::Authority;
 use crate::http::negotiate::{self, RDF_INPUT, format_of};
 use crate::http::nesting;
 use oxrdfio::{RdfFormat, RdfParser};
+use resolver::CheckedResolver;
 use somersault::oxrdf::{Quad, Term};
 use somersault::{QueryResultsFormat, Remote, RemoteSolutions};
 use sparesults::{QueryResultsParser, ReaderQueryResultsParserOutput};
@@ -12,7 +16,12 @@ use std::io::Read;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::{Response, header};
+use ureq::unversioned::transport::DefaultConnector;
 
+/// The time for one request.
+const TIME: Duration = Duration::from_secs(60);
+/// The size of one answer.
+const ANSWER_BYTES: u64 = 256 << 20;
 const RESULTS: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, text/tab-separated-values;q=0.5";
 const DOCUMENTS: &str = "text/turtle, application/n-triples, application/n-quads;q=0.9, application/trig;q=0.9, application/rdf+xml;q=0.8, application/ld+json;q=0.7";
 
@@ -33,22 +42,43 @@ impl Default for HttpRemote {
 impl HttpRemote {
     /// Returns a client that waits at most 60 s for an answer and reads at most 256 MiB of it.
     pub fn new() -> HttpRemote {
-        HttpRemote::with_limits(Duration::from_secs(60), 256 << 20)
+        HttpRemote::with_limits(TIME, ANSWER_BYTES)
     }
 
     /// Returns a client with the given limits: the time for one request, and the size of its answer
     /// in bytes.
     pub fn with_limits(time: Duration, answer_bytes: u64) -> HttpRemote {
-        let agent = Agent::config_builder()
+        HttpRemote::reaching(None, time, answer_bytes)
+    }
+
+    /// Returns a client with the limits of [`HttpRemote::new`] that reaches these hosts alone, each
+    /// `name` or `name:port`.
+    ///
+    /// # Errors
+    /// A sentence that names the text which is no host.
+    pub fn to_hosts<'h>(hosts: impl IntoIterator<Item = &'h str>) -> Result<HttpRemote, String> {
+        let parse = |host: &str| {
+            Authority::parse(host).ok_or_else(|| {
+                format!("a host is a name or name:port such as graph.example.org, not {host}")
+            })
+        };
+        let hosts = hosts.into_iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(HttpRemote::reaching(Some(hosts), TIME, ANSWER_BYTES))
+    }
+
+    fn reaching(hosts: Option<Vec<Authority>>, time: Duration, answer_bytes: u64) -> HttpRemote {
+        let config = Agent::config_builder()
             .timeout_global(Some(time))
             .timeout_connect(Some(Duration::from_secs(10).min(time)))
             .max_redirects(5)
             .http_status_as_error(false)
+            // A proxy would resolve the names itself, and reach what is refused here.
+            .proxy(None)
             .user_agent(concat!("somersault/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .new_agent();
+            .build();
+        let resolver = CheckedResolver::new(hosts);
         HttpRemote {
-            agent,
+            agent: Agent::with_parts(config, DefaultConnector::default(), resolver),
             answer_bytes,
         }
     }
@@ -171,6 +201,25 @@ fn document_format(media_type: &str, url: &str) -> Option<RdfFormat> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_and_hosts_are_refused_before_anything_is_sent() {
+        let remote = HttpRemote::new();
+        for url in [
+            "http://169.254.169.254/latest/meta-data/",
+            "http://[fe80::1]/",
+            "http://0.0.0.0:80/",
+        ] {
+            let said = remote.document(url).expect_err(url);
+            assert!(said.contains("never reach"), "{said}");
+        }
+        let remote = HttpRemote::to_hosts(["graph.example.org"]).expect("a host");
+        let said = remote
+            .document("http://127.0.0.1:1/x.ttl")
+            .expect_err("not listed");
+        assert!(said.contains("--remote-host"), "{said}");
+        assert!(HttpRemote::to_hosts(["not a host"]).is_err());
+    }
 
     #[test]
     fn formats_and_schemes() {

@@ -14,6 +14,7 @@ pub(crate) mod index;
 pub(crate) mod message_feed;
 pub(crate) mod messages;
 pub(crate) mod metrics;
+pub(crate) mod needs;
 pub(crate) mod openapi;
 pub(crate) mod procedures;
 pub(crate) mod push;
@@ -22,48 +23,98 @@ pub(crate) mod results;
 pub(crate) mod sparql;
 pub(crate) mod streams;
 pub(crate) mod subscriptions;
+pub(crate) mod tokens;
 
-use crate::state::App;
+use crate::state::Service;
+use axum::http::Method;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use dataflows::Dataflows;
+use needs::{
+    ADMIN, CALL, MONITOR, Needs, PUSH, REGISTER, SEE_DATAFLOW, SEE_PROCEDURE, SEE_QUERY,
+    SEE_STREAM, SUBSCRIBE,
+};
 use procedures::Procedures;
 use queries::Queries;
 use streams::Streams;
 
-/// An address with its methods and handlers.
-type AddressRoute = (&'static str, &'static [&'static str], MethodRouter<App>);
+/// An address with its methods, what each of them needs, and handlers.
+type AddressRoute = (
+    &'static str,
+    &'static [(&'static str, Needs)],
+    MethodRouter<Service>,
+);
 
 /// Returns every address with its methods. The OpenAPI description is checked against this table.
 pub(crate) fn routes() -> Vec<AddressRoute> {
     let mut all: Vec<AddressRoute> = vec![
-        ("/", &["GET"], get(index::index)),
+        ("/", &[("GET", Needs::Nothing)], get(index::index)),
         (
             "/query",
-            &["GET", "POST"],
+            &[("GET", Needs::Token), ("POST", Needs::Token)],
             get(sparql::query).post(sparql::query),
         ),
-        ("/update", &["POST"], post(sparql::update)),
+        ("/update", &[("POST", Needs::Token)], post(sparql::update)),
         (
             "/sparql",
-            &["GET", "POST"],
+            &[("GET", Needs::Token), ("POST", Needs::Token)],
             get(sparql::sparql).post(sparql::sparql),
         ),
         (
             "/sparql/",
-            &["GET", "POST"],
+            &[("GET", Needs::Token), ("POST", Needs::Token)],
             get(sparql::sparql).post(sparql::sparql),
         ),
         (
             "/explain",
-            &["GET", "POST"],
+            &[("GET", Needs::Token), ("POST", Needs::Token)],
             get(sparql::explain).post(sparql::explain),
         ),
         ("/store", GRAPH_METHODS, graph_methods()),
         ("/store/{*path}", GRAPH_METHODS, graph_methods()),
-        ("/streams", &["GET"], get(streams::list)),
+        ("/backup", &[("POST", ADMIN)], post(copies::backup)),
+        (
+            "/dump/statements",
+            &[("GET", ADMIN)],
+            get(copies::statements),
+        ),
+        (
+            "/dump/declarations",
+            &[("GET", ADMIN)],
+            get(copies::declarations),
+        ),
+        ("/checkpoint", &[("POST", ADMIN)], post(checkpoint::take)),
+        (HEALTH, &[("GET", Needs::Nothing)], get(health::health)),
+        ("/metrics", &[("GET", MONITOR)], get(metrics::metrics)),
+        (
+            "/tokens",
+            &[("GET", ADMIN), ("POST", ADMIN)],
+            get(tokens::list).post(tokens::create),
+        ),
+        ("/tokens/{id}", &[("DELETE", ADMIN)], delete(tokens::revoke)),
+        (
+            "/openapi.json",
+            &[("GET", Needs::Nothing)],
+            get(openapi::openapi),
+        ),
+    ];
+    all.extend(of_streams_and_queries());
+    all.extend(of_subscriptions());
+    all.extend(of_transactions());
+    all.extend(of_dataflows());
+    all
+}
+
+fn of_streams_and_queries() -> Vec<AddressRoute> {
+    vec![
+        ("/streams", &[("GET", Needs::Token)], get(streams::list)),
         (
             "/streams/{name}",
-            &["GET", "PUT", "POST", "DELETE"],
+            &[
+                ("GET", SEE_STREAM),
+                ("PUT", REGISTER),
+                ("POST", PUSH),
+                ("DELETE", REGISTER),
+            ],
             get(declarations::show::<Streams>)
                 .put(declarations::declare::<Streams>)
                 .post(push::push)
@@ -76,89 +127,128 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
         ),
         (
             "/streams/{name}/advance",
-            &["POST"],
+            &[("POST", PUSH)],
             post(streams::advance_one),
         ),
         (
             "/streams/{name}/reset-time",
-            &["POST"],
+            &[("POST", REGISTER)],
             post(streams::reset),
         ),
-        ("/advance", &["POST"], post(streams::advance_several)),
-        ("/queries", &["GET"], get(queries::list)),
-        ("/queries:batch", &["PUT"], put(batch::register)),
+        (
+            "/advance",
+            &[("POST", Needs::Token)],
+            post(streams::advance_several),
+        ),
+        ("/queries", &[("GET", Needs::Token)], get(queries::list)),
+        (
+            "/queries:batch",
+            &[("PUT", Needs::Token)],
+            put(batch::register),
+        ),
         (
             "/queries/{name}",
-            &["GET", "PUT", "DELETE"],
+            &[("GET", SEE_QUERY), ("PUT", REGISTER), ("DELETE", REGISTER)],
             get(declarations::show::<Queries>)
                 .put(queries::register)
                 .delete(declarations::drop::<Queries>),
         ),
-        ("/queries/{name}/pause", &["POST"], post(queries::pause)),
-        ("/queries/{name}/resume", &["POST"], post(queries::resume)),
-        ("/queries/{name}/results", &["GET"], get(events::results)),
-        ("/backup", &["POST"], post(copies::backup)),
-        ("/dump/statements", &["GET"], get(copies::statements)),
-        ("/dump/declarations", &["GET"], get(copies::declarations)),
-        ("/checkpoint", &["POST"], post(checkpoint::take)),
-        (HEALTH, &["GET"], get(health::health)),
-        ("/metrics", &["GET"], get(metrics::metrics)),
-        ("/openapi.json", &["GET"], get(openapi::openapi)),
-    ];
-    all.extend(of_subscriptions());
-    all.extend(of_transactions());
-    all
+        (
+            "/queries/{name}/pause",
+            &[("POST", REGISTER)],
+            post(queries::pause),
+        ),
+        (
+            "/queries/{name}/resume",
+            &[("POST", REGISTER)],
+            post(queries::resume),
+        ),
+        (
+            "/queries/{name}/results",
+            &[("GET", SUBSCRIBE)],
+            get(events::results),
+        ),
+    ]
 }
 
 fn of_transactions() -> Vec<AddressRoute> {
     vec![
-        ("/procedures", &["GET"], get(procedures::list)),
+        (
+            "/procedures",
+            &[("GET", Needs::Token)],
+            get(procedures::list),
+        ),
         (
             "/procedures/{name}",
-            &["GET", "PUT", "DELETE"],
+            &[
+                ("GET", SEE_PROCEDURE),
+                ("PUT", REGISTER),
+                ("DELETE", REGISTER),
+            ],
             get(declarations::show::<Procedures>)
                 .put(declarations::declare::<Procedures>)
                 .delete(procedures::drop),
         ),
         (
             "/procedures/{name}/aborted",
-            &["GET"],
+            &[("GET", SEE_PROCEDURE)],
             get(procedures::aborted),
         ),
         (
             "/procedures/{name}/explain",
-            &["GET"],
+            &[("GET", SEE_DATAFLOW)],
             get(procedures::explain),
         ),
-        ("/procedures/{name}/call", &["POST"], post(calls::call)),
+        (
+            "/procedures/{name}/call",
+            &[("POST", CALL)],
+            post(calls::call),
+        ),
         (
             "/procedures/{name}/calls",
-            &["POST"],
+            &[("POST", CALL)],
             post(calls::pipeline::calls),
         ),
-        ("/calls", &["POST"], post(calls::pipeline::calls)),
-        ("/dataflows", &["GET"], get(dataflows::list)),
+        (
+            "/calls",
+            &[("POST", Needs::Token)],
+            post(calls::pipeline::calls),
+        ),
+    ]
+}
+
+fn of_dataflows() -> Vec<AddressRoute> {
+    vec![
+        ("/dataflows", &[("GET", Needs::Token)], get(dataflows::list)),
         (
             "/dataflows/{name}",
-            &["GET", "PUT", "DELETE"],
+            &[
+                ("GET", SEE_DATAFLOW),
+                ("PUT", REGISTER),
+                ("DELETE", REGISTER),
+            ],
             get(declarations::show::<Dataflows>)
                 .put(declarations::declare::<Dataflows>)
                 .delete(declarations::drop::<Dataflows>),
         ),
-        ("/dataflows/{name}/pause", &["POST"], post(dataflows::pause)),
+        (
+            "/dataflows/{name}/pause",
+            &[("POST", REGISTER)],
+            post(dataflows::pause),
+        ),
         (
             "/dataflows/{name}/resume",
-            &["POST"],
+            &[("POST", REGISTER)],
             post(dataflows::resume),
         ),
         (
             "/dataflows/{name}/explain",
-            &["GET"],
+            &[("GET", SEE_DATAFLOW)],
             get(dataflows::explain),
         ),
         (
             "/dataflows/{name}/aborted",
-            &["GET"],
+            &[("GET", SEE_DATAFLOW)],
             get(dataflows::aborted),
         ),
     ]
@@ -168,39 +258,57 @@ fn of_subscriptions() -> Vec<AddressRoute> {
     vec![
         (
             "/queries/{name}/subscriptions",
-            &["GET"],
+            &[("GET", SUBSCRIBE)],
             get(subscriptions::list),
         ),
         (
             "/queries/{name}/subscriptions/{who}",
-            &["GET", "PUT", "DELETE"],
+            &[
+                ("GET", SUBSCRIBE),
+                ("PUT", SUBSCRIBE),
+                ("DELETE", SUBSCRIBE),
+            ],
             get(subscriptions::show)
                 .put(subscriptions::create)
                 .delete(subscriptions::delete),
         ),
         (
             "/queries/{name}/subscriptions/{who}/results",
-            &["GET"],
+            &[("GET", SUBSCRIBE)],
             get(subscriptions::results),
         ),
         (
             "/queries/{name}/subscriptions/{who}/answers",
-            &["GET"],
+            &[("GET", SUBSCRIBE)],
             get(subscriptions::answers),
         ),
         (
             "/queries/{name}/subscriptions/{who}/ack",
-            &["POST"],
+            &[("POST", SUBSCRIBE)],
             post(subscriptions::acknowledge),
         ),
     ]
 }
 
+/// What the method of an address needs; the methods that it does not have need a token.
+pub(crate) fn needs_of(methods: &[(&str, Needs)], method: &Method) -> Needs {
+    // An address that answers GET answers HEAD.
+    let wanted = |name: &str| name == method.as_str() || (name == "GET" && method == Method::HEAD);
+    let found = methods.iter().find(|(name, _)| wanted(name));
+    found.map_or(Needs::Token, |(_, needs)| *needs)
+}
+
 /// This address is answered even if all connections are in use.
 pub(crate) const HEALTH: &str = "/health";
-const GRAPH_METHODS: &[&str] = &["GET", "HEAD", "PUT", "POST", "DELETE"];
+const GRAPH_METHODS: &[(&str, Needs)] = &[
+    ("GET", Needs::Token),
+    ("HEAD", Needs::Token),
+    ("PUT", Needs::Token),
+    ("POST", Needs::Token),
+    ("DELETE", Needs::Token),
+];
 
-fn graph_methods() -> MethodRouter<App> {
+fn graph_methods() -> MethodRouter<Service> {
     let handler = graph_store::graph_store;
     put(handler)
         .merge(get(handler))

@@ -11,7 +11,7 @@ use crate::http::connections::{Connection, Connections, exchange};
 use crate::http::head;
 use crate::http::hosts::Hosts;
 use crate::http::socket::Guarded;
-use crate::state::App;
+use crate::state::Service;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -51,7 +51,7 @@ pub async fn serve(
     let grace = config.shutdown_grace;
     let mut open = Connections::new(config.connections);
     let hosts = Hosts::new(&config, listener.local_addr()?)?;
-    let app = App::new(engine, config, hosts, stopping);
+    let app = Service::new(engine, config, hosts, stopping);
     let router = router::router(app.clone());
     let mut shutdown = pin!(shutdown);
     let event_threads = EventThreads::start()?;
@@ -116,7 +116,7 @@ fn task_of(ended: &Result<(Id, ()), JoinError>) -> Id {
 
 /// Serves one connection from its first byte to its last.
 async fn serve_connection(
-    app: App,
+    app: Service,
     socket: TcpStream,
     router: axum::Router,
     connection: Arc<Connection>,

@@ -1,14 +1,21 @@
 //! State that all handlers share: the engine, the configuration, and the counters and limits that
 //! span all requests.
+//!
+//! The one thing to know before changing it: a handler takes an [`App`], whose handle of the engine
+//! has the rights of the request's sender. The handle with all rights is private to this file.
 
-use crate::config::ServerConfig;
+use crate::auth::principal::Principal;
+use crate::config::{Auth, ServerConfig};
 use crate::event_stream::texts::Firings;
 use crate::http::body::Bodies;
+use crate::http::credentials;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::{Gate, Lane};
 use crate::http::hosts::Hosts;
 use crate::http::metrics::HttpMetrics;
 use crate::http::reading::Reading;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use somersault::{Backlog, Engine};
 use std::ops::Deref;
@@ -22,11 +29,23 @@ const FEEDS: usize = 48;
 
 /// The state of one server; clones are handles to it.
 #[derive(Clone)]
-pub(crate) struct App(Arc<Shared>);
+pub(crate) struct Service(Arc<Shared>);
 
-/// The fields behind [`App`].
-pub(crate) struct Shared {
+/// The state of one server as the sender of one request may use it.
+#[derive(Clone)]
+pub(crate) struct App {
+    shared: Arc<Shared>,
+    /// With the rights of the sender.
     pub(crate) engine: Engine,
+    pub(crate) principal: Arc<Principal>,
+}
+
+/// The fields behind [`Service`] and [`App`].
+pub(crate) struct Shared {
+    /// With all rights.
+    engine: Engine,
+    /// The sender of requests without credentials.
+    anonymous: Arc<Principal>,
     pub(crate) config: ServerConfig,
     pub(crate) gate: Gate,
     pub(crate) hosts: Hosts,
@@ -48,23 +67,49 @@ pub(crate) struct Shared {
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-impl Deref for App {
+impl Deref for Service {
     type Target = Shared;
     fn deref(&self) -> &Shared {
         &self.0
     }
 }
 
-impl App {
+impl Deref for App {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl FromRequestParts<Service> for App {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Service) -> Result<App, ApiError> {
+        let principal = parts.extensions.get::<Arc<Principal>>();
+        let principal = principal.ok_or_else(|| ApiError::internal("the sender is not known"))?;
+        Ok(App {
+            shared: Arc::clone(&service.0),
+            engine: service.engine.with_access(principal.access().clone()),
+            principal: Arc::clone(principal),
+        })
+    }
+}
+
+impl Service {
     pub(crate) fn new(
         engine: Engine,
         config: ServerConfig,
         hosts: Hosts,
         stopping: watch::Receiver<bool>,
-    ) -> App {
+    ) -> Service {
         let subscribers = config.subscribers.min(Semaphore::MAX_PERMITS);
-        App(Arc::new(Shared {
+        let anonymous = match config.auth {
+            Auth::Off => Principal::trusted(),
+            Auth::Tokens(_) => Principal::unknown(),
+        };
+        Service(Arc::new(Shared {
             engine,
+            anonymous: Arc::new(anonymous),
             gate: Gate::new(&config),
             hosts,
             bodies: Bodies::new(&config),
@@ -83,6 +128,27 @@ impl App {
         }))
     }
 
+    /// Finds out who sends a request with these headers.
+    ///
+    /// # Errors
+    /// 401 for credentials that are none, and for a token that is not valid.
+    pub(crate) async fn sender(&self, headers: &HeaderMap) -> ApiResult<Arc<Principal>> {
+        let Auth::Tokens(tokens) = &self.config.auth else {
+            return Ok(Arc::clone(&self.anonymous));
+        };
+        match credentials::bearer(headers)? {
+            None => Ok(Arc::clone(&self.anonymous)),
+            Some(token) => (tokens.holder(token).await).ok_or_else(credentials::invalid_token),
+        }
+    }
+
+    /// Whether requests need credentials.
+    pub(crate) fn asks_for_credentials(&self) -> bool {
+        !matches!(self.config.auth, Auth::Off)
+    }
+}
+
+impl App {
     /// Runs work on the engine in a lane.
     pub(crate) async fn run<T: Send + 'static, E: Send + 'static>(
         &self,
@@ -130,13 +196,6 @@ impl App {
         })
     }
 
-    /// Completes when the server is asked to stop.
-    pub(crate) async fn stopped(&self) {
-        let mut stopping = self.stopping.clone();
-        // Drop the borrow of the value here, before the caller awaits anything else.
-        let _ = stopping.wait_for(|stop| *stop).await.map(|stop| *stop);
-    }
-
     /// Returns the URL of a path of this server as the client sees it. Relative IRIs are resolved
     /// against it, and a graph that is named by its URL has this name.
     pub(crate) fn public_url(&self, headers: &HeaderMap, path: &str) -> String {
@@ -148,5 +207,14 @@ impl App {
             .get(header::HOST)
             .and_then(|host| host.to_str().ok());
         format!("http://{}{path}", host.unwrap_or("localhost"))
+    }
+}
+
+impl Shared {
+    /// Completes when the server is asked to stop.
+    pub(crate) async fn stopped(&self) {
+        let mut stopping = self.stopping.clone();
+        // Drop the borrow of the value here, before the caller awaits anything else.
+        let _ = stopping.wait_for(|stop| *stop).await.map(|stop| *stop);
     }
 }

@@ -44,6 +44,7 @@ pub use registered::QueryPage;
 pub use request::{FastPath, QueryRequest, UpdateRequest};
 pub use update::{BegunUpdate, DeferredUpdate, PendingUpdate};
 
+use crate::access::{Access, RightKind};
 use crate::config::{BeforeApply, Clock, EngineConfig, FabricKind};
 use crate::error::EngineError;
 use crate::process::SimulatedProcess;
@@ -93,6 +94,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+    access: Access,
 }
 
 struct Inner {
@@ -321,27 +323,30 @@ impl Engine {
         if let Some(process) = &config.process {
             process.attach_driver(&driver);
         }
-        Ok(Engine {
-            inner: Arc::new(Inner {
-                permits: Permits::new(config.limits.concurrent_queries),
-                counters: Counters::new(
-                    &store,
-                    config.process.as_ref().map(SimulatedProcess::seed),
-                ),
-                config,
-                store,
-                log,
-                driver,
-                injectors,
-                environment,
-                continuous,
-                pool,
-                plans: PlanCache::new(PREPARED_QUERIES),
-                epoch,
-                documents: AtomicU64::new(0),
-                stopping: AtomicBool::new(false),
-            }),
-        })
+        Ok(Engine::of(Inner {
+            permits: Permits::new(config.limits.concurrent_queries),
+            counters: Counters::new(&store, config.process.as_ref().map(SimulatedProcess::seed)),
+            config,
+            store,
+            log,
+            driver,
+            injectors,
+            environment,
+            continuous,
+            pool,
+            plans: PlanCache::new(PREPARED_QUERIES),
+            epoch,
+            documents: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        }))
+    }
+
+    /// The handle with all rights.
+    fn of(inner: Inner) -> Engine {
+        Engine {
+            inner: Arc::new(inner),
+            access: Access::full(),
+        }
     }
 
     /// Returns the configuration that it was opened with.
@@ -356,6 +361,44 @@ impl Engine {
     /// ```
     pub fn config(&self) -> &EngineConfig {
         &self.inner.config
+    }
+
+    /// Returns a handle to the same engine that has no other rights than these. Each call on it
+    /// that reads or changes data or declarations is refused unless they allow it, and graphs that
+    /// they do not let it read are as if they were empty. Calls that show the engine as a whole
+    /// ([`Engine::health`], [`Engine::metrics`], [`Engine::config`]) are not limited.
+    ///
+    /// ```
+    /// use somersault::{Access, Engine, EngineConfig, EngineError};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let nobody = engine.with_access(Access::of(&[]));
+    /// assert_eq!(nobody.query("ASK { ?s ?p ?o }").run()?.answer.boolean(), Some(false));
+    /// let refused = nobody.update("INSERT DATA { <urn:a> <urn:p> 1 }").run();
+    /// assert!(matches!(refused, Err(EngineError::Forbidden { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_access(&self, access: Access) -> Engine {
+        Engine {
+            inner: Arc::clone(&self.inner),
+            access,
+        }
+    }
+
+    /// Returns the rights of this handle.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// assert!(engine.access().is_full());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
     /// Stops the engine: it takes no more input, writes a checkpoint if the next start is
@@ -414,6 +457,13 @@ impl Engine {
             parser = parser.with_base(base);
         }
         parser
+    }
+
+    /// Refuses a call that the rights of this handle do not allow, or that comes after the end.
+    /// Checked before anything else, so that a refusal tells nothing about what exists.
+    fn admit(&self, kind: RightKind, name: Option<&str>) -> Result<(), EngineError> {
+        self.access.require(kind, name)?;
+        self.check_running()
     }
 
     fn check_running(&self) -> Result<(), EngineError> {

@@ -54,6 +54,14 @@ pub enum EngineError {
     /// A push has a statement that is later than LATENESS allows; nothing of it was taken.
     #[error("{0}")]
     Late(String),
+    /// The holder of the handle lacks a right; see [`Access`](crate::Access).
+    #[error("{message}")]
+    Forbidden {
+        /// The right, as [`Right`](crate::Right) has it.
+        right: String,
+        /// A sentence that names the right.
+        message: String,
+    },
     /// A limit was hit.
     #[error("{message}")]
     Limit {
@@ -103,6 +111,14 @@ pub enum EngineError {
     /// A fault of the engine itself.
     #[error("internal fault: {0}; please report it with the log")]
     Internal(String),
+}
+
+impl EngineError {
+    /// The refusal of what a right would allow.
+    pub(crate) fn forbidden(right: String) -> EngineError {
+        let message = format!("this needs the right {right}, which is not granted");
+        EngineError::Forbidden { right, message }
+    }
 }
 
 impl From<ParseError> for EngineError {
@@ -169,6 +185,7 @@ impl From<QueryError> for EngineError {
             QueryError::Rows { .. } => LimitKind::ResultRows,
             QueryError::Memory { .. } | QueryError::TableRows => LimitKind::QueryMemory,
             QueryError::Cancelled => return EngineError::Stopped,
+            QueryError::Forbidden { right } => return EngineError::forbidden(right),
             QueryError::RemoteNotAllowed { .. }
             | QueryError::Refused { .. }
             | QueryError::Parameters { .. } => {

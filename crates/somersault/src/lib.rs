@@ -5,13 +5,14 @@
 //! well as continuous C-SPARQL queries over the same data. The server and the command line use only
 //! the public API of this crate.
 //!
-//! Rooms, lowest first: process, config, blank, error, info, load, metrics, push, syntax, archive,
-//! engine, folder, live, replay.
+//! Rooms, lowest first: process, config, blank, error, access, info, load, metrics, push, syntax,
+//! archive, engine, folder, live, replay.
 //!
 //! ---
 //!
 #![doc = include_str!("../../../README.md")]
 
+mod access;
 mod archive;
 mod blank;
 mod config;
@@ -27,6 +28,7 @@ mod push;
 pub mod replay;
 pub mod syntax;
 
+pub use access::{Access, Right, RightKind};
 pub use config::{Clock, EngineConfig, FabricKind};
 #[doc(hidden)]
 pub use engine::PendingCheckpoint;

@@ -16,5 +16,6 @@ pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod subscribe;
 pub(crate) mod subscriptions;
+pub(crate) mod token;
 pub(crate) mod transactions;
 pub(crate) mod verify;

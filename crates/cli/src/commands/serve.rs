@@ -1,13 +1,13 @@
 //! `serve`: an engine behind HTTP until a signal says stop.
 
-use crate::args::ServeArgs;
+use crate::args::{AuthMode, ServeArgs};
 use crate::error::CliError;
 use crate::files;
 use crate::target::shut_down;
 use somersault::{CheckpointConfig, Engine, EngineConfig, Limits, OpenPhase, OpenProgress, Remote};
 use somersault_connect::{SinkSpec, Sinks};
-use somersault_server::{Cors, HttpRemote, ServerConfig};
-use std::net::{TcpListener, ToSocketAddrs};
+use somersault_server::{Auth, Cors, HttpRemote, ServerConfig, TokenError, TokenFile, Tokens};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,9 +23,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
         .map_err(|sentence| CliError::Usage(format!("--sink: {sentence}")))?;
     // The address first: a taken port should not cost the replay of a long log.
     let listener = listen(&args.listen)?;
-    let config = engine_config(args);
-    let mut server = server_config(args, &config);
+    let config = engine_config(args)?;
     let address = listener.local_addr()?;
+    check_exposure(args, address)?;
+    let mut server = server_config(args, &config)?;
     // A worker for each core: light queries are answered by them.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(somersault_server::STACK_BYTES)
@@ -43,11 +44,6 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
         );
     }
     let engine = runtime.block_on(open(config, &listener))?;
-    if !address.ip().is_loopback() {
-        eprintln!(
-            "somersault: {address} is not a loopback address, and the server knows no passwords: any client that reaches it can read and write"
-        );
-    }
     let mut sinks = Sinks::default();
     let served = runtime.block_on(async {
         let stop = stop_signal();
@@ -62,6 +58,55 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     shut_down(&engine)?;
     eprintln!("stopped");
     Ok(served?)
+}
+
+/// Refuses to open everything to other machines unless that is meant.
+fn check_exposure(args: &ServeArgs, address: SocketAddr) -> Result<(), CliError> {
+    if args.auth != AuthMode::Off || address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    if !args.insecure {
+        return Err(CliError::Usage(format!(
+            "{address} is not a loopback address, and without --auth any client that reaches it can read and write everything. Start with --auth tokens, or with --insecure if that is meant"
+        )));
+    }
+    eprintln!(
+        "somersault: {address} is not a loopback address, and the server asks for no token: any client that reaches it can read and write"
+    );
+    Ok(())
+}
+
+/// The way in which the server finds out who sends a request.
+fn auth(args: &ServeArgs) -> Result<Auth, CliError> {
+    if args.auth == AuthMode::Off {
+        return match &args.tokens {
+            None => Ok(Auth::Off),
+            Some(_) => Err(CliError::Usage(
+                "--tokens names a file, and the server does not ask for tokens; add --auth tokens"
+                    .to_owned(),
+            )),
+        };
+    }
+    let file = match (&args.tokens, &args.data) {
+        (Some(file), _) => TokenFile::at(file),
+        (None, Some(folder)) => TokenFile::of_folder(folder),
+        (None, None) => {
+            return Err(CliError::Usage(
+                "--auth tokens needs a place for them: --data DIR, or --tokens FILE".to_owned(),
+            ));
+        }
+    };
+    let failed = |error: TokenError| CliError::Failed(error.to_string());
+    if file.list().map_err(failed)?.is_empty() {
+        let place = match (&args.tokens, &args.data) {
+            (None, Some(folder)) => format!("--data {}", folder.display()),
+            _ => format!("--tokens {}", file.path().display()),
+        };
+        eprintln!(
+            "somersault: there is no token yet, so every request is refused; make one with\n  somersault token create boss --right admin {place}"
+        );
+    }
+    Ok(Auth::Tokens(Arc::new(Tokens::open(file).map_err(failed)?)))
 }
 
 /// Opens the engine while the address already says how far that is; on a terminal a bar says so
@@ -118,8 +163,9 @@ pub(crate) fn listen(address: &str) -> Result<TcpListener, CliError> {
     })
 }
 
-fn server_config(args: &ServeArgs, engine: &EngineConfig) -> ServerConfig {
+fn server_config(args: &ServeArgs, engine: &EngineConfig) -> Result<ServerConfig, CliError> {
     let mut config = ServerConfig::with_limits(&engine.limits);
+    config.auth = auth(args)?;
     config.cors = match args.cors.as_slice() {
         [] => Cors::Off,
         origins if origins.iter().any(|origin| origin == "*") => Cors::Any,
@@ -127,10 +173,23 @@ fn server_config(args: &ServeArgs, engine: &EngineConfig) -> ServerConfig {
     };
     config.public_url.clone_from(&args.public_url);
     config.allowed_hosts.clone_from(&args.allowed_host);
-    config
+    Ok(config)
 }
 
-fn engine_config(args: &ServeArgs) -> EngineConfig {
+/// The client of SERVICE and LOAD.
+fn remote(args: &ServeArgs) -> Result<Option<Arc<dyn Remote>>, CliError> {
+    if !args.allow_remote {
+        return Ok(None);
+    }
+    let remote = match args.remote_host.as_slice() {
+        [] => HttpRemote::new(),
+        hosts => HttpRemote::to_hosts(hosts.iter().map(String::as_str))
+            .map_err(|said| CliError::Usage(format!("--remote-host: {said}")))?,
+    };
+    Ok(Some(Arc::new(remote)))
+}
+
+fn engine_config(args: &ServeArgs) -> Result<EngineConfig, CliError> {
     let mut limits = Limits::default();
     if let Some(ms) = args.query_time_ms {
         limits.query_time = Duration::from_millis(ms);
@@ -167,7 +226,7 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
         checkpoints.log_bytes = bytes;
     }
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    EngineConfig {
+    Ok(EngineConfig {
         data: args.data.clone(),
         workers: args.workers,
         query_threads: args.query_threads.map_or(cores, usize::from),
@@ -176,11 +235,9 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
         freshness: Duration::from_millis(args.freshness_ms),
         checkpoints,
         allow_remote: args.allow_remote,
-        remote: args
-            .allow_remote
-            .then(|| Arc::new(HttpRemote::new()) as Arc<dyn Remote>),
+        remote: remote(args)?,
         ..EngineConfig::default()
-    }
+    })
 }
 
 /// Completes at Ctrl-C, and at SIGTERM and SIGHUP where there are such signals. They are listened

@@ -71,7 +71,12 @@ fn time(value: &Value) -> String {
 }
 
 fn server_line(health: &Value) -> String {
-    let mut line = format!("server: {}", name(&health["message"]));
+    // A token without the right monitor is shown the word alone.
+    let said = match health["message"].is_string() {
+        true => &health["message"],
+        false => &health["status"],
+    };
+    let mut line = format!("server: {}", name(said));
     // A server that still reads its data folder takes no inputs.
     if health["inflight_bytes"].is_u64() {
         let _ = write!(

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-const SUBCOMMANDS: [&str; 24] = [
+const SUBCOMMANDS: [&str; 25] = [
     "serve",
     "load",
     "query",
@@ -18,6 +18,7 @@ const SUBCOMMANDS: [&str; 24] = [
     "checkpoint",
     "subscribe",
     "subscriptions",
+    "token",
     "drop",
     "pause",
     "resume",
@@ -36,6 +37,7 @@ const SUBCOMMANDS: [&str; 24] = [
 pub(crate) fn somersault() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_somersault"));
     command.env_remove("SOMERSAULT_SERVER");
+    command.env_remove("SOMERSAULT_TOKEN");
     command
 }
 

@@ -10,4 +10,5 @@ mod lesson;
 mod serve;
 mod sinks;
 mod subscriptions;
+mod tokens;
 mod transactions;

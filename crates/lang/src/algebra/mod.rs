@@ -9,6 +9,7 @@ pub mod arguments;
 mod constants;
 pub mod continuous;
 pub mod expression;
+pub mod footprint;
 mod parts;
 pub mod procedure;
 pub(crate) mod query;

@@ -73,6 +73,12 @@ pub enum QueryError {
         /// SERVICE or LOAD, with its IRI.
         what: String,
     },
+    /// The execution lacks a right.
+    #[error("The right {right} is missing. Ask an administrator for a token that has it")]
+    Forbidden {
+        /// The right, as a token has it: `write:` and the graph's name.
+        right: String,
+    },
     /// A remote service or document failed.
     #[error("{what} failed: {message}")]
     Remote {

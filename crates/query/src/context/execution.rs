@@ -1,6 +1,7 @@
 //! The parameters of one execution: its limits, its time, what random functions are keyed by, and
 //! the threads and remote endpoints that it may use. No answer depends on a clock (S6).
 
+use crate::view::graph_rights::GraphRights;
 use oxrdf::{Quad, Term};
 use somersault_model::{EventTime, Limits, QueryUid};
 use somersault_pool::Workers;
@@ -54,6 +55,8 @@ pub struct Execution {
     pub close: EventTime,
     /// SERVICE and LOAD, where they are allowed.
     pub remote: Option<Arc<dyn Remote>>,
+    /// The graphs that it may read and write; `None` = all.
+    pub graph_rights: Option<Arc<GraphRights>>,
     /// Give up with [`QueryError::OverBudget`](crate::QueryError::OverBudget) when this much time
     /// has passed, or when the plan expects to need more: for trying a query where a long one must
     /// not run.
@@ -103,6 +106,7 @@ impl Execution {
             query: QueryUid(0),
             close: now,
             remote: None,
+            graph_rights: None,
             budget: None,
             workers: None,
             plan_choices: PlanChoices::default(),

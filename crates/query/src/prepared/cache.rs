@@ -42,7 +42,8 @@ impl PlanCache {
     }
 
     /// The prepared query of a text; parsed with `parse` where it is new. Parsing depends on `base`
-    /// as well.
+    /// as well. Readers of different `scope` share nothing, so that the time of an answer tells
+    /// none of them what others ask.
     ///
     /// # Errors
     /// What `parse` returns; nothing is cached then.
@@ -50,9 +51,10 @@ impl PlanCache {
         &self,
         text: &str,
         base: Option<&str>,
+        scope: u64,
         parse: impl Fn(&str) -> Result<Query, E>,
     ) -> Result<Arc<BoundQuery>, E> {
-        let key = CacheKey::new(text, base);
+        let key = CacheKey::new(text, base, scope);
         if let Some(bound) = self.texts.get(&key) {
             return Ok(bound);
         }
@@ -63,7 +65,7 @@ impl PlanCache {
             return Ok(bound);
         };
         // The shape may hold relative IRIs.
-        let shape = CacheKey::new(&lifted.shape, base);
+        let shape = CacheKey::new(&lifted.shape, base, scope);
         let template = match self.shapes.get(&shape) {
             Some(template) => template,
             None => {
@@ -158,22 +160,26 @@ pub(crate) fn shared(
     prepared.filter(|prepared| !prepared.inner().gives_predicate)
 }
 
-/// The key of an entry: a text, and the base IRI that it is parsed with.
+/// The key of an entry: a text, the base IRI that it is parsed with, and the rights of its readers
+/// as a number.
 #[derive(Clone, Copy)]
 pub(crate) struct CacheKey<'k> {
     text: &'k str,
     base: Option<&'k str>,
+    scope: u64,
     hash: u64,
 }
 
 impl<'k> CacheKey<'k> {
-    pub(crate) fn new(text: &'k str, base: Option<&'k str>) -> CacheKey<'k> {
+    pub(crate) fn new(text: &'k str, base: Option<&'k str>, scope: u64) -> CacheKey<'k> {
         let mut hasher = FxHasher::default();
         hasher.write(text.as_bytes());
         hasher.write(base.unwrap_or_default().as_bytes());
+        hasher.write_u64(scope);
         CacheKey {
             text,
             base,
+            scope,
             hash: hasher.finish(),
         }
     }
@@ -198,13 +204,14 @@ struct Entry<V> {
     hash: u64,
     text: Box<str>,
     base: Option<Box<str>>,
+    scope: u64,
     value: Arc<V>,
     used: AtomicBool,
 }
 
 impl<V> Entry<V> {
     fn is(&self, key: &CacheKey<'_>) -> bool {
-        *self.text == *key.text && self.base.as_deref() == key.base
+        self.scope == key.scope && *self.text == *key.text && self.base.as_deref() == key.base
     }
 }
 
@@ -238,6 +245,7 @@ impl<V> BoundedTable<V> {
             hash: key.hash,
             text: key.text.into(),
             base: key.base.map(Box::from),
+            scope: key.scope,
             value,
             used: AtomicBool::new(false),
         };
@@ -289,7 +297,7 @@ mod tests {
     use super::*;
 
     fn key(text: &str) -> CacheKey<'_> {
-        CacheKey::new(text, None)
+        CacheKey::new(text, None, 0)
     }
 
     #[test]
@@ -328,6 +336,7 @@ mod tests {
             ..b
         };
         assert!(table.get(&with_base).is_none());
+        assert!(table.get(&CacheKey { scope: 7, ..b }).is_none());
         assert_eq!(table.len(), 1);
     }
 }

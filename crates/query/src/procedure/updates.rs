@@ -60,6 +60,7 @@ impl Txn<'_> {
         using: Option<&Using>,
         labels: &mut FxHashMap<BlankNode, BlankNode>,
     ) -> Result<(), QueryError> {
+        graphs::check_named(operation, &self.execution)?;
         self.state.layers.index();
         match operation {
             UpdateOperation::InsertData(quads) => {
@@ -122,8 +123,10 @@ impl Txn<'_> {
         change: &DeleteInsert,
         using: Option<&Using>,
     ) -> Result<(), QueryError> {
-        let dataset = graphs::dataset_of(change, using, self.dictionary().into());
+        let dictionary = self.state.base().store().dictionary_arc();
+        let dataset = graphs::dataset_of(change, using, dictionary, &self.execution);
         if let Some(graphs) = graphs::whole_graphs(&self.view(&dataset), change) {
+            graphs::check_written_graphs(&graphs, self.dictionary(), &self.execution)?;
             return graphs
                 .into_iter()
                 .try_for_each(|graph| self.clear_graph(graph));
@@ -152,6 +155,8 @@ impl Txn<'_> {
                 filling.all(run, table, &mut come)
             },
         )?;
+        let written = gone.iter().chain(&come).map(|quad| &quad.graph);
+        graphs::check_written_graphs(written, self.dictionary(), &self.execution)?;
         self.write_all(gone, come)
     }
 
@@ -161,6 +166,7 @@ impl Txn<'_> {
         self.rows_bytes += held;
         self.check_written()?;
         for quad in quads {
+            graphs::check_graph(quad.graph_name.as_ref(), &self.execution)?;
             if let Some(quad) = self.terms().quad(&quad, NewTerms::Stored) {
                 self.insert(quad);
             }

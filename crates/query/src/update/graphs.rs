@@ -4,14 +4,16 @@
 use crate::algebra::error::QueryError;
 use crate::context::execution::Execution;
 use crate::update::Using;
-use crate::view::graph_view::{Dataset, GraphView, Source};
-use crate::view::term_source::TermSource;
-use oxrdf::{GraphName, NamedNode, Quad};
+use crate::view::graph_rights::GraphSet;
+use crate::view::graph_view::{Dataset, GraphView, Source, unlisted_graphs};
+use oxrdf::{GraphName, GraphNameRef, NamedNode, Quad, Term};
+use somersault_dictionary::Dictionary;
 use somersault_lang::{
     DatasetClause, DeleteInsert, GraphTarget, NameOrVariable, TemplateGraph, Update,
     UpdateOperation,
 };
 use somersault_model::TermId;
+use std::sync::Arc;
 
 /// Refuses a request that gives a dataset beside an operation with USING or WITH (SPARQL 1.1
 /// Protocol, section 2.2.3).
@@ -25,22 +27,125 @@ pub(crate) fn check_using(update: &Update, using: Option<&Using>) -> Result<(), 
     }
 }
 
-/// The dataset of a WHERE clause.
+/// The dataset of a WHERE clause, without the graphs that the execution may not read.
 pub(crate) fn dataset_of(
     change: &DeleteInsert,
     using: Option<&Using>,
-    dictionary: TermSource<'_>,
+    dictionary: &Arc<Dictionary>,
+    execution: &Execution,
 ) -> Dataset {
-    let Some(using) = using else {
-        return Dataset::of_clause(&change.query.dataset, dictionary);
+    let dataset = match using {
+        None => Dataset::of_clause(&change.query.dataset, dictionary),
+        Some(using) => {
+            let clause = DatasetClause {
+                present: true,
+                default: using.default.clone(),
+                named: using.named.clone(),
+                all_named: false,
+            };
+            Dataset::of_clause(&clause, dictionary)
+        }
     };
-    let clause = DatasetClause {
-        present: true,
-        default: using.default.clone(),
-        named: using.named.clone(),
-        all_named: false,
+    match &execution.graph_rights {
+        None => dataset,
+        Some(rights) => dataset.narrowed(rights, dictionary),
+    }
+}
+
+/// Refuses an operation that names a graph which the execution may not write. The graphs that its
+/// templates find are checked before they are written ([`check_written_graphs`]).
+pub(crate) fn check_named(
+    operation: &UpdateOperation,
+    execution: &Execution,
+) -> Result<(), QueryError> {
+    let Some(rights) = &execution.graph_rights else {
+        return Ok(());
     };
-    Dataset::of_clause(&clause, dictionary)
+    let writable = &rights.write;
+    match operation {
+        UpdateOperation::InsertData(quads) | UpdateOperation::DeleteData(quads) => {
+            (quads.iter()).try_for_each(|quad| check(writable, quad.graph_name.as_ref()))
+        }
+        UpdateOperation::DeleteInsert(change) => {
+            let templates = change.delete.iter().chain(&change.insert);
+            (templates.map(|quad| &quad.graph)).try_for_each(|graph| match graph {
+                TemplateGraph::Default => check(writable, GraphNameRef::DefaultGraph),
+                TemplateGraph::Named(NameOrVariable::NamedNode(name)) => {
+                    check(writable, name.as_ref().into())
+                }
+                TemplateGraph::Named(NameOrVariable::Variable(_)) => Ok(()),
+            })
+        }
+        UpdateOperation::Load { into, .. } => check(writable, into.as_ref()),
+        UpdateOperation::Create { graph, .. } => check(writable, graph.as_ref().into()),
+        UpdateOperation::Clear { target, .. } | UpdateOperation::Drop { target, .. } => {
+            match target {
+                GraphTarget::Graph(name) => check(writable, name.as_ref().into()),
+                GraphTarget::Default => check(writable, GraphNameRef::DefaultGraph),
+                GraphTarget::AllNamed if writable.named.is_all() => Ok(()),
+                GraphTarget::All if writable.is_all() => Ok(()),
+                GraphTarget::AllNamed | GraphTarget::All => Err(QueryError::Forbidden {
+                    right: "write".to_owned(),
+                }),
+            }
+        }
+        other => Err(is_not_known(other)),
+    }
+}
+
+fn check(writable: &GraphSet, graph: GraphNameRef<'_>) -> Result<(), QueryError> {
+    match writable.contains(graph) {
+        true => Ok(()),
+        false => Err(forbidden(graph)),
+    }
+}
+
+/// Refuses a graph that the execution may not write.
+pub(crate) fn check_graph(
+    graph: GraphNameRef<'_>,
+    execution: &Execution,
+) -> Result<(), QueryError> {
+    match &execution.graph_rights {
+        None => Ok(()),
+        Some(rights) => check(&rights.write, graph),
+    }
+}
+
+/// The refusal of a write to a graph.
+fn forbidden(graph: GraphNameRef<'_>) -> QueryError {
+    let right = match graph {
+        GraphNameRef::DefaultGraph => "write:default".to_owned(),
+        GraphNameRef::NamedNode(name) => format!("write:{}", name.as_str()),
+        GraphNameRef::BlankNode(_) => "write".to_owned(),
+    };
+    QueryError::Forbidden { right }
+}
+
+/// Refuses statements of graphs that the execution may not write.
+pub(crate) fn check_written_graphs<'q>(
+    graphs: impl IntoIterator<Item = &'q TermId>,
+    dictionary: &Dictionary,
+    execution: &Execution,
+) -> Result<(), QueryError> {
+    let Some(rights) = &execution.graph_rights else {
+        return Ok(());
+    };
+    let mut checked = None;
+    for graph in graphs {
+        if checked == Some(*graph) {
+            continue;
+        }
+        if !rights.write.contains_id(*graph, dictionary.into()) {
+            let name = dictionary.decode(*graph);
+            return Err(forbidden(match &name {
+                Some(Term::NamedNode(name)) => name.as_ref().into(),
+                Some(Term::BlankNode(name)) => name.as_ref().into(),
+                _ => GraphNameRef::DefaultGraph,
+            }));
+        }
+        checked = Some(*graph);
+    }
+    Ok(())
 }
 
 /// The graphs that CLEAR or DROP names.
@@ -87,12 +192,9 @@ pub(crate) fn whole_graphs(view: &impl GraphView, change: &DeleteInsert) -> Opti
 
 /// The stored graphs that `GRAPH ?g` reads.
 fn named_graphs(view: &impl GraphView) -> Vec<TermId> {
-    let dataset = view.dataset();
-    let mut graphs: Vec<TermId> = match dataset.named.has_stored() {
-        true => view.stored_graphs(),
-        false => Vec::new(),
-    };
-    let listed = dataset.named.listed().iter();
+    let named = &view.dataset().named;
+    let mut graphs = unlisted_graphs(view, named);
+    let listed = named.listed().iter();
     graphs.extend(listed.map(|(name, _)| *name));
     graphs.sort_unstable();
     graphs.dedup();

@@ -2,10 +2,13 @@
 //! transaction. The one thing to know before changing it: lists are ascending by id and hold no id
 //! twice; every join relies on it.
 
+use crate::view::graph_rights::{GraphRights, ReadableGraphs};
 use crate::view::term_source::TermSource;
+use somersault_dictionary::Dictionary;
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, EventTime, TermId, TripleIds};
 use somersault_store::{Pace, PinEnd, PredicateStatistics, Snapshot, WindowVersion};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One set of triples that a query can read.
@@ -23,6 +26,8 @@ pub enum Source {
 pub enum NamedGraphs {
     /// All stored named graphs that are not empty.
     AllStored,
+    /// Those of them that the query may read.
+    Readable(ReadableGraphs),
     /// The listed graphs, each with the source that it reads.
     List(Vec<(TermId, Source)>),
     /// The listed graphs, and all other stored named graphs that are not empty: for a query whose
@@ -34,14 +39,23 @@ impl NamedGraphs {
     /// The listed graphs.
     pub fn listed(&self) -> &[(TermId, Source)] {
         match self {
-            NamedGraphs::AllStored => &[],
+            NamedGraphs::AllStored | NamedGraphs::Readable(_) => &[],
             NamedGraphs::List(list) | NamedGraphs::ListAndStored(list) => list,
         }
     }
 
-    /// Whether all stored named graphs are included without being listed.
+    /// Whether stored named graphs are included without being listed.
     pub fn has_stored(&self) -> bool {
         !matches!(self, NamedGraphs::List(_))
+    }
+
+    /// Whether a stored named graph is included without being listed.
+    fn includes(&self, name: TermId) -> bool {
+        match self {
+            NamedGraphs::AllStored | NamedGraphs::ListAndStored(_) => true,
+            NamedGraphs::Readable(graphs) => graphs.contains(name),
+            NamedGraphs::List(_) => false,
+        }
     }
 }
 
@@ -106,11 +120,54 @@ impl Dataset {
         let mut listed = self.named.listed().iter();
         match listed.find(|(other, _)| *other == name) {
             Some((_, source)) => Some(*source),
-            None if self.named.has_stored() && name != TermId::DEFAULT_GRAPH => {
+            None if name != TermId::DEFAULT_GRAPH && self.named.includes(name) => {
                 Some(Source::Stored(name))
             }
             None => None,
         }
+    }
+
+    /// The dataset of stored graphs without those that may not be read.
+    #[must_use]
+    pub fn narrowed(mut self, rights: &Arc<GraphRights>, dictionary: &Arc<Dictionary>) -> Dataset {
+        let readable = &rights.read;
+        let is_readable = |source: &Source| match source {
+            Source::Stored(graph) => readable.contains_id(*graph, dictionary.into()),
+            Source::Window(_) => false,
+        };
+        self.default.retain(is_readable);
+        if readable.named.is_all() {
+            return self;
+        }
+        self.named = match self.named {
+            NamedGraphs::List(mut list) => {
+                list.retain(|(_, source)| is_readable(source));
+                NamedGraphs::List(list)
+            }
+            _ => NamedGraphs::Readable(ReadableGraphs::new(rights, dictionary)),
+        };
+        self
+    }
+}
+
+/// The stored named graphs that `GRAPH ?g` reads without listing them, in ascending order.
+pub(crate) fn unlisted_graphs(
+    view: &(impl GraphView + ?Sized),
+    named: &NamedGraphs,
+) -> Vec<TermId> {
+    if let NamedGraphs::Readable(readable) = named
+        && let Some(mut graphs) = readable.listed()
+    {
+        graphs.retain(|graph| view.statement_count(Source::Stored(*graph)) > 0);
+        return graphs;
+    }
+    match named.has_stored() {
+        true => view
+            .stored_graphs()
+            .into_iter()
+            .filter(|graph| named.includes(*graph))
+            .collect(),
+        false => Vec::new(),
     }
 }
 

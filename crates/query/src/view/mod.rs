@@ -2,6 +2,7 @@
 //! of a transaction, and terms of one execution alone. Imports `algebra`.
 
 pub(crate) mod batch_graph;
+pub(crate) mod graph_rights;
 pub(crate) mod graph_view;
 pub(crate) mod held_view;
 pub(crate) mod id_entries;

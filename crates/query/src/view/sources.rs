@@ -2,7 +2,7 @@
 //! a statement in two of them counts once.
 
 use crate::algebra::logical::GraphPosition;
-use crate::view::graph_view::{GraphView, Source};
+use crate::view::graph_view::{GraphView, Source, unlisted_graphs};
 use somersault_model::{Direction, TermId, TripleIds};
 use std::time::Instant;
 
@@ -76,12 +76,10 @@ impl<'a> Graphs<'a> {
         self.named.get_or_init(|| {
             let named = &self.base.dataset().named;
             let mut list: Vec<_> = named.listed().iter().map(|(n, s)| (*n, [*s])).collect();
-            if named.has_stored() {
-                let stored = self.view().stored_graphs().into_iter();
-                let unlisted =
-                    stored.filter(|graph| named.listed().iter().all(|(name, _)| name != graph));
-                list.extend(unlisted.map(|graph| (graph, [Source::Stored(graph)])));
-            }
+            let stored = unlisted_graphs(self.view(), named).into_iter();
+            let unlisted =
+                stored.filter(|graph| named.listed().iter().all(|(name, _)| name != graph));
+            list.extend(unlisted.map(|graph| (graph, [Source::Stored(graph)])));
             list.sort_unstable();
             list
         })

@@ -390,12 +390,16 @@ fn the_plan_cache_is_bounded_and_keeps_what_is_used() {
     let cache = PlanCache::new(2);
     let parse = |text: &str| Parser::new().parse_query(text);
     for text in ["ASK {}", "SELECT * {}", "ASK {}", "ASK { ?s ?p ?o }"] {
-        cache.get_or_prepare(text, None, parse).expect("parses");
+        cache.get_or_prepare(text, None, 0, parse).expect("parses");
     }
     assert_eq!(cache.len(), 2);
     let unused = |_: &str| -> Result<_, &str> { Err("parsed again") };
-    assert!(cache.get_or_prepare("ASK {}", None, unused).is_ok());
-    assert!(cache.get_or_prepare("SELECT * {}", None, unused).is_err());
+    assert!(cache.get_or_prepare("ASK {}", None, 0, unused).is_ok());
+    assert!(
+        cache
+            .get_or_prepare("SELECT * {}", None, 0, unused)
+            .is_err()
+    );
 }
 
 #[test]

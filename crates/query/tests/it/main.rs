@@ -18,6 +18,7 @@ mod parameters;
 mod plans;
 mod point_queries;
 mod procedures;
+mod rights;
 mod sequence;
 mod shapes;
 mod slots;

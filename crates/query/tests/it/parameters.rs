@@ -75,7 +75,7 @@ proptest! {
         let parse = |text: &str| parse_from(base, text);
         for by in [0, 1, 3, 0, 5] {
             let text = about_others(&text, by);
-            let Ok(cached) = cache.get_or_prepare(&text, base, parse) else {
+            let Ok(cached) = cache.get_or_prepare(&text, base, 0, parse) else {
                 prop_assert!(parse(&text).is_err());
                 continue;
             };
@@ -162,7 +162,7 @@ fn texts_of_one_shape_share_a_query() {
     ]);
     for (name, number) in [("a", 2), ("b", 1), ("a", 1), ("unheard", 3)] {
         let query = cache
-            .get_or_prepare(&text(name, number), None, parse)
+            .get_or_prepare(&text(name, number), None, 0, parse)
             .expect("a query");
         assert_eq!(query.prepared().parameters(), 2);
         let answer = query
@@ -174,7 +174,7 @@ fn texts_of_one_shape_share_a_query() {
     assert_eq!((cache.shapes(), cache.len()), (1, 0));
     // A repeated text is found.
     cache
-        .get_or_prepare(&text("a", 2), None, parse)
+        .get_or_prepare(&text("a", 2), None, 0, parse)
         .expect("a query");
     assert_eq!(cache.len(), 1);
 }
@@ -185,7 +185,9 @@ fn a_predicate_that_a_filter_names_is_not_shared() {
     let cache = PlanCache::new(4);
     for name in ["p", "q"] {
         let text = format!("PREFIX : <http://x/> SELECT ?s {{ ?s ?p ?o FILTER(?p = :{name}) }}");
-        let query = cache.get_or_prepare(&text, None, parse).expect("a query");
+        let query = cache
+            .get_or_prepare(&text, None, 0, parse)
+            .expect("a query");
         assert_eq!(query.prepared().parameters(), 0);
     }
     assert_eq!(cache.len(), 2);
@@ -199,7 +201,7 @@ fn texts_with_a_base_share_a_query_of_that_base() {
     let rows = |base: &str, subject: &str| {
         let text = format!("SELECT ?o {{ {subject} <p> ?o }}");
         let query = cache
-            .get_or_prepare(&text, Some(base), |text| parse_from(Some(base), text))
+            .get_or_prepare(&text, Some(base), 0, |text| parse_from(Some(base), text))
             .expect("a query");
         let answer = query
             .run(Invocation::new(&view, &execution()))

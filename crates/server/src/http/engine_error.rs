@@ -34,6 +34,9 @@ impl From<EngineError> for ApiError {
             EngineError::Invalid(_) => client(StatusCode::BAD_REQUEST, "invalid"),
             EngineError::Late(_) => client(StatusCode::BAD_REQUEST, "late"),
             EngineError::NotFound(_) => client(StatusCode::NOT_FOUND, "not_found"),
+            EngineError::Forbidden { right, .. } => {
+                client(StatusCode::FORBIDDEN, "forbidden").detail("right", right)
+            }
             EngineError::Conflict(_) | EngineError::UnderWay(_) => {
                 client(StatusCode::CONFLICT, "conflict")
             }

@@ -53,6 +53,11 @@ impl Authority {
         Some(Authority { name, port })
     }
 
+    /// Whether an entry of a list means this host: one without a port means all its ports.
+    pub(crate) fn covers(&self, host: &Authority) -> bool {
+        self.name == host.name && self.port.is_none_or(|port| host.port == Some(port))
+    }
+
     /// Whether the name means this machine on every machine: `localhost` and the names below it
     /// (RFC 6761, section 6.3), 127.0.0.0/8 and ::1.
     fn is_loopback(&self) -> bool {
@@ -188,15 +193,12 @@ impl Hosts {
     }
 
     fn answers_for(&self, host: &Authority) -> bool {
-        let is_allowed = |allowed: &Authority| {
-            allowed.name == host.name && allowed.port.is_none_or(|port| host.port == Some(port))
-        };
         !self.is_restricted
             || host.is_loopback()
             // An IP address, unlike a name, cannot be rebound.
             || (!self.is_on_loopback && host.address().is_some())
             || self.public.as_ref().is_some_and(|public| public.name == host.name)
-            || self.allowed.iter().any(is_allowed)
+            || self.allowed.iter().any(|allowed| allowed.covers(host))
     }
 
     fn misdirected(&self, host: &Authority) -> ApiError {

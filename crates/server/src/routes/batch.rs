@@ -9,7 +9,7 @@ use crate::http::gate::Lane;
 use crate::http::text::{Params, shorten};
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use futures_util::StreamExt as _;
@@ -107,7 +107,7 @@ struct Waiting {
     bytes: usize,
 }
 
-pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn register(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
     check_lines(&head.headers)?;

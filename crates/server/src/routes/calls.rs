@@ -14,7 +14,7 @@ use crate::routes::declarations::name_of;
 use crate::routes::results::acceptable;
 use crate::routes::sparql::{text_response, timeout};
 use crate::state::App;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, Uri};
 use somersault::{Argument, CallRequest, Engine};
 use std::time::Duration;
@@ -108,7 +108,7 @@ impl NamedCall {
 }
 
 /// Calls a procedure with the arguments in the body.
-pub(crate) async fn call(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn call(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let (timeout, analyze) = settings_of_one(&app, &head.uri)?;
     let procedure = name_of(head.uri.path(), PATH, "/call")?;

@@ -5,13 +5,13 @@ use crate::http::gate::Lane;
 use crate::http::text::Params;
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use somersault::CheckpointStatus;
 
 /// `POST /checkpoint`: returns when the checkpoint is written.
-pub(crate) async fn take(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn take(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let taken = app.run(Lane::Control, |engine| engine.checkpoint()).await?;
     let taken = json!({

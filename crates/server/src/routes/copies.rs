@@ -12,7 +12,7 @@ use crate::http::gate::Lane;
 use crate::http::text::Params;
 use crate::state::App;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::poll_fn;
@@ -26,7 +26,7 @@ const PIECES_AHEAD: usize = 4;
 const SN: HeaderName = HeaderName::from_static("somersault-sn");
 
 /// `POST /backup`: the files of a data folder as a tar archive.
-pub(crate) async fn backup(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn backup(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let place = app.large_answer()?;
     let backup = app.run(Lane::Control, |engine| engine.backup()).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn backup(State(app): State<App>, request: Request) -> ApiResul
 }
 
 /// `GET /dump/statements`: all stored statements at one snapshot, as N-Quads.
-pub(crate) async fn statements(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn statements(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let place = app.large_answer()?;
     let mut dump = app.run(Lane::Control, |engine| engine.dump()).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn statements(State(app): State<App>, request: Request) -> ApiR
 }
 
 /// `GET /dump/declarations`: all streams and continuous queries, as statements.
-pub(crate) async fn declarations(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn declarations(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let text = app
         .run(Lane::Control, |engine| engine.declarations())

@@ -9,7 +9,7 @@ use crate::routes::health::abort_json;
 use crate::routes::sparql::text_response;
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use somersault::{AbortedInfo, DataflowInfo, Engine, EngineError};
@@ -62,25 +62,25 @@ impl Declared for Dataflows {
     }
 }
 
-pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let all = app.run(Lane::Control, Engine::dataflows).await?;
     let dataflows: Vec<Value> = all.iter().map(dataflow_json).collect();
     Ok(Json(json!({ "dataflows": dataflows })).into_response())
 }
 
-pub(crate) async fn pause(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn pause(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), Dataflows::PATH, "/pause")?;
     command(&app, move |engine| engine.pause_dataflow(&name)).await
 }
 
-pub(crate) async fn resume(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn resume(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), Dataflows::PATH, "/resume")?;
     command(&app, move |engine| engine.resume_dataflow(&name)).await
 }
 
 /// Returns the newest transactions of a dataflow that aborted.
-pub(crate) async fn aborted(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn aborted(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), Dataflows::PATH, "/aborted")?;
     let list = app
         .run(Lane::Control, move |engine| engine.aborted(&name))
@@ -89,7 +89,7 @@ pub(crate) async fn aborted(State(app): State<App>, request: Request) -> ApiResu
 }
 
 /// Draws the graph of a dataflow: as text, or with `?format=dot` in DOT.
-pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn explain(app: App, request: Request) -> ApiResult {
     let params = Params::of(request.uri())?;
     params.only(&["format"])?;
     let is_dot = match params.one("format")? {

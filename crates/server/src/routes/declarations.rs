@@ -6,7 +6,7 @@ use crate::http::gate::Lane;
 use crate::http::text::{Params, percent_decode};
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::IntoResponse;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) trait Declared: 'static {
     fn json(info: &Self::Info) -> Value;
 }
 
-pub(crate) async fn show<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn show<D: Declared>(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), D::PATH, "")?;
     let info = app
         .run(Lane::Control, move |engine| D::one(engine, &name))
@@ -35,7 +35,7 @@ pub(crate) async fn show<D: Declared>(State(app): State<App>, request: Request) 
 }
 
 /// Declares one. Returns 201, or 200 if the same text was already declared under this name.
-pub(crate) async fn declare<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn declare<D: Declared>(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     declare_new::<D>(app, request).await
 }
@@ -78,7 +78,7 @@ pub(crate) async fn in_turn<T: Send + 'static>(
     Ok(declared)
 }
 
-pub(crate) async fn drop<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn drop<D: Declared>(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), D::PATH, "")?;
     command(&app, move |engine| D::drop(engine, &name)).await
 }

@@ -17,7 +17,7 @@ use crate::routes::declarations::name_of;
 use crate::routes::results::Turns;
 use crate::state::App;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
@@ -35,7 +35,7 @@ const EVENT_STREAM: &str = "text/event-stream";
 /// Milliseconds that a browser waits before it reconnects.
 const RETRY_MS: u32 = 2000;
 
-pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn results(app: App, request: Request) -> ApiResult {
     let (head, _body) = request.into_parts();
     let name = name_of(head.uri.path(), "/queries/", "/results")?;
     let params = Params::of(&head.uri)?;
@@ -255,10 +255,14 @@ impl Feed {
             }
             event = poll_fn(move |context| source.poll(context)) => event,
             () = tokio::time::sleep(self.app.config.heartbeat) => {
-                return Bytes::from_static(b": still here\n\n");
+                return match self.app.principal.is_current() {
+                    true => Bytes::from_static(b": still here\n\n"),
+                    false => self.end("", revoked()),
+                };
             }
         };
         match event {
+            Some(_) if !self.app.principal.is_current() => self.end("", revoked()),
             Some(SubscriptionEvent::Firing(firing)) => {
                 self.last_id = Some(firing.id());
                 self.piece(firing, 0).await
@@ -364,6 +368,11 @@ impl Feed {
         bytes.extend_from_slice(&event_bytes("end", &data.to_string()));
         bytes.into()
     }
+}
+
+/// Why the stream ends of a client whose token is no longer valid.
+fn revoked() -> serde_json::Value {
+    json!({ "reason": "revoked", "message": "The token of this client has expired or was revoked." })
 }
 
 /// Returns an event other than a firing. `data` has no line breaks: it is one line of JSON.

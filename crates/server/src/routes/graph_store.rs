@@ -14,14 +14,14 @@ use crate::routes::results::Prepared;
 use crate::routes::sparql::graph_iri;
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use oxrdfio::{RdfFormat, RdfParser, RdfSerializer};
 use serde_json::json;
 use somersault::oxrdf::GraphName;
-use somersault::{GraphWrite, LoadOptions};
+use somersault::{GraphWrite, LoadOptions, RightKind};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Deref;
@@ -35,9 +35,10 @@ enum Target {
     Store,
 }
 
-pub(crate) async fn graph_store(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn graph_store(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let target = target(&app, &head)?;
+    check_right(&app, &head.method, &target)?;
     match (&head.method, target) {
         (&Method::GET | &Method::HEAD, Target::Graph(graph)) => {
             read_graph(&app, &head, graph).await
@@ -60,6 +61,21 @@ pub(crate) async fn graph_store(State(app): State<App>, request: Request) -> Api
             format!("A graph takes no {method}. The Allow header lists the methods that it takes."),
         )),
     }
+}
+
+/// Refuses a graph that the sender may not read or write, before the body is read. The engine
+/// checks the graphs that a body names.
+fn check_right(app: &App, method: &Method, target: &Target) -> ApiResult<()> {
+    let kind = match *method {
+        Method::GET | Method::HEAD => RightKind::Read,
+        _ => RightKind::Write,
+    };
+    let name = match target {
+        Target::Graph(GraphName::NamedNode(name)) => name.as_str(),
+        Target::Graph(_) => "default",
+        Target::Store => return Ok(()),
+    };
+    Ok(app.engine.access().require(kind, Some(name))?)
 }
 
 fn target(app: &App, head: &Parts) -> ApiResult<Target> {

@@ -3,12 +3,12 @@
 use crate::http::negotiate::Accept;
 use crate::routes::openapi;
 use crate::state::App;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use std::fmt::Write as _;
 
-pub(crate) async fn index(State(app): State<App>, request: Request) -> Response {
+pub(crate) async fn index(app: App, request: Request) -> Response {
     let accept = Accept::from_headers(request.headers());
     let url = app.public_url(request.headers(), "");
     if accept.quality("text/html") > accept.quality("text/plain") {

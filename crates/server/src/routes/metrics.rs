@@ -5,7 +5,6 @@ use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
 use crate::routes::exposition::{self, Family, count};
 use crate::state::App;
-use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 
@@ -21,7 +20,7 @@ const SUBSCRIBERS: &[Family<App>] = &[
         "Event streams that ended because their clients read too slowly."),
 ];
 
-pub(crate) async fn metrics(State(app): State<App>) -> ApiResult {
+pub(crate) async fn metrics(app: App) -> ApiResult {
     let engine = app.engine.clone();
     let look = move || (engine.metrics(), engine.all_durable_subscriptions());
     let (snapshot, subscriptions) = app.gate.run(Lane::Control, look).await?;

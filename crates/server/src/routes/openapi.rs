@@ -2,12 +2,16 @@
 //! is one operation; a test compares them with the router's table.
 
 use crate::http::negotiate::{Offer, PUSH_INPUT, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
+use crate::routes;
 use crate::routes::batch::LINES;
+use crate::routes::needs::Needs;
 use crate::routes::push::TIMED_LINES;
 use axum::Json;
+use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use somersault::MessageSyntax;
+use std::collections::HashMap;
 
 mod schemas;
 
@@ -212,7 +216,7 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { success: &[("200", "This description.", Content::Json("Anything"))],
             ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
-    all.extend(copies().into_iter().chain([checkpoint()]));
+    all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()));
     all.extend(subscriptions().into_iter().chain(transactions()));
     all.extend(sparql_aliases());
     all.extend(graph_store());
@@ -310,6 +314,19 @@ fn checkpoint() -> OperationDoc {
 }
 
 #[rustfmt::skip]
+fn tokens() -> Vec<OperationDoc> {
+    const TAG: &str = "tokens";
+    vec![
+        OperationDoc { success: &[("200", "The tokens, without their secrets.", Content::Json("TokenList"))], errors: &["409"],
+            ..op("get", "/tokens", "listTokens", TAG, "List the tokens") },
+        OperationDoc { body: Body::Json("NewToken"), success: &[("201", "It is made. This answer is the only one that has its text.", Content::Json("MadeToken"))], errors: &["409", "413"],
+            ..op("post", "/tokens", "createToken", TAG, "Make a token") },
+        OperationDoc { parameters: &["id"], success: &[("204", "It is revoked; its event streams end.", Content::None)], errors: &["404", "409"],
+            ..op("delete", "/tokens/{id}", "revokeToken", TAG, "Revoke a token") },
+    ]
+}
+
+#[rustfmt::skip]
 fn sparql_aliases() -> Vec<OperationDoc> {
     [("/sparql", ["sparqlGet", "sparqlPost"]), ("/sparql/", ["sparqlSlashGet", "sparqlSlashPost"])].into_iter().flat_map(|(path, [get, post])| [
         OperationDoc { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
@@ -362,10 +379,17 @@ pub(crate) async fn openapi() -> Response {
 }
 
 fn document() -> Value {
+    let needs: HashMap<_, _> = routes::routes()
+        .into_iter()
+        .map(|(path, methods, _)| (path.replace("{*path}", "{path}"), methods))
+        .collect();
     let mut paths: Map<String, Value> = Map::new();
     for operation in operations() {
+        let methods = needs.get(operation.path).copied().unwrap_or_default();
+        let method = Method::from_bytes(operation.method.to_uppercase().as_bytes());
+        let needs = method.map_or(Needs::Token, |method| routes::needs_of(methods, &method));
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        path[operation.method] = operation_json(&operation);
+        path[operation.method] = operation_json(&operation, needs);
     }
     json!({
         "openapi": "3.1.0",
@@ -378,6 +402,11 @@ fn document() -> Value {
         "servers": [{ "url": "/" }],
         "paths": paths,
         "components": {
+            "securitySchemes": { "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A token of the server (`somersault token create`), where it asks for tokens (`serve --auth tokens`).",
+            } },
             "schemas": schemas::schemas(),
             "parameters": schemas::parameters(),
             "responses": schemas::errors(),
@@ -385,7 +414,7 @@ fn document() -> Value {
     })
 }
 
-fn operation_json(operation: &OperationDoc) -> Value {
+fn operation_json(operation: &OperationDoc, needs: Needs) -> Value {
     let mut responses = Map::new();
     for (status, description, content) in operation.success {
         let mut response = json!({ "description": description });
@@ -394,11 +423,17 @@ fn operation_json(operation: &OperationDoc) -> Value {
         }
         responses.insert((*status).to_owned(), response);
     }
-    // Any request can fail with 400, 408, 500 or 503, and one that writes with 507.
+    // Any request can fail with 400, 408, 500 or 503, and one that writes with 507. A server that
+    // asks for tokens refuses wrong ones with 401, and what they do not allow with 403.
     let is_reading =
         matches!(operation.method, "get" | "head") || matches!(operation.body, Body::Query);
     let of_writes = (!is_reading).then_some(&"507");
+    let of_senders: &[&str] = match needs {
+        Needs::Nothing => &["401"],
+        _ => &["401", "403"],
+    };
     let of_any = ["400", "408", "500", "503"].iter().chain(of_writes);
+    let of_any = of_any.chain(of_senders);
     for status in of_any.chain(operation.errors) {
         responses
             .entry(*status)
@@ -414,6 +449,11 @@ fn operation_json(operation: &OperationDoc) -> Value {
         "tags": [operation.tag],
         "summary": operation.summary,
         "responses": responses,
+        "x-needs": needs.words(),
+        "security": match needs {
+            Needs::Nothing => json!([]),
+            _ => json!([{ "token": [] }]),
+        },
     });
     if !operation.description.is_empty() {
         object["description"] = operation.description.into();
@@ -546,9 +586,9 @@ mod tests {
         let served: BTreeSet<(String, String)> = crate::routes::routes()
             .into_iter()
             .flat_map(|(path, methods, _)| {
-                methods
-                    .iter()
-                    .map(move |method| (path.replace("{*path}", "{path}"), method.to_lowercase()))
+                methods.iter().map(move |(method, _)| {
+                    (path.replace("{*path}", "{path}"), method.to_lowercase())
+                })
             })
             .collect();
         let described: BTreeSet<(String, String)> = operations()

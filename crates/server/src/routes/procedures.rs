@@ -10,7 +10,7 @@ use crate::routes::health::abort_json;
 use crate::routes::sparql::text_response;
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use somersault::{Engine, EngineError, ProcedureInfo};
@@ -71,7 +71,7 @@ impl Declared for Procedures {
     }
 }
 
-pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let all = app.run(Lane::Control, Engine::procedures).await?;
     let procedures: Vec<Value> = all.iter().map(procedure_json).collect();
@@ -79,7 +79,7 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult 
 }
 
 /// Drops a procedure, with `?discard=true` also while messages wait for it.
-pub(crate) async fn drop(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn drop(app: App, request: Request) -> ApiResult {
     let params = Params::of(request.uri())?;
     params.only(&["discard"])?;
     let discard = params.flag("discard")?;
@@ -88,7 +88,7 @@ pub(crate) async fn drop(State(app): State<App>, request: Request) -> ApiResult 
 }
 
 /// Returns the newest transactions that a procedure aborted.
-pub(crate) async fn aborted(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn aborted(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), Procedures::PATH, "/aborted")?;
     let list = app
         .run(Lane::Control, move |engine| engine.aborted_by(&name))
@@ -97,7 +97,7 @@ pub(crate) async fn aborted(State(app): State<App>, request: Request) -> ApiResu
 }
 
 /// Describes the steps of a procedure, each with the plan of its query.
-pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn explain(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), Procedures::PATH, "/explain")?;
     let described = app
         .run(Lane::Query, move |engine| engine.explain_procedure(&name))

@@ -15,7 +15,7 @@ use crate::routes::declarations::name_of;
 use crate::routes::messages::MessagesRequest;
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use oxrdfio::{RdfFormat, RdfParser};
@@ -26,7 +26,7 @@ use somersault::{EventTime, MessageSyntax, Push, StreamStatement, TimedLines};
 pub(crate) const TIMED_LINES: &str = "text/tab-separated-values";
 const PARAMETERS: &[&str] = &["event_time_ms", "source", "seq"];
 
-pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn push(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let stream = name_of(head.uri.path(), "/streams/", "")?;
     let params = Params::of(&head.uri)?;

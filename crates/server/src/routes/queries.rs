@@ -8,7 +8,7 @@ use crate::http::time::micros;
 use crate::routes::declarations::{Declared, command, declare_new, in_turn, named};
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ impl Declared for Queries {
 
 /// Registers a query, or with `?replace=true` replaces the one of the same name. Returns 201, or
 /// 200 if there was one.
-pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn register(app: App, request: Request) -> ApiResult {
     let params = Params::of(request.uri())?;
     params.only(&["replace"])?;
     if !params.flag("replace")? {
@@ -118,7 +118,7 @@ const PAGE: usize = 1_000;
 const LARGEST_PAGE: usize = 10_000;
 
 /// Returns a page of the queries, in the order of their names, and a link to the next page.
-pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     let params = Params::of(request.uri())?;
     params.only(&["after", "limit"])?;
     let after = params.one("after")?.map(str::to_owned);
@@ -153,12 +153,12 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult 
     Ok(Json(page).into_response())
 }
 
-pub(crate) async fn pause(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn pause(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), Queries::PATH, "/pause")?;
     command(&app, move |engine| engine.pause_query(&name)).await
 }
 
-pub(crate) async fn resume(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn resume(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), Queries::PATH, "/resume")?;
     command(&app, move |engine| engine.resume_query(&name)).await
 }

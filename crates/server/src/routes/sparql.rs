@@ -12,7 +12,7 @@ use crate::routes::calls::{CallNumber, answers};
 use crate::routes::results::{self, Prepared};
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -45,15 +45,15 @@ enum Operation {
     Update(String),
 }
 
-pub(crate) async fn query(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn query(app: App, request: Request) -> ApiResult {
     sparql_request(&app, request, Takes::Query).await
 }
 
-pub(crate) async fn update(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn update(app: App, request: Request) -> ApiResult {
     sparql_request(&app, request, Takes::Update).await
 }
 
-pub(crate) async fn sparql(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn sparql(app: App, request: Request) -> ApiResult {
     sparql_request(&app, request, Takes::Both).await
 }
 
@@ -345,7 +345,7 @@ fn with_settings<'c>(
 }
 
 /// Answers with the text that describes how a query would run.
-pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn explain(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let (operation, params) = if head.method == Method::POST {
         let body_type = body::media_type(&head.headers)?;

@@ -7,7 +7,7 @@ use crate::http::text::{Params, percent_encode};
 use crate::routes::declarations::{Declared, named};
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
 use somersault::{Engine, EngineError, EventTime, Sn, SourceInfo, StreamInfo};
@@ -80,7 +80,7 @@ fn source_json(source: &SourceInfo) -> Value {
 }
 
 /// Returns all streams.
-pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let engine = app.engine.clone();
     let all = (app.gate)
@@ -91,7 +91,7 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult 
 }
 
 /// `POST /streams/{name}/advance` with `{"to_ms": …}`: everything earlier has been sent.
-pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn advance_one(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let name = named(&head.uri, Streams::PATH, "/advance")?;
     let held = app.bodies.read(&head.headers, body).await?;
@@ -104,7 +104,7 @@ pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> Api
 }
 
 /// `POST /streams/{name}/reset-time`: the stream starts again, without a time.
-pub(crate) async fn reset(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn reset(app: App, request: Request) -> ApiResult {
     let name = named(request.uri(), Streams::PATH, "/reset-time")?;
     let dropped = app
         .run(Lane::Write, move |engine| engine.reset_stream(&name))
@@ -114,7 +114,7 @@ pub(crate) async fn reset(State(app): State<App>, request: Request) -> ApiResult
 
 /// `POST /advance` with `{"streams": {IRI: …, …}}` or, for all streams, `{"to_ms": …}`. Advances
 /// several streams in one log record, hence in one snapshot.
-pub(crate) async fn advance_several(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn advance_several(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
     let held = app.bodies.read(&head.headers, body).await?;

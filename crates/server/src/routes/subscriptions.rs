@@ -16,7 +16,7 @@ use crate::routes::events;
 use crate::routes::streams::json_object;
 use crate::state::App;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
@@ -81,7 +81,7 @@ fn names(uri: &Uri, suffix: &str) -> ApiResult<(String, String)> {
 }
 
 /// Returns the durable subscriptions to a query.
-pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     let query = named(request.uri(), QUERIES, "/subscriptions")?;
     let all = app
         .run(Lane::Control, move |engine| {
@@ -92,7 +92,7 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult 
     Ok(Json(json!({ "subscriptions": list })).into_response())
 }
 
-pub(crate) async fn show(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn show(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let (query, name) = names(request.uri(), "")?;
     let info = app
@@ -104,7 +104,7 @@ pub(crate) async fn show(State(app): State<App>, request: Request) -> ApiResult 
 }
 
 /// Creates one. Returns 201, or 200 if it was there with the same terms.
-pub(crate) async fn create(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn create(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
     let (query, name) = names(&head.uri, "")?;
@@ -128,14 +128,14 @@ pub(crate) async fn create(State(app): State<App>, request: Request) -> ApiResul
     Ok((status, Json(subscription_json(&info))).into_response())
 }
 
-pub(crate) async fn delete(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn delete(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
     let (query, name) = names(request.uri(), "")?;
     command(&app, move |engine| engine.unsubscribe(&query, &name)).await
 }
 
 /// `POST …/ack` with `{"id": …}`: all answers up to this one are not sent again.
-pub(crate) async fn acknowledge(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn acknowledge(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
     let (query, name) = names(&head.uri, "/ack")?;
@@ -153,7 +153,7 @@ pub(crate) async fn acknowledge(State(app): State<App>, request: Request) -> Api
 
 /// `GET …/results`: the answers that are not acknowledged, then the live ones, as Server-Sent
 /// Events.
-pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn results(app: App, request: Request) -> ApiResult {
     let (head, _body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
     let (query, name) = names(&head.uri, "/results")?;

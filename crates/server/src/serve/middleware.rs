@@ -1,21 +1,27 @@
 //! Wraps every request: catches faults, puts errors into the form that the client reads, refuses
-//! foreign web pages, and counts requests.
+//! foreign web pages and senders that may not use the address, and counts requests.
 
 use crate::http::body;
 use crate::http::connections::Reserved;
-use crate::http::error::{self, ApiError};
+use crate::http::error::{self, ApiError, ApiResult};
 use crate::http::head;
 use crate::http::hosts::Visitor;
-use crate::routes::HEALTH;
-use crate::state::App;
+use crate::routes::needs::Needs;
+use crate::routes::{HEALTH, needs_of};
+use crate::state::Service;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
+
+/// The methods of each address, with what they need.
+pub(super) type NeedsTable = HashMap<&'static str, &'static [(&'static str, Needs)]>;
 
 /// Headers of a request that are still needed after it has been handled.
 struct RequestInfo {
@@ -24,7 +30,7 @@ struct RequestInfo {
 }
 
 pub(crate) async fn middleware(
-    State(app): State<App>,
+    State((app, table)): State<(Service, Arc<NeedsTable>)>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -45,12 +51,15 @@ pub(crate) async fn middleware(
         Err(error) => error.into_response(),
         Ok(Visitor::Preflight) => preflight(),
         Ok(Visitor::Welcome) if is_refused => full(&app).into_response(),
-        Ok(Visitor::Welcome) => AssertUnwindSafe(next.run(request))
-            .catch_unwind()
-            .await
-            .unwrap_or_else(|_panic| {
-                ApiError::internal("the handler was broken off").into_response()
-            }),
+        Ok(Visitor::Welcome) => match identify(&app, &table, &mut request, route.as_ref()).await {
+            Err(error) => error.into_response(),
+            Ok(()) => AssertUnwindSafe(next.run(request))
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|_panic| {
+                    ApiError::internal("the handler was broken off").into_response()
+                }),
+        },
     };
     response = error::finish(response, &info.accept);
     response.headers_mut().insert(
@@ -66,7 +75,26 @@ pub(crate) async fn middleware(
     response
 }
 
-fn full(app: &App) -> ApiError {
+/// Finds out who sends a request, and refuses what the sender may not do. The request then says
+/// who its sender is.
+async fn identify(
+    app: &Service,
+    table: &NeedsTable,
+    request: &mut Request,
+    route: Option<&MatchedPath>,
+) -> ApiResult<()> {
+    let sender = app.sender(request.headers()).await?;
+    let is_unknown =
+        app.asks_for_credentials() && !request.headers().contains_key(header::AUTHORIZATION);
+    let route = route.map_or("", MatchedPath::as_str);
+    let methods = table.get(route).copied().unwrap_or_default();
+    let needs = needs_of(methods, request.method());
+    needs.check(&sender, is_unknown, (route, request.uri().path()))?;
+    request.extensions_mut().insert(sender);
+    Ok(())
+}
+
+fn full(app: &Service) -> ApiError {
     ApiError::busy(
         format!(
             "All {} connections of this server are in use. Try again in a second.",
@@ -86,7 +114,7 @@ fn preflight() -> Response {
     );
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static("accept, content-type, last-event-id, event-time, event-time-ms, push-source, push-sequence"),
+        HeaderValue::from_static("accept, authorization, content-type, idempotency-key, last-event-id, event-time, event-time-ms, push-source, push-sequence"),
     );
     headers.insert(
         header::ACCESS_CONTROL_MAX_AGE,
@@ -95,7 +123,7 @@ fn preflight() -> Response {
     response
 }
 
-fn allow_origin(app: &App, origin: &HeaderValue, response: &mut Response) {
+fn allow_origin(app: &Service, origin: &HeaderValue, response: &mut Response) {
     if origin
         .to_str()
         .is_ok_and(|origin| app.config.cors.allows(origin))

@@ -1,26 +1,30 @@
 //! The router of the whole service: the table of addresses, the answers to requests that match none
 //! of them, and the middleware around all.
 
-use super::middleware::middleware;
+use super::middleware::{NeedsTable, middleware};
 use crate::http::error::ApiError;
 use crate::http::text::shorten;
 use crate::routes::routes;
-use crate::state::App;
+use crate::state::Service;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
+use std::sync::Arc;
 
 /// Builds the router of the whole service.
-pub(crate) fn router(app: App) -> Router {
-    routes()
-        .into_iter()
-        .fold(Router::new(), |router, (path, _, methods)| {
-            router.route(path, methods)
-        })
+pub(crate) fn router(service: Service) -> Router {
+    let mut table = NeedsTable::new();
+    let mut router = Router::new();
+    for (path, needs, methods) in routes() {
+        table.insert(path, needs);
+        router = router.route(path, methods);
+    }
+    let table = Arc::new(table);
+    router
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(app.clone(), middleware))
-        .with_state(app)
+        .layer(from_fn_with_state((service.clone(), table), middleware))
+        .with_state(service)
 }
 
 async fn nothing_here(uri: Uri) -> ApiError {

@@ -18,6 +18,7 @@ mod messages;
 mod operations;
 mod queries;
 mod recovering;
+mod rights;
 mod sparql;
 mod streams;
 mod subscriptions;

@@ -1,9 +1,11 @@
 //! Sends every command of `docs/http.md`, in the order of the page.
 
 use crate::client::{Events, exchange, request_bytes};
-use crate::server::{TestServer, encode};
+use crate::server::{TestServer, encode, engine_config};
 use somersault::EngineConfig;
-use somersault_server::ServerConfig;
+use somersault_server::{Auth, ServerConfig, TokenFile, Tokens};
+use std::path::Path;
+use std::sync::Arc;
 
 const PAGE: &str = include_str!("../../../../docs/http.md");
 const SERVER: &str = "http://127.0.0.1:7878";
@@ -39,6 +41,12 @@ fn command(text: &str) -> Command {
         let word = words.last_mut().expect("a word");
         rest = &rest[first.len_utf8()..];
         match first {
+            // The value of a variable is filled in when the command is sent.
+            '"' => {
+                let (inside, after) = rest.split_once('"').expect("an end");
+                rest = after;
+                word.push_str(inside);
+            }
             '$' | '\'' => {
                 let quoted = rest.strip_prefix('\'').filter(|_| first == '$');
                 let (inside, after) = (quoted.unwrap_or(rest).split_once('\'')).expect("an end");
@@ -120,6 +128,16 @@ impl Command {
     }
 }
 
+/// A server that asks for tokens, and a token with all rights.
+fn guarded(folder: &Path) -> (TestServer, String) {
+    let file = TokenFile::of_folder(folder);
+    let rights = ["admin".parse().expect("a right")];
+    let (_, token) = file.create("boss", &rights, None).expect("a token");
+    let mut config = ServerConfig::default();
+    config.auth = Auth::Tokens(Arc::new(Tokens::open(file).expect("a file of tokens")));
+    (TestServer::with(engine_config(), config), token)
+}
+
 #[test]
 fn every_command_of_the_manual_is_answered_as_it_says() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -128,10 +146,18 @@ fn every_command_of_the_manual_is_answered_as_it_says() {
         ..EngineConfig::default()
     };
     let server = TestServer::with(config, ServerConfig::default());
+    let (guarded, token) = guarded(folder.path());
     let commands = commands();
     assert!(commands.len() > 35, "only {}", commands.len());
     for command in commands {
-        let sent = command.request();
+        let mut sent = command.request();
+        let mut asked = &server;
+        for (name, value) in &mut sent.headers {
+            if name == "Authorization" {
+                *value = value.replace("$SOMERSAULT_TOKEN", &token);
+                asked = &guarded;
+            }
+        }
         let headers: Vec<(&str, &str)> = (sent.headers.iter())
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect();
@@ -145,7 +171,7 @@ fn every_command_of_the_manual_is_answered_as_it_says() {
         let mut all = headers.clone();
         all.push(("Connection", "close"));
         let bytes = request_bytes(&sent.method, &sent.path, &all, body);
-        let reply = exchange(server.address(), &bytes, sent.method == "HEAD");
+        let reply = exchange(asked.address(), &bytes, sent.method == "HEAD");
         let text = String::from_utf8_lossy(&reply.body).into_owned();
         assert!((200..300).contains(&reply.status), "{command:?}: {text}");
         if sent.path == "/queries:batch" {

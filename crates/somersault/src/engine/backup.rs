@@ -10,6 +10,7 @@
 //! up to the lengths that are noted here never change.
 
 use super::Engine;
+use crate::access::RightKind;
 use crate::archive::ArchiveWriter;
 use crate::error::EngineError;
 use somersault_checkpoint::{Manifest, VerifyDepth, whole_checkpoints};
@@ -62,7 +63,7 @@ impl Engine {
     /// [`EngineError::Conflict`] if the engine has no data folder, or does not write it; those of
     /// the disk.
     pub fn backup(&self) -> Result<Backup, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Admin, None)?;
         let log = &self.inner.log;
         let written = (log.disk()).zip(log.holds()).zip(log.identity());
         let Some(((disk, holds), identity)) = written else {

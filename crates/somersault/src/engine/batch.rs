@@ -146,6 +146,10 @@ impl Batch<'_> {
             self.outcomes[at] = Err(refused);
             return Ok(());
         }
+        if !self.engine.access.is_full() {
+            // Its text decides whether it may be registered, and its words alone do not.
+            return self.register_alone(at, name, &text);
+        }
         let found = (self.known.iter().enumerate())
             .find_map(|(number, known)| Some((number, known.shape.words_of(&text)?)));
         let (number, words) = match found {

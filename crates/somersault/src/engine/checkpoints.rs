@@ -6,6 +6,7 @@
 
 use super::Engine;
 use super::counted_disk::CountedDisk;
+use crate::access::RightKind;
 use crate::config::EngineConfig;
 use crate::error::EngineError;
 use crate::info::CheckpointInfo;
@@ -170,7 +171,7 @@ impl Engine {
     /// The engine is stopped, or was opened to read only.
     #[doc(hidden)]
     pub fn begin_checkpoint(&self) -> Result<PendingCheckpoint, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Admin, None)?;
         Ok(PendingCheckpoint {
             begun: Instant::now(),
             written: self.inner.driver.checkpoint()?,

@@ -2,6 +2,7 @@
 //! `graphs.rs` makes them from documents.
 
 use super::{Engine, QueryOptions, QueryResults, UpdateSummary};
+use crate::access::RightKind;
 use crate::error::EngineError;
 use crate::load::GraphWrite;
 use crate::push::NESTING_LIMIT;
@@ -98,7 +99,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
     pub fn graph_sn(&self, graph: &GraphName) -> Result<Sn, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Read, graph_name(graph))?;
         let snapshot = self.inner.store.pin_stable();
         let is_there = match graph {
             GraphName::DefaultGraph => true,
@@ -228,6 +229,9 @@ impl Engine {
         deletes: Vec<Quad>,
         inserts: Vec<Quad>,
     ) -> Result<UpdateSummary, EngineError> {
+        for quad in deletes.iter().chain(&inserts) {
+            self.admit(RightKind::Write, graph_name(&quad.graph_name))?;
+        }
         self.check_running()?;
         for quad in &inserts {
             check_nesting(quad)?;
@@ -283,6 +287,15 @@ pub(super) fn lookup(dictionary: &Dictionary, quad: &Quad) -> Option<QuadIds> {
         predicate: dictionary.lookup(quad.predicate.as_ref().into())?,
         object: dictionary.lookup(quad.object.as_ref())?,
     })
+}
+
+/// The name of a graph in rights; none for a blank node, which only rights for all graphs cover.
+pub(super) fn graph_name(graph: &GraphName) -> Option<&str> {
+    match graph {
+        GraphName::DefaultGraph => Some("default"),
+        GraphName::NamedNode(name) => Some(name.as_str()),
+        GraphName::BlankNode(_) => None,
+    }
 }
 
 pub(super) fn graph_id(graph: &GraphName, dictionary: &Dictionary) -> Option<TermId> {

@@ -4,6 +4,7 @@
 //! shows one moment between two transactions.
 
 use super::Engine;
+use crate::access::RightKind;
 use crate::error::EngineError;
 use crate::info::{
     AbortInfo, AbortedInfo, ConsumedStreamInfo, DataflowInfo, OwnedWindowInfo, ParameterInfo,
@@ -12,6 +13,11 @@ use crate::info::{
 use somersault_lang::{OnAbort, Recovery};
 use somersault_runtime::{DataflowListing, ProcedureStatus};
 use somersault_txn::{AbortList, AbortedRound, DataflowState, Round};
+
+/// Each of these rights shows the procedure that it names.
+const SEE_PROCEDURE: &[RightKind] = &[RightKind::Call, RightKind::Register, RightKind::Monitor];
+/// Each of these rights shows the dataflow that it names, and the steps of a procedure.
+pub(super) const SEE_DATAFLOW: &[RightKind] = &[RightKind::Register, RightKind::Monitor];
 
 /// # Dataflows
 ///
@@ -36,7 +42,9 @@ impl Engine {
     pub fn procedures(&self) -> Result<Vec<ProcedureInfo>, EngineError> {
         self.check_running()?;
         let all = self.inner.driver.procedures()?;
-        Ok(all.into_iter().map(ProcedureInfo::of).collect())
+        let all = all.into_iter().map(ProcedureInfo::of);
+        let is_seen = |info: &ProcedureInfo| self.access.allows_one(SEE_PROCEDURE, &info.name);
+        Ok(all.filter(is_seen).collect())
     }
 
     /// Returns one procedure.
@@ -60,6 +68,7 @@ impl Engine {
     /// # Errors
     /// There is no such procedure.
     pub fn procedure_info(&self, name: &str) -> Result<ProcedureInfo, EngineError> {
+        self.access.require_one(SEE_PROCEDURE, name)?;
         self.check_running()?;
         let found = self.inner.driver.procedure(name)?;
         let status = found.ok_or_else(|| not_found("procedure", name))?;
@@ -82,7 +91,9 @@ impl Engine {
     pub fn dataflows(&self) -> Result<Vec<DataflowInfo>, EngineError> {
         self.check_running()?;
         let all = self.inner.driver.dataflows()?;
-        Ok(all.into_iter().map(DataflowInfo::of).collect())
+        let all = all.into_iter().map(DataflowInfo::of);
+        let is_seen = |info: &DataflowInfo| self.access.allows_one(SEE_DATAFLOW, &info.name);
+        Ok(all.filter(is_seen).collect())
     }
 
     /// Returns one dataflow.
@@ -102,6 +113,7 @@ impl Engine {
     /// # Errors
     /// There is no such dataflow.
     pub fn dataflow_info(&self, name: &str) -> Result<DataflowInfo, EngineError> {
+        self.access.require_one(SEE_DATAFLOW, name)?;
         self.check_running()?;
         let found = self.inner.driver.dataflow(name)?;
         let listing = found.ok_or_else(|| not_found("dataflow", name))?;
@@ -126,6 +138,7 @@ impl Engine {
     /// # Errors
     /// There is no such dataflow.
     pub fn dataflow_state(&self, name: &str) -> Result<&'static str, EngineError> {
+        self.access.require_one(SEE_DATAFLOW, name)?;
         self.check_running()?;
         let found = self.inner.driver.dataflow_state(name)?;
         found
@@ -152,6 +165,7 @@ impl Engine {
     /// # Errors
     /// There is no such dataflow.
     pub fn aborted(&self, dataflow: &str) -> Result<AbortedInfo, EngineError> {
+        self.access.require_one(SEE_DATAFLOW, dataflow)?;
         self.check_running()?;
         let found = self.inner.driver.aborted_in(dataflow)?;
         let list = found.ok_or_else(|| not_found("dataflow", dataflow))?;
@@ -175,6 +189,7 @@ impl Engine {
     /// # Errors
     /// There is no such procedure.
     pub fn aborted_by(&self, procedure: &str) -> Result<AbortedInfo, EngineError> {
+        self.access.require_one(SEE_PROCEDURE, procedure)?;
         self.check_running()?;
         let found = self.inner.driver.aborted_by(procedure)?;
         let list = found.ok_or_else(|| not_found("procedure", procedure))?;

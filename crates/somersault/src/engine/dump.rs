@@ -5,6 +5,7 @@
 //! store for long.
 
 use super::Engine;
+use crate::access::RightKind;
 use crate::error::EngineError;
 use oxrdf::{GraphName, NamedOrBlankNode, QuadRef, Term};
 use oxttl::NQuadsSerializer;
@@ -44,7 +45,7 @@ impl Engine {
     /// # Errors
     /// The engine is stopping.
     pub fn dump(&self) -> Result<Dump, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Admin, None)?;
         let store = Arc::clone(&self.inner.store);
         let pin = store.pin_stable();
         let sn = pin.sn();
@@ -86,7 +87,7 @@ impl Engine {
     /// # Errors
     /// The engine is stopping.
     pub fn declarations(&self) -> Result<String, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Admin, None)?;
         let mut text = String::new();
         let mut declared = HashSet::new();
         for stream in self.streams() {

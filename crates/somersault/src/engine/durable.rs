@@ -7,6 +7,7 @@
 
 use super::Engine;
 use super::registered::reports_empties;
+use crate::access::RightKind;
 use crate::error::EngineError;
 use somersault_continuous::{DurableReader, DurableState, FiringId, ParseFiringIdError, ended_by};
 use somersault_log::{AnswerPosition, SubscriptionTerms};
@@ -191,7 +192,7 @@ impl Engine {
         name: &str,
         options: &DurableOptions,
     ) -> Result<bool, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(query))?;
         if name.trim().is_empty() || name.len() > LONGEST_NAME {
             return Err(EngineError::Invalid(format!(
                 "the name of a durable subscription has 1 to {LONGEST_NAME} bytes, and not only blanks"
@@ -237,7 +238,7 @@ impl Engine {
     /// # Errors
     /// There is no such query or subscription.
     pub fn read_durably(&self, query: &str, name: &str) -> Result<DurableReader, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(query))?;
         let status = self.query_status(query)?;
         if self.durable_state(&status, name).is_none() {
             return Err(unknown(query, name));
@@ -253,7 +254,7 @@ impl Engine {
     /// # Errors
     /// There is no such query or subscription, or no such answer is kept.
     pub fn acknowledge(&self, query: &str, name: &str, id: FiringId) -> Result<(), EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(query))?;
         let status = self.query_status(query)?;
         let Some(state) = self.durable_state(&status, name) else {
             return Err(unknown(query, name));
@@ -285,7 +286,7 @@ impl Engine {
     /// # Errors
     /// There is no such query or subscription.
     pub fn unsubscribe(&self, query: &str, name: &str) -> Result<(), EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(query))?;
         self.ask(query, name, SubscriptionAsk::Unsubscribe)
     }
 
@@ -298,6 +299,7 @@ impl Engine {
         query: &str,
         name: &str,
     ) -> Result<DurableInfo, EngineError> {
+        self.admit(RightKind::Subscribe, Some(query))?;
         let status = self.query_status(query)?;
         let state = self.durable_state(&status, name);
         let state = state.ok_or_else(|| unknown(query, name))?;
@@ -322,6 +324,7 @@ impl Engine {
     /// # Errors
     /// There is no such query.
     pub fn durable_subscriptions(&self, query: &str) -> Result<Vec<DurableInfo>, EngineError> {
+        self.admit(RightKind::Subscribe, Some(query))?;
         let status = self.query_status(query)?;
         let states = self.inner.continuous.durable(status.member);
         let infos = states

@@ -4,9 +4,11 @@
 //! thing to know before changing it is that only the budget may differ between the two.
 
 use super::{CancelToken, Engine, FastPath, QueryOptions, QueryResults};
+use crate::access::{RightKind, missing_right};
 use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::{TryRecvError, bounded};
 use somersault_dictionary::Dictionary;
+use somersault_lang::DatasetClause;
 use somersault_model::{QueryUid, Sn};
 use somersault_pool::Class;
 use somersault_query::{
@@ -153,17 +155,6 @@ impl std::fmt::Debug for DeferredQuery {
     }
 }
 
-impl QueryOptions {
-    /// Returns why a query failed; a query cancelled by its caller is distinguished from the
-    /// engine's end.
-    fn error(&self, error: QueryError) -> EngineError {
-        match error {
-            QueryError::Cancelled if self.is_given_up() => EngineError::Cancelled,
-            error => error.into(),
-        }
-    }
-}
-
 pub(super) fn panicked() -> EngineError {
     EngineError::Internal("the evaluation panicked".to_owned())
 }
@@ -219,6 +210,29 @@ impl Engine {
         })
     }
 
+    /// Returns why a query failed; a query cancelled by its caller is distinguished from the
+    /// engine's end, and a missing right from a network that is switched off.
+    fn query_error(&self, options: &QueryOptions, error: QueryError) -> EngineError {
+        match error {
+            QueryError::Cancelled if options.is_given_up() => EngineError::Cancelled,
+            error => self.evaluation_error(error),
+        }
+    }
+
+    /// Returns why an evaluation failed; a missing right is distinguished from a network that is
+    /// switched off.
+    pub(super) fn evaluation_error(&self, error: QueryError) -> EngineError {
+        match error {
+            QueryError::RemoteNotAllowed { .. }
+                if self.inner.config.allow_remote
+                    && !self.access.allows(RightKind::Remote, None) =>
+            {
+                missing_right(RightKind::Remote, None)
+            }
+            error => error.into(),
+        }
+    }
+
     /// Whether a query may be tried on its caller's thread.
     pub(super) fn may_run_here(prepared: &Prepared) -> bool {
         prepared.depth() <= DEPTH && prepared.is_light()
@@ -238,7 +252,8 @@ impl Engine {
         let sn = snapshot.sn();
         let environment = &self.inner.environment;
         let execution = environment.execution_in_place(environment.stable_time(), ONE_SHOT);
-        let mut execution = self.keyed(execution, options.timeout, options.result_rows);
+        let execution = self.keyed(execution, options.timeout, options.result_rows);
+        let mut execution = self.restricted(execution);
         let budget = self.inner.config.in_place_time;
         execution.budget = Some(budget);
         let view = |dataset| SnapshotView::new(snapshot, Vec::new(), dataset);
@@ -249,7 +264,7 @@ impl Engine {
                 Ok(Some(executed))
             }
             Err(QueryError::OverBudget | QueryError::Memory { .. }) => Ok(None),
-            Err(error) => Err(options.error(error)),
+            Err(error) => Err(self.query_error(options, error)),
         }
     }
 
@@ -280,7 +295,7 @@ impl Engine {
         };
         let view = |dataset| HeldView::new(hold, dataset);
         let executed = self.execute_on((sn, view), query.prepared(), options, execution, run);
-        let executed = executed.map_err(|error| options.error(error))?;
+        let executed = executed.map_err(|error| self.query_error(options, error))?;
         Ok(executed.into_results(self.inner.store.dictionary_arc()))
     }
 
@@ -296,19 +311,26 @@ impl Engine {
         let started = execution.started.unwrap_or_else(Instant::now);
         execution.abandoned = options.cancel.as_ref().map(CancelToken::flag);
         let clause = options.dataset(&prepared.query().dataset);
-        let dictionary = self.inner.store.dictionary_arc();
-        let dataset = if clause.present {
-            Arc::new(Dataset::of_clause(&clause, dictionary))
-        } else {
-            Arc::clone(self.inner.counters.one_shot.stored())
-        };
-        let view = view(dataset);
+        let view = view(self.dataset(&clause));
         let answer = run(&view, &execution)?;
         Ok(Executed {
             answer,
             sn,
             execution: started.elapsed(),
         })
+    }
+
+    /// Returns the dataset of a query, without the graphs that this handle may not read.
+    pub(super) fn dataset(&self, clause: &DatasetClause) -> Arc<Dataset> {
+        let dictionary = self.inner.store.dictionary_arc();
+        match self.access.graph_rights() {
+            None if !clause.present => Arc::clone(self.inner.counters.one_shot.stored()),
+            None => Arc::new(Dataset::of_clause(clause, dictionary)),
+            Some(rights) => {
+                let dataset = Dataset::of_clause(clause, dictionary);
+                Arc::new(dataset.narrowed(rights, dictionary))
+            }
+        }
     }
 
     /// Returns the time limit of a query that sets this limit.
@@ -323,9 +345,28 @@ impl Engine {
         timeout: Option<Duration>,
         rows: Option<u64>,
     ) -> Execution {
+        self.restricted(self.unrestricted_execution(timeout, rows))
+    }
+
+    /// Returns the parameters of the execution of a text that runs with the rights of its
+    /// declaration.
+    pub(super) fn unrestricted_execution(
+        &self,
+        timeout: Option<Duration>,
+        rows: Option<u64>,
+    ) -> Execution {
         let environment = &self.inner.environment;
         let execution = environment.execution(environment.stable_time(), ONE_SHOT);
         self.keyed(execution, timeout, rows)
+    }
+
+    /// Limits an execution to the rights of this handle.
+    fn restricted(&self, mut execution: Execution) -> Execution {
+        execution.graph_rights = self.access.graph_rights().cloned();
+        if !self.access.allows(RightKind::Remote, None) {
+            execution.remote = None;
+        }
+        execution
     }
 
     fn keyed(

@@ -6,7 +6,7 @@
 //! patterns, not how many rows a real batch gives.
 
 use super::Engine;
-use super::dataflows::not_found;
+use super::dataflows::{SEE_DATAFLOW, not_found};
 use super::options::QueryOptions;
 use crate::error::EngineError;
 use crate::info::ProcedureInfo;
@@ -43,6 +43,7 @@ impl Engine {
     /// # Errors
     /// There is no such procedure.
     pub fn explain_procedure(&self, name: &str) -> Result<String, EngineError> {
+        self.access.require_one(SEE_DATAFLOW, name)?;
         self.check_running()?;
         let found = self.inner.driver.procedure(name)?;
         let status = found.ok_or_else(|| not_found("procedure", name))?;
@@ -220,6 +221,7 @@ impl Engine {
     }
 
     fn drawing(&self, name: &str) -> Result<Drawing, EngineError> {
+        self.access.require_one(SEE_DATAFLOW, name)?;
         self.check_running()?;
         let found = self.inner.driver.dataflow(name)?;
         let listing = found.ok_or_else(|| not_found("dataflow", name))?;

@@ -6,8 +6,9 @@
 //! before. So memory holds the ids of its statements, and never their terms.
 
 use super::Engine;
-use super::data::{check_nesting, document_parser, graph_id, lookup};
+use super::data::{check_nesting, document_parser, graph_id, graph_name, lookup};
 use super::load::Gathered;
+use crate::access::RightKind;
 use crate::error::EngineError;
 use crate::load::GraphWrite;
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
@@ -36,7 +37,7 @@ impl Engine {
         (format, base): (RdfFormat, Option<&str>),
         replace: bool,
     ) -> Result<GraphWrite, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Write, graph_name(graph))?;
         let mut start = Vec::new();
         let read = reader.by_ref().take(LARGE_BYTES).read_to_end(&mut start);
         let is_large =
@@ -121,7 +122,7 @@ impl Engine {
         bytes: usize,
         change: impl FnOnce(&Present<'_>) -> Result<Change, EngineError> + Send + 'static,
     ) -> Result<GraphWrite, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Write, graph_name(graph))?;
         let store = Arc::clone(&self.inner.store);
         let name = graph.clone();
         let execution = self.one_shot_execution(None, None);

@@ -6,6 +6,7 @@
 
 use super::Engine;
 use super::data::{check_nesting, document_parser};
+use crate::access::RightKind;
 use crate::blank::Scope;
 use crate::error::EngineError;
 use crate::load::{LoadOptions, LoadProgress, LoadSummary};
@@ -53,7 +54,7 @@ impl Engine {
         format: RdfFormat,
         options: LoadOptions,
     ) -> Result<LoadSummary, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Write, None)?;
         let mut parser = document_parser(format, options.base.as_deref())?;
         // Where IRIs are taken as they are, an IRI may continue in the next line: such a document
         // is not split.
@@ -102,7 +103,7 @@ impl Engine {
         &self,
         quads: impl IntoIterator<Item = Quad>,
     ) -> Result<LoadSummary, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Write, None)?;
         self.store_loaded(self.gather_all(quads.into_iter().map(Ok), None)?)
     }
 

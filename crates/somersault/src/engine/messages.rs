@@ -4,6 +4,7 @@
 //! A message that is offered before an earlier one has its verdict could make that one late.
 
 use super::Engine;
+use crate::access::RightKind;
 use crate::error::EngineError;
 use crate::push::messages::{MessagePush, MessageRefusal, MessagesReceipt};
 use somersault_lines::{Message, MessageLimits, MessageReader, RefusedMessage};
@@ -61,7 +62,7 @@ impl Engine {
         push: MessagePush,
         text: impl Read,
     ) -> Result<MessagesReceipt, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Push, Some(stream))?;
         let limits = MessageLimits {
             bytes: MESSAGE_BYTES,
             statements: usize::try_from(self.inner.config.limits.push_statements)

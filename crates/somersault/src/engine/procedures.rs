@@ -4,11 +4,12 @@
 //! snapshot, and an abort is an answer.
 
 use super::{CancelToken, Engine};
+use crate::access::RightKind;
 use crate::error::EngineError;
 use crate::info::{DataflowInfo, ProcedureInfo};
 use oxrdf::Term;
 use somersault_lang::token::have_same_tokens;
-use somersault_lang::{Argument, DropProcedure, Parser, Statement};
+use somersault_lang::{Argument, DataflowPart, DropProcedure, Parser, Statement};
 use somersault_log::{Command, CommandRecord, Resolved};
 use somersault_runtime::{
     AnswerRoom, CallAnalysis, CallArguments, CallKey, CallOutcome, Pending, ProcedureCall,
@@ -83,6 +84,7 @@ impl Engine {
         };
         check_name("procedure", &procedure.name, name)?;
         let name = procedure.name.clone();
+        self.admit_statement(&statement)?;
         match self.procedure_info(&name) {
             Ok(existing) if have_same_tokens(&existing.text, text) => Ok(existing),
             _ => {
@@ -124,6 +126,7 @@ impl Engine {
         };
         check_name("dataflow", &dataflow.name, name)?;
         let name = dataflow.name.clone();
+        self.admit_statement(&statement)?;
         match self.dataflow_info(&name) {
             Ok(existing) if have_same_tokens(&existing.text, text) => Ok(existing),
             _ => {
@@ -211,9 +214,34 @@ impl Engine {
         Ok(self.parser(None).parse_statement(text)?)
     }
 
+    /// Refuses a statement about procedures or dataflows that the rights of this handle do not
+    /// allow. A procedure runs with the rights of its declaration, which are asked for here.
+    fn admit_statement(&self, statement: &Statement) -> Result<(), EngineError> {
+        let name = match statement {
+            Statement::CreateProcedure(procedure) => {
+                self.access.require_all(&procedure.footprint())?;
+                &procedure.name
+            }
+            Statement::CreateDataflow(dataflow) => {
+                let procedures = dataflow.parts.iter().flat_map(DataflowPart::procedures);
+                for procedure in procedures {
+                    self.access.require(RightKind::Register, Some(procedure))?;
+                }
+                &dataflow.name
+            }
+            Statement::DropProcedure(drop) => &drop.name,
+            Statement::DropDataflow(name)
+            | Statement::PauseDataflow(name)
+            | Statement::ResumeDataflow(name) => name,
+            // It is refused below, whatever the rights are.
+            _ => return self.check_running(),
+        };
+        self.admit(RightKind::Register, Some(name))
+    }
+
     /// Logs a statement about procedures or dataflows.
     fn log_statement(&self, statement: Statement) -> Result<(), EngineError> {
-        self.check_running()?;
+        self.admit_statement(&statement)?;
         let record = |command| CommandRecord {
             received_ms: self.now_ms(),
             command,
@@ -484,8 +512,9 @@ impl CallRequest<'_> {
 impl<'c> CallRequest<'c> {
     fn prepared(self) -> Result<(&'c Engine, ProcedureCall), EngineError> {
         let engine = self.engine;
-        engine.check_running()?;
-        let mut execution = engine.one_shot_execution(self.timeout, None);
+        engine.admit(RightKind::Call, Some(&self.procedure))?;
+        // A procedure runs with the rights of its declaration.
+        let mut execution = engine.unrestricted_execution(self.timeout, None);
         execution.abandoned = self.cancel.as_ref().map(CancelToken::flag);
         let call = ProcedureCall {
             procedure: self.procedure.into_owned(),

@@ -2,12 +2,13 @@
 
 use super::execute::Wanted;
 use super::{Engine, FastPath, QueryOptions};
+use crate::access::RightKind;
 use crate::error::{EngineError, LimitKind};
 use somersault_continuous::continuous_dataset;
 use somersault_lang::lift::Shape;
 use somersault_lang::{ParseErrorKind, Parser};
 use somersault_model::Sn;
-use somersault_query::{BoundQuery, Dataset, Invocation, Prepared, SnapshotView};
+use somersault_query::{BoundQuery, Invocation, Prepared, SnapshotView};
 use somersault_runtime::window_version;
 use somersault_store::WindowVersion;
 use somersault_stream::{QueryDeclaration, WindowDeclaration};
@@ -46,7 +47,8 @@ impl Engine {
     ) -> Result<Option<Arc<BoundQuery>>, EngineError> {
         self.check_text(text)?;
         let parse = |text: &str| settings(self.parser(base)).parse_query(text);
-        match self.inner.plans.get_or_prepare(text, base, parse) {
+        let scope = self.access.scope();
+        match self.inner.plans.get_or_prepare(text, base, scope, parse) {
             Ok(query) => Ok(Some(query)),
             Err(error) if error.kind == ParseErrorKind::TooLong => Ok(None),
             Err(error) => Err(error.into()),
@@ -92,7 +94,7 @@ impl Engine {
             }
         };
         let clause = options.dataset(&one_shot.query().dataset);
-        let dataset = Dataset::of_clause(&clause, self.inner.store.dictionary());
+        let dataset = self.dataset(&clause);
         let snapshot = self.pin_stable(self.query_time(options.timeout));
         let view = SnapshotView::new(snapshot, Vec::new(), dataset);
         self.explain_on(&one_shot, &view, options, analyze)
@@ -104,6 +106,7 @@ impl Engine {
         options: &QueryOptions,
         analyze: bool,
     ) -> Result<String, EngineError> {
+        self.access.require_all(&query.footprint())?;
         let declaration = QueryDeclaration::from(query);
         let mut text = declaration.explain();
         let snapshot = self.pin_stable(self.query_time(options.timeout));
@@ -132,6 +135,8 @@ impl Engine {
         let namespace = self.inner.config.default_namespace.as_deref();
         let shape = Shape::of(&query.text).map(|(shape, _)| shape);
         let cohort = shape.and_then(|shape| self.inner.driver.group_of(shape, namespace));
+        // The members of a group may be those of others.
+        let cohort = cohort.filter(|_| self.access.allows(RightKind::Monitor, None));
         let Some(cohort) = cohort else {
             return Ok(String::new());
         };

@@ -7,6 +7,7 @@
 
 use super::Engine;
 use super::batch::Replacement;
+use crate::access::RightKind;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{GroupInfo, QueryInfo, StreamProgress, WindowInfo};
 use somersault_continuous::{SubscribeOptions, Subscription};
@@ -16,6 +17,15 @@ use somersault_model::EventTime;
 use somersault_runtime::{InputReceipt, Outcome};
 use somersault_stream::{Input, ParsedQuery, QueryDeclaration, QueryStatus, WindowDeclaration};
 use std::time::Duration;
+
+/// Each of these rights shows the query that it names.
+const SEE_QUERY: &[RightKind] = &[
+    RightKind::Subscribe,
+    RightKind::Register,
+    RightKind::Monitor,
+];
+/// The number of names that are looked at together.
+const NAMES_AT_ONCE: usize = 1_000;
 
 /// Some of the continuous queries.
 #[derive(Clone, Debug)]
@@ -136,6 +146,8 @@ impl Engine {
     ) -> Result<(String, Input), EngineError> {
         let query = self.parser(None).parse_continuous(text)?;
         let name = one_name(name, query.name.clone())?;
+        self.access.require(RightKind::Register, Some(&name))?;
+        self.access.require_all(&query.footprint())?;
         let input = Input::RegisterQuery {
             received_ms: self.now_ms(),
             name: name.clone(),
@@ -242,7 +254,7 @@ impl Engine {
         input: impl FnOnce(i64, String) -> Input,
         name: &str,
     ) -> Result<(), EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Register, Some(name))?;
         let input = input(self.now_ms(), name.to_owned());
         let _: InputReceipt = self.inner.driver.log_input(input)?;
         Ok(())
@@ -264,8 +276,10 @@ impl Engine {
     /// ```
     pub fn queries(&self) -> Vec<QueryInfo> {
         let queries = self.inner.driver.queries();
+        let is_seen = |status: &QueryStatus| self.access.allows_one(SEE_QUERY, &status.name);
         queries
             .into_iter()
+            .filter(is_seen)
             .map(|status| self.describe(status))
             .collect()
     }
@@ -287,14 +301,44 @@ impl Engine {
     /// ```
     pub fn queries_after(&self, after: Option<&str>, most: usize) -> QueryPage {
         let driver = &self.inner.driver;
-        let mut names = driver.query_names(after, most.saturating_add(1));
+        let wanted = most.saturating_add(1);
+        let (mut names, total) = match self.access.is_full() {
+            true => (driver.query_names(after, wanted), driver.query_count()),
+            false => self.seen_queries(after, wanted),
+        };
         let more = names.len() > most;
         names.truncate(most);
         let found = names.iter().filter_map(|name| driver.query(name));
         QueryPage {
             queries: found.map(|status| self.describe(status)).collect(),
-            total: driver.query_count(),
+            total,
             more,
+        }
+    }
+
+    /// The names of the first queries after a name that this handle may see, and the number of all
+    /// that it may see.
+    fn seen_queries(&self, after: Option<&str>, most: usize) -> (Vec<String>, usize) {
+        let (mut found, mut total) = (Vec::new(), 0);
+        let mut last: Option<String> = None;
+        loop {
+            let names = self
+                .inner
+                .driver
+                .query_names(last.as_deref(), NAMES_AT_ONCE);
+            let is_last = names.len() < NAMES_AT_ONCE;
+            for name in names {
+                if self.access.allows_one(SEE_QUERY, &name) {
+                    total += 1;
+                    if found.len() < most && after.is_none_or(|after| *name > *after) {
+                        found.push(name.clone());
+                    }
+                }
+                last = Some(name);
+            }
+            if is_last {
+                return (found, total);
+            }
         }
     }
 
@@ -316,6 +360,7 @@ impl Engine {
     /// # Errors
     /// There is no such query.
     pub fn query_info(&self, name: &str) -> Result<QueryInfo, EngineError> {
+        self.access.require_one(SEE_QUERY, name)?;
         Ok(self.describe(self.query_status(name)?))
     }
 
@@ -345,7 +390,7 @@ impl Engine {
         name: &str,
         mut options: SubscribeOptions,
     ) -> Result<Subscription, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Subscribe, Some(name))?;
         let mut unknown = None;
         loop {
             let status = self.query_status(name)?;
@@ -377,6 +422,8 @@ impl Engine {
     pub(super) fn describe(&self, status: QueryStatus) -> QueryInfo {
         let summary = self.inner.continuous.summary(status.member);
         let group = summary.as_ref().zip(status.group);
+        // The other members may be those of others.
+        let group = group.filter(|_| self.access.allows(RightKind::Monitor, None));
         let group = group.map(|((_, size), queries)| GroupInfo {
             queries,
             combinations: size.cells,

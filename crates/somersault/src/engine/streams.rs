@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::data::check_nesting;
+use crate::access::RightKind;
 use crate::config::Clock;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{SourceInfo, StreamInfo};
@@ -14,6 +15,14 @@ use somersault_runtime::{Outcome, RuntimeError};
 use somersault_stream::{Input, PushHead, StreamStatus};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// Each of these rights shows the stream that it names.
+const SEE_STREAM: &[RightKind] = &[
+    RightKind::Push,
+    RightKind::Window,
+    RightKind::Register,
+    RightKind::Monitor,
+];
 
 /// # Streams
 ///
@@ -55,6 +64,8 @@ impl Engine {
                 "the text declares the stream <{iri}>, but the name given is <{name}>; use one of the two in both places"
             )));
         }
+        self.access.require(RightKind::Register, Some(&iri))?;
+        self.access.require_all(&declaration.footprint())?;
         self.inner.driver.log_input(Input::CreateStream {
             received_ms: self.now_ms(),
             declaration,
@@ -80,7 +91,7 @@ impl Engine {
     /// # Errors
     /// There is no such stream, or a query windows it.
     pub fn drop_stream(&self, iri: &str) -> Result<(), EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Register, Some(iri))?;
         self.inner.driver.log_input(Input::DropStream {
             received_ms: self.now_ms(),
             iri: iri.to_owned(),
@@ -111,7 +122,7 @@ impl Engine {
     /// # Errors
     /// There is no such stream, a query windows it, or it is derived.
     pub fn reset_stream(&self, iri: &str) -> Result<u64, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Register, Some(iri))?;
         let done = self.inner.driver.log_input(Input::ResetStream {
             received_ms: self.now_ms(),
             iri: iri.to_owned(),
@@ -137,8 +148,13 @@ impl Engine {
     /// ```
     pub fn streams(&self) -> Vec<StreamInfo> {
         let streams = self.inner.driver.streams();
+        let is_seen = |status: &StreamStatus| {
+            self.access
+                .allows_one(SEE_STREAM, status.declaration.iri.as_str())
+        };
         streams
             .into_iter()
+            .filter(is_seen)
             .map(|status| self.stream_info(status))
             .collect()
     }
@@ -159,6 +175,7 @@ impl Engine {
     /// # Errors
     /// There is no such stream.
     pub fn stream(&self, iri: &str) -> Result<StreamInfo, EngineError> {
+        self.access.require_one(SEE_STREAM, iri)?;
         let status = self.inner.driver.stream(iri);
         let status = status.ok_or_else(|| no_stream(iri))?;
         Ok(self.stream_info(status))
@@ -223,7 +240,7 @@ impl Engine {
         self.counted(|| {
             let head = head_of(stream, push.source, push.seq);
             let statements = &push.statements;
-            self.check_running()?;
+            self.admit(RightKind::Push, Some(stream))?;
             self.check_push_length(statements.len())?;
             for statement in statements {
                 check_nesting(&statement.quad)?;
@@ -258,6 +275,7 @@ impl Engine {
         stream: &str,
         push: PushLines<'_>,
     ) -> Result<PushReceipt, EngineError> {
+        self.access.require(RightKind::Push, Some(stream))?;
         let limit = self.inner.config.limits.push_statements;
         let (source, seq) = (push.source, push.seq);
         match TimedLines::read(push.lines, limit) {
@@ -302,7 +320,7 @@ impl Engine {
     ) -> Result<PushReceipt, EngineError> {
         self.counted(|| {
             let head = head_of(stream, source, seq);
-            self.check_running()?;
+            self.admit(RightKind::Push, Some(stream))?;
             self.check_push_length(lines.len())?;
             let times = lines.times().map(Some);
             self.take_push(head, times, lines.statements())
@@ -412,6 +430,7 @@ impl Engine {
     /// # Errors
     /// There is no such stream.
     pub fn sources(&self, stream: &str) -> Result<Vec<SourceInfo>, EngineError> {
+        self.access.require_one(SEE_STREAM, stream)?;
         let sources = self.inner.driver.sources(stream);
         let sources = sources.ok_or_else(|| no_stream(stream))?;
         let sources = sources.into_iter().map(|source| SourceInfo {
@@ -446,7 +465,10 @@ impl Engine {
         self.check_running()?;
         let to = to.into_iter();
         let to = to.map(|(stream, time)| (stream.as_ref().to_owned(), time));
-        let to = to.collect();
+        let to: Vec<(String, EventTime)> = to.collect();
+        for (stream, _) in &to {
+            self.access.require(RightKind::Push, Some(stream))?;
+        }
         let received_ms = self.now_ms();
         let done = self
             .inner

@@ -102,7 +102,7 @@ impl Engine {
     /// The summary of an update that has ended.
     fn done(&self, outcome: UpdateOutcome) -> Result<UpdateSummary, EngineError> {
         match outcome {
-            UpdateOutcome::Failed(error) => Err(error.into()),
+            UpdateOutcome::Failed(error) => Err(self.evaluation_error(error)),
             UpdateOutcome::Done(result) => {
                 self.inner.counters.updates.fetch_add(1, Ordering::Relaxed);
                 Ok(result.into())

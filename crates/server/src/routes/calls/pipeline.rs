@@ -18,7 +18,7 @@ use crate::routes::batch::check_lines;
 use crate::routes::declarations::name_of;
 use crate::state::App;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use parking_lot::{Condvar, Mutex};
@@ -99,7 +99,7 @@ impl Window {
 }
 
 /// Carries out the calls of `POST /procedures/{name}/calls` and of `POST /calls`.
-pub(crate) async fn calls(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn calls(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let timeout = settings(&app, &head.uri)?;
     let procedure = match head.uri.path() {

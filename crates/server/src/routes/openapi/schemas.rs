@@ -60,6 +60,7 @@ pub(super) fn schemas() -> Value {
         streams(),
         queries(),
         transactions(),
+        tokens(),
     ]
     .into_iter();
     let members = groups.filter_map(|group| match group {
@@ -107,7 +108,10 @@ fn answers() -> Value {
             "stopped_dataflows": list_of("StoppedDataflow"),
             "absent_procedures": texts("Native procedures whose body the program has not registered: their calls and rounds wait."),
             "version": text("The server's version."),
-        }), &[]),
+        }), &[
+            "message", "stable_sn", "stored_statements", "inflight_bytes", "inflight_limit_bytes",
+            "checkpoints", "sinks", "subscriptions", "stopped_dataflows",
+        ]),
         "Sink": object(json!({
             "name": text("Its name, which is that of its durable subscription."),
             "query": text("The query's name."),
@@ -117,6 +121,30 @@ fn answers() -> Value {
             "last_error": optional_text("Why the newest attempt failed; null if none has failed since an answer was delivered."),
             "trouble": optional_text("Why it delivers nothing; null unless several attempts in a row have failed, or it cannot read its subscription."),
         }), &[]),
+    })
+}
+
+fn tokens() -> Value {
+    let token = || {
+        json!({
+            "id": text("The part of the token's text behind smr_; no secret."),
+            "name": text("Its name."),
+            "rights": json!({ "type": "array", "items": { "type": "string" }, "description": "Its rights, such as read:default or push:http://example.org/rooms/*." }),
+            "created_ms": integer("When it was made, in milliseconds since 1970."),
+            "expires_ms": optional("When it ends, in milliseconds since 1970; null if it does not."),
+        })
+    };
+    let mut made = token();
+    made["token"] = text("The token itself.");
+    let mut new = token();
+    if let Some(members) = new.as_object_mut() {
+        members.retain(|name, _| ["name", "rights", "expires_ms"].contains(&name.as_str()));
+    }
+    json!({
+        "TokenList": object(json!({ "tokens": list_of("Token") }), &[]),
+        "Token": object(token(), &[]),
+        "NewToken": object(new, &["expires_ms"]),
+        "MadeToken": object(made, &[]),
     })
 }
 
@@ -434,6 +462,7 @@ pub(super) fn parameters() -> Value {
     let header = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "header", "description": description, "schema": schema });
     let path = |name: &str, description: &str| json!({ "name": name, "in": "path", "required": true, "description": description, "schema": { "type": "string" } });
     json!({
+        "id": path("id", "The id of a token, or its name."),
         "query": { "name": "query", "in": "query", "required": true, "description": "The SPARQL text.", "schema": string() },
         "analyze": query("analyze", "Also runs the query, and shows actual rows; a call is undone.", switch()),
         "default-graph-uri": query("default-graph-uri", "A graph of the default graph; replaces the query's own dataset.", iris()),
@@ -478,6 +507,8 @@ pub(super) fn errors() -> Value {
     let error = |description: &str| json!({ "description": description, "content": content });
     json!({
         "400": error("The request is malformed, or cannot be accepted; line and column if there is a text."),
+        "401": error("The server asks for a token, and there is none or it is not valid."),
+        "403": error("The token lacks a right, which `right` names; or a web page of another origin asks."),
         "404": error("There is no such stream, query or graph."),
         "406": error("None of the media types that the client accepts is available; `available` lists those that are."),
         "408": error("The client stopped sending the body."),

@@ -13,7 +13,7 @@ use crate::routes::events;
 use crate::routes::results::Turns;
 use crate::state::App;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use serde_json::json;
@@ -30,7 +30,7 @@ const MOST: u64 = 1_000;
 /// The longest wait for the first answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-pub(crate) async fn answers(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn answers(app: App, request: Request) -> ApiResult {
     let uri = request.uri();
     let params = Params::of(uri)?;
     params.only(&["limit", "wait_ms"])?;
