@@ -31,7 +31,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use dataflows::Dataflows;
 use needs::{
     ADMIN, CALL, MONITOR, Needs, PUSH, REGISTER, SEE_DATAFLOW, SEE_PROCEDURE, SEE_QUERY,
-    SEE_STREAM, SUBSCRIBE,
+    SEE_STREAM, SUBSCRIBE, WINDOW,
 };
 use procedures::Procedures;
 use queries::Queries;
@@ -122,7 +122,7 @@ fn of_streams_and_queries() -> Vec<AddressRoute> {
         ),
         (
             "/streams/{name}/messages",
-            &["GET"],
+            &[("GET", WINDOW)],
             get(message_feed::messages),
         ),
         (

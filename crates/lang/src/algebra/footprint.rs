@@ -26,6 +26,14 @@ pub struct Graphs {
 }
 
 impl Graphs {
+    fn all() -> Graphs {
+        Graphs {
+            default: true,
+            any_named: true,
+            named: BTreeSet::new(),
+        }
+    }
+
     fn add(&mut self, graph: &GraphName) {
         match graph {
             GraphName::DefaultGraph => self.default = true,
@@ -112,6 +120,12 @@ impl CreateProcedure {
         touched.steps(&self.steps);
         for trigger in &self.triggers {
             touched.steps(&trigger.steps);
+        }
+        if let Some(native) = &self.native {
+            // Its text does not say what the body does.
+            touched.reads = Graphs::all();
+            touched.writes = Graphs::all();
+            touched.pushes.extend(native.emits.iter().cloned());
         }
         touched
             .reads
@@ -322,6 +336,17 @@ mod tests {
             graphs(false, true, &["urn:data", "urn:inner"])
         );
         assert!(touched.windows.is_empty() && !touched.is_remote);
+    }
+
+    #[test]
+    fn a_native_procedure_may_touch_every_graph() {
+        let touched = statement(
+            "CREATE PROCEDURE p ON STREAM <urn:in> BATCH 1 MESSAGE EMITS INTO <urn:out> AS NATIVE",
+        );
+        assert_eq!(touched.reads, graphs(true, true, &[]));
+        assert_eq!(touched.writes, graphs(true, true, &[]));
+        assert_eq!(touched.windows, names(&["urn:in"]));
+        assert_eq!(touched.pushes, names(&["urn:out"]));
     }
 
     #[test]

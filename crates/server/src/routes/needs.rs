@@ -46,6 +46,8 @@ pub(crate) const SEE_DATAFLOW: Needs = Needs::Named(&[RightKind::Register, Right
 pub(crate) const REGISTER: Needs = Needs::Named(&[RightKind::Register]);
 /// Pushes into the stream.
 pub(crate) const PUSH: Needs = Needs::Named(&[RightKind::Push]);
+/// Reads the messages of the stream.
+pub(crate) const WINDOW: Needs = Needs::Named(&[RightKind::Window]);
 /// Reads the answers of the query.
 pub(crate) const SUBSCRIBE: Needs = Needs::Named(&[RightKind::Subscribe]);
 /// Calls the procedure.

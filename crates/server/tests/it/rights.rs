@@ -42,6 +42,7 @@ PUT    /streams/{name}                              register
 POST   /streams/{name}                              push
 DELETE /streams/{name}                              register
 POST   /streams/{name}/advance                      push
+GET    /streams/{name}/messages                     window
 POST   /streams/{name}/reset-time                   register
 POST   /advance                                     token
 GET    /queries                                     token

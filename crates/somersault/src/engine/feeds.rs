@@ -5,6 +5,7 @@
 
 use super::Engine;
 use super::dataflows::not_found;
+use crate::access::RightKind;
 use crate::error::EngineError;
 use somersault_runtime::{FeedReader, FeedStart};
 
@@ -38,7 +39,7 @@ impl Engine {
     /// # Errors
     /// There is no such stream, or clients push into it.
     pub fn messages(&self, stream: &str, start: FeedStart) -> Result<FeedReader, EngineError> {
-        self.check_running()?;
+        self.admit(RightKind::Window, Some(stream))?;
         let reader = self.inner.driver.read_messages(stream, start)?;
         reader.ok_or_else(|| not_found("stream", stream))
     }

@@ -4,6 +4,7 @@
 //! holds no [`Engine`].
 
 use super::Engine;
+use crate::access::RightKind;
 use crate::error::EngineError;
 use oxrdf::{NamedNode, Quad, Term, Triple};
 use parking_lot::Mutex;
@@ -69,7 +70,7 @@ impl Engine {
         F: Fn(&mut Txn<'_, '_>) -> Result<A, Abort> + Send + Sync + 'static,
         A: Into<CallAnswer>,
     {
-        self.check_running()?;
+        self.admit(RightKind::Register, Some(name))?;
         let texts = Texts::new(self.parser(None));
         let body = move |declaration: &Arc<CreateProcedure>, run: NativeRun<'_, '_>| {
             let mut transaction = Txn {

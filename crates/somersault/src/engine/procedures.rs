@@ -3,6 +3,7 @@
 //! The one thing to know before changing it: a call is answered when its effects are in a stable
 //! snapshot, and an abort is an answer.
 
+use super::dataflows::SEE_DATAFLOW;
 use super::{CancelToken, Engine};
 use crate::access::RightKind;
 use crate::error::EngineError;
@@ -500,6 +501,7 @@ impl CallRequest<'_> {
     /// Runs the call in a transaction that is undone.
     pub(super) fn analyse(self) -> Result<CallAnalysis, EngineError> {
         let (engine, call) = self.prepared()?;
+        engine.access.require_one(SEE_DATAFLOW, &call.procedure)?;
         Ok(engine.inner.driver.analyse_call(call)?)
     }
 
