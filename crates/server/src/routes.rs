@@ -70,11 +70,6 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
                 .delete(declarations::drop::<Streams>),
         ),
         (
-            "/streams/{name}/messages",
-            &["GET"],
-            get(message_feed::messages),
-        ),
-        (
             "/streams/{name}/advance",
             &["POST"],
             post(streams::advance_one),
@@ -112,6 +107,11 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
 
 fn of_transactions() -> Vec<AddressRoute> {
     vec![
+        (
+            "/streams/{name}/messages",
+            &["GET"],
+            get(message_feed::messages),
+        ),
         ("/procedures", &["GET"], get(procedures::list)),
         (
             "/procedures/{name}",
