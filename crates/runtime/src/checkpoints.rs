@@ -21,7 +21,7 @@ pub(crate) use restore::RestoredCores;
 pub use restore::{RecentCheckpoint, Restored, RestoredState, restore_checkpoint, restore_newest};
 pub(crate) use status::CheckpointedNumbers;
 pub use status::{CheckpointStatus, NewestCheckpoint};
-pub(crate) use transactions::{DeclarationRecord, RestoredTransactions};
+pub(crate) use transactions::{DeclarationRecord, RestoredTransactions, read_saved};
 pub use write::CheckpointWriter;
 pub(crate) use write::{Beside, FrozenState, RewrittenFiles, StopFlag};
 

@@ -5,8 +5,8 @@
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
 //! snapshot number that is not stable (S5).
 //!
-//! Rooms, lowest first: clock, credit, slot, feeds, fabric, error, handover, resolver, host, delivery, replay,
-//! checkpoints, lane, sequencer, driver.
+//! Rooms, lowest first: clock, credit, slot, feeds, fabric, error, handover, resolver, host,
+//! delivery, replay, checkpoints, lane, sequencer, driver.
 
 mod checkpoints;
 mod clock;
@@ -44,6 +44,8 @@ pub use host::{
     DerivedOutput, DueSnapshot, Exceeded, Fired, FiringAcks, FiringJob, Host, HostReport,
     LimitReport, OutboxReport, SavedRecords,
 };
+#[doc(hidden)]
+pub use lane::saved_transactions_again;
 pub use lane::{
     AnalysedEffects, AnswerRoom, CallAnalysis, CallAnswer, CallArguments, CallKey, CallOutcome,
     DataflowListing, NativeBody, ProcedureStatus, StoppedDataflow, TransactionCounts,

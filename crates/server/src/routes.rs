@@ -121,11 +121,6 @@ fn of_streams_and_queries() -> Vec<AddressRoute> {
                 .delete(declarations::drop::<Streams>),
         ),
         (
-            "/streams/{name}/messages",
-            &[("GET", WINDOW)],
-            get(message_feed::messages),
-        ),
-        (
             "/streams/{name}/advance",
             &[("POST", PUSH)],
             post(streams::advance_one),
@@ -173,6 +168,11 @@ fn of_streams_and_queries() -> Vec<AddressRoute> {
 
 fn of_transactions() -> Vec<AddressRoute> {
     vec![
+        (
+            "/streams/{name}/messages",
+            &[("GET", WINDOW)],
+            get(message_feed::messages),
+        ),
         (
             "/procedures",
             &[("GET", Needs::Token)],

@@ -65,8 +65,8 @@ impl<W: Write> MessageWriter<W> {
         self.out.write_all(&text)
     }
 
-    /// Ends the newest message, so that who reads the text while it comes need not wait for the
-    /// next one.
+    /// Ends the newest message, so that a reader that follows the text need not wait for the next
+    /// one.
     ///
     /// ```
     /// use oxrdf::{GraphName, NamedNode, Quad};

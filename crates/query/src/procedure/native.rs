@@ -123,19 +123,27 @@ impl NativeRun<'_, '_> {
     /// The batch of a consumed stream: the union of its messages; `None` if the procedure does not
     /// consume the stream.
     pub fn batch(&self, stream: &NamedNode) -> Option<Vec<Triple>> {
-        self.shown(&KeptGraph::Batch(stream.clone()))
+        let place = self.place(&KeptGraph::Batch(stream.clone()))?;
+        let messages = self.input.batches.get(place)?.iter();
+        let statements = messages.copied().flatten();
+        let mut quads: Vec<QuadIds> = statements
+            .map(|quad| quad.triple().in_graph(TermId::DEFAULT_GRAPH))
+            .collect();
+        quads.sort_unstable();
+        quads.dedup();
+        Some(self.triples(&quads))
     }
 
     /// What an owned window shows; `None` if the procedure owns no window of this name.
     pub fn window(&self, name: &NamedNode) -> Option<Vec<Triple>> {
-        self.shown(&KeptGraph::Window(name.clone()))
-    }
-
-    fn shown(&self, graph: &KeptGraph) -> Option<Vec<Triple>> {
-        let kept = self.procedure.compiled.kept();
-        let place = kept.iter().position(|other| other == graph)?;
+        let place = self.place(&KeptGraph::Window(name.clone()))?;
         let mark = self.procedure.graphs[place];
         Some(self.triples(&self.txn.state.layers.kept.statements(mark)))
+    }
+
+    fn place(&self, graph: &KeptGraph) -> Option<usize> {
+        let kept = self.procedure.compiled.kept();
+        kept.iter().position(|other| other == graph)
     }
 
     /// Runs steps, with the values of their slots; gives what a query among them answers.

@@ -86,6 +86,24 @@ pub(super) fn restore_transactions(
     Ok(restored)
 }
 
+/// Reads what is declared from records that each follow their length in two bytes, where there is
+/// no stream. Bytes that are no record are left out.
+pub(crate) fn read_saved(bytes: &[u8]) -> Result<RestoredTransactions, String> {
+    let mut records = Vec::new();
+    let mut rest = bytes;
+    while let Some(([low, high], after)) = rest.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes([*low, *high]));
+        let (record, next) = after.split_at(length.min(after.len()));
+        if let Ok(record) = postcard::from_bytes::<DeclarationRecord>(record) {
+            records.push(Ok(record));
+        }
+        rest = next;
+    }
+    let restored = read_records(records.into_iter()).map_err(|error| error.to_string())?;
+    check(&restored, &Coordinator::default())?;
+    Ok(restored)
+}
+
 fn read_records(
     records: impl Iterator<Item = Result<DeclarationRecord, RuntimeError>>,
 ) -> Result<RestoredTransactions, RuntimeError> {

@@ -138,7 +138,7 @@ impl Driver {
         let registration = Registration {
             procedure: procedure.to_owned(),
             body,
-            // Whoever registers waits for the answer.
+            // The program that registers it waits for the answer.
             reply: Box::new(move |result| reply.send(result)),
         };
         let sent = self

@@ -10,8 +10,8 @@ use crate::error::RuntimeError;
 use crate::slot::Answering;
 use oxrdf::{NamedNode, Quad};
 use somersault_lang::CreateProcedure;
-use somersault_model::{EventTime, Sn};
-use somersault_query::{Execution, StepTrace, decode};
+use somersault_model::{EventTime, QuadIds, Sn};
+use somersault_query::{Emission, Execution, StepTrace, Txn, decode};
 use somersault_txn::CallAdmission;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,6 +64,28 @@ pub(crate) struct AnalyseRequest {
     pub(crate) received: EventTime,
     /// How often it had to run again.
     pub(crate) repeats: u32,
+}
+
+impl AnalysedEffects {
+    fn of(txn: &Txn<'_>, emissions: &[Emission], streams: &[&NamedNode]) -> AnalysedEffects {
+        let (net, dictionary) = (txn.effects_so_far(), txn.dictionary());
+        let shown = |ids: &[QuadIds]| -> Vec<Quad> {
+            let first = ids.iter().take(SHOWN);
+            first.map(|quad| decode(*quad, dictionary)).collect()
+        };
+        let message = |it: &Emission| {
+            let stream = streams[it.stream].clone();
+            (stream, shown(&it.statements))
+        };
+        AnalysedEffects {
+            deleted: net.deletes.len() as u64,
+            inserted: net.inserts.len() as u64,
+            emitted: emissions.len() as u64,
+            deletes: shown(&net.deletes),
+            inserts: shown(&net.inserts),
+            messages: emissions.iter().take(SHOWN).map(message).collect(),
+        }
+    }
 }
 
 impl AnalyseRequest {
@@ -134,33 +156,8 @@ impl Lane {
                 reason: abort.reason,
             },
             Ok(executed) => {
-                let net = txn.effects_so_far();
-                let dictionary = txn.dictionary();
-                let shown = |ids: &[somersault_model::QuadIds]| -> Vec<Quad> {
-                    let first = ids.iter().take(SHOWN);
-                    first.map(|quad| decode(*quad, dictionary)).collect()
-                };
                 let streams = procedure.text.emits();
-                let messages = executed.emissions.iter().take(SHOWN);
-                effects = AnalysedEffects {
-                    deleted: net.deletes.len() as u64,
-                    inserted: net.inserts.len() as u64,
-                    emitted: executed.emissions.len() as u64,
-                    deletes: shown(&net.deletes),
-                    inserts: shown(&net.inserts),
-                    messages: messages
-                        .map(|it| {
-                            let stream = streams[it.stream].clone();
-                            (
-                                stream,
-                                it.statements
-                                    .iter()
-                                    .map(|quad| decode(*quad, dictionary))
-                                    .collect(),
-                            )
-                        })
-                        .collect(),
-                };
+                effects = AnalysedEffects::of(&txn, &executed.emissions, &streams);
                 CallOutcome::Answered(executed.answer)
             }
         };

@@ -7,7 +7,7 @@
 
 use super::entries;
 use super::messages::{Message, Messages};
-use crate::checkpoints::{DeclarationRecord, RestoredTransactions};
+use crate::checkpoints::{DeclarationRecord, RestoredTransactions, read_saved};
 use crate::error::RuntimeError;
 use somersault_lang::procedure::{CreateDataflow, CreateProcedure};
 use somersault_lang::{CreateStream, StreamSource};
@@ -385,6 +385,35 @@ impl Declared {
     }
 }
 
+/// What is declared, as records that each follow their length in two bytes.
+fn saved(declared: &Declared) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    for record in declared.freeze() {
+        let record = postcard::to_stdvec(&record).map_err(|error| error.to_string())?;
+        let length = u16::try_from(record.len()).map_err(|_| "a record is too long")?;
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(record);
+    }
+    Ok(bytes)
+}
+
+/// Restores what is declared from the records of a checkpoint, saves it, and does both again; gives
+/// what was saved each time. For tests of the decoder.
+///
+/// # Errors
+/// A sentence: the records do not belong together.
+#[doc(hidden)]
+pub fn saved_transactions_again(bytes: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let coordinator = Coordinator::default();
+    let again = |bytes: &[u8]| {
+        let restored = read_saved(bytes)?;
+        saved(&Declared::restored(restored, &coordinator))
+    };
+    let first = again(bytes)?;
+    let second = again(&first)?;
+    Ok((first, second))
+}
+
 /// Whether a command is about procedures or dataflows.
 pub(crate) fn is_declaration(command: &Command) -> bool {
     matches!(
@@ -403,5 +432,87 @@ fn beginning(of: &ConsumerBegin) -> Beginning {
         stream: of.stream,
         next: of.next,
         through: of.through,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use somersault_log::{CommandRecord, Resolved};
+
+    fn declared() -> Declared {
+        let mut declared = Declared::default();
+        for text in [
+            "CREATE PROCEDURE one(?n IRI) AS { INSERT { ?n <urn:p> 1 } WHERE { } }",
+            "CREATE PROCEDURE two() AS NATIVE",
+            "CREATE DATAFLOW flow { one, two } ON ABORT STOP",
+        ] {
+            let statement = somersault_lang::Parser::new()
+                .parse_statement(text)
+                .unwrap();
+            let record = |command| CommandRecord {
+                received_ms: 0,
+                command,
+                resolved: Resolved::default(),
+            };
+            let (name, text, namespace) = ("", text.to_owned(), None);
+            let command = match statement {
+                somersault_lang::Statement::CreateProcedure(procedure) => {
+                    let command = Command::CreateProcedure {
+                        name: name.to_owned(),
+                        text,
+                        namespace,
+                    };
+                    ParsedCommand::create_procedure(record(command), Arc::new(*procedure))
+                }
+                somersault_lang::Statement::CreateDataflow(dataflow) => {
+                    let command = Command::CreateDataflow {
+                        name: name.to_owned(),
+                        text,
+                        namespace,
+                    };
+                    ParsedCommand::create_dataflow(record(command), Arc::new(dataflow))
+                }
+                other => panic!("{other:?}"),
+            };
+            declared.judge(&command).unwrap();
+            declared.apply(&command).unwrap();
+        }
+        declared
+    }
+
+    #[test]
+    fn damaged_records_end_in_a_sentence_or_in_what_is_saved_as_the_same() {
+        let whole = saved(&declared()).unwrap();
+        let (first, second) = saved_transactions_again(&whole).unwrap();
+        assert_eq!((&first, &second), (&whole, &whole));
+        let mut refused = 0;
+        for at in 0..whole.len() {
+            for flipped in [1, 0x20, 0x80] {
+                let mut damaged = whole.clone();
+                damaged[at] ^= flipped;
+                match saved_transactions_again(&damaged) {
+                    Ok((first, second)) => assert_eq!(first, second, "byte {at}"),
+                    Err(sentence) => {
+                        assert!(!sentence.is_empty());
+                        refused += 1;
+                    }
+                }
+            }
+            let cut = saved_transactions_again(&whole[..at]);
+            assert!(cut.is_err(), "the first {at} bytes are not whole");
+        }
+        assert!(refused > whole.len(), "{refused} of {} bytes", whole.len());
+    }
+
+    #[test]
+    fn a_native_procedure_is_absent_until_its_body_is_there() {
+        let mut declared = declared();
+        assert_eq!(declared.absent_names(), ["two"]);
+        let restored = read_saved(&saved(&declared).unwrap()).unwrap();
+        let restored = Declared::restored(restored, &Coordinator::default());
+        assert_eq!(restored.absent_names(), ["two"]);
+        declared.body_is_there(declared.uid("two").unwrap());
+        assert_eq!(declared.absent_names(), [""; 0]);
     }
 }

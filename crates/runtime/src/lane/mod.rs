@@ -31,6 +31,7 @@ pub(crate) use call::{Accepted, Answered, CallRequest, Logged};
 pub use call::{CallArguments, CallKey};
 pub(crate) use counters::LaneCounters;
 pub use counters::TransactionCounts;
+pub use declared::saved_transactions_again;
 pub(crate) use declared::{Declared, is_declaration};
 pub use listing::{DataflowListing, ProcedureStatus, StoppedDataflow};
 pub use native::NativeBody;

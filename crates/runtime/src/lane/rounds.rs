@@ -190,7 +190,12 @@ impl Lane {
         let in_log = match core.recovery(transaction.procedures()[0]) {
             Recovery::Strong => InLog::Whole,
             Recovery::Weak if cause.is_some() => InLog::Whole,
-            Recovery::Weak if core.follows_from_entries(transaction) => InLog::Count,
+            // While a procedure is absent, others are not next by the entries alone.
+            Recovery::Weak
+                if core.follows_from_entries(transaction) && self.declared.absent().is_empty() =>
+            {
+                InLog::Count
+            }
             Recovery::Weak => InLog::Origin,
         };
         let accepted = Accepted {

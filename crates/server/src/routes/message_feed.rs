@@ -106,7 +106,7 @@ pub(crate) async fn messages(State(app): State<App>, request: Request) -> ApiRes
         return Err(ApiError::new(StatusCode::GONE, "not_kept", sentence).detail("first", first));
     }
     let first = reader.next_place();
-    let feed = Feed {
+    let feed = MessageFeed {
         app,
         reader,
         left: count.transpose()?,
@@ -221,7 +221,7 @@ impl Writer {
 }
 
 /// The messages of one client.
-struct Feed {
+struct MessageFeed {
     app: App,
     reader: FeedReader,
     /// The number of messages that are sent yet, if the client has asked for so many.
@@ -231,7 +231,7 @@ struct Feed {
     _place: OwnedSemaphorePermit,
 }
 
-impl Feed {
+impl MessageFeed {
     fn response(self, form: Form, first: u64) -> Response {
         let body = Body::from_stream(futures_util::stream::unfold(self, |mut feed| async move {
             let bytes = feed.next().await?;

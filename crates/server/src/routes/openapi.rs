@@ -206,9 +206,6 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
             description: "Server-Sent Events. A firing is an event without a name. Its id is the query's uid, a colon and the close time, and its data is a Firing. The event `gap` says that firings after the given id are no longer kept, or that the id belongs to another query. The event `slow` says that the client reads too slowly, and that the firings that waited for it are dropped. The event `end` is the last and gives the reason: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open.",
             ..op("get", "/queries/{name}/results", "subscribe", "continuous queries", "Follow a query's answers") },
-        OperationDoc { parameters: FOLLOW, success: &[("200", "The messages as they are emitted.", Content::Messages)], errors: &["404", "406", "410"],
-            description: "The messages of an interior stream, each once by its place, in the order of emission. The header `message-place` gives the place of the first; the others follow it. As an event stream, each is an event `message` whose id is its place.",
-            ..op("get", "/streams/{name}/messages", "followMessages", "streams", "Follow the messages of an interior stream") },
         OperationDoc { success: &[("200", "The server works.", Content::Json("Health")), ("503", "Something is wrong, as the message says; queries may still be answered.", Content::Json("Health"))],
             ..op("get", "/health", "health", "server", "Tell whether the server works") },
         OperationDoc { success: &[("200", "Counters in the Prometheus text format.", Content::Text)],
@@ -267,6 +264,9 @@ fn subscriptions() -> Vec<OperationDoc> {
 fn transactions() -> Vec<OperationDoc> {
     const TAG: &str = "transactions";
     vec![
+        OperationDoc { parameters: FOLLOW, success: &[("200", "The messages as they are emitted.", Content::Messages)], errors: &["404", "406", "410"],
+            description: "The messages of an interior stream, each once by its place, in the order of emission. The header `message-place` gives the place of the first; the others follow it. As an event stream, each is an event `message` whose id is its place.",
+            ..op("get", "/streams/{name}/messages", "followMessages", "streams", "Follow the messages of an interior stream") },
         OperationDoc { success: &[("200", "The procedures.", Content::Json("ProcedureList"))], ..op("get", "/procedures", "listProcedures", TAG, "List the procedures") },
         OperationDoc { parameters: PROCEDURE, success: &[("200", "The procedure.", Content::Json("Procedure"))], errors: &["404"],
             ..op("get", "/procedures/{name}", "showProcedure", TAG, "Show a procedure") },

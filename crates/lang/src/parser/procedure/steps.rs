@@ -85,7 +85,7 @@ impl<'t, 'h> StepReader<'t, 'h> {
         steps
     }
 
-    /// A query that answers whoever runs it, up to the end of the text.
+    /// A query by itself, up to the end of the text.
     pub(super) fn query_alone(&mut self, cursor: &mut Cursor<'t>) -> Result<Step, ParseError> {
         let start = cursor.offset();
         let tokens = step_end(cursor);
