@@ -239,7 +239,7 @@ fn every_and_the_clock() {
         format!("PREFIX : <{NS}> REGISTER QUERY q EVERY 200ms AS SELECT ?o {{ :a :likes ?o }}");
     engine.register(None, &text).unwrap();
     let subscription = engine.subscribe("q", SubscribeOptions::default()).unwrap();
-    let mut next = || firing(subscription.recv().unwrap()).unwrap();
+    let next = || firing(subscription.recv().unwrap()).unwrap();
     let first = next();
     for at in 0..5 {
         update(&engine, &format!("INSERT DATA {{ :a :likes :o{at} }}")).unwrap();
