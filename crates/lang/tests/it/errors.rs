@@ -141,7 +141,7 @@ fn live(report: &mut Report) {
     let rest = "WHERE { ?x ?y ?z }";
     for head in [
         "REGISTER QUERY q COMPUTED EVERY 5s AS\nSELECT ?x",
-        "REGISTER QUERY q AS\nSELECT ?x\nSTARTING AT 1970-01-01T00:00:05Z",
+        "REGISTER QUERY q AS\nSELECT ?x\nSTARTING AT \"1970-01-01T00:00:05Z\"",
         "REGISTER QUERY q EVERY 5s AS\nSELECT ?x\nFROM STREAM <http://s> [RANGE 10s STEP 5s]",
         "REGISTER QUERY q EVERY 0s AS\nSELECT ?x",
         "REGISTER QUERY q ON OVERLOAD SKIP AS\nSELECT ?x",
