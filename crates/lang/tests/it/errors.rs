@@ -43,6 +43,7 @@ fn bad_texts() {
     updates(&mut report);
     templates(&mut report);
     timestamps(&mut report);
+    live(&mut report);
     windows(&mut report);
     dialects(&mut report);
     registrations(&mut report);
@@ -135,10 +136,28 @@ fn timestamps(report: &mut Report) {
     ));
 }
 
+/// Queries without a window.
+fn live(report: &mut Report) {
+    let rest = "WHERE { ?x ?y ?z }";
+    for head in [
+        "REGISTER QUERY q COMPUTED EVERY 5s AS\nSELECT ?x",
+        "REGISTER QUERY q AS\nSELECT ?x\nSTARTING AT \"1970-01-01T00:00:05Z\"",
+        "REGISTER QUERY q EVERY 5s AS\nSELECT ?x\nFROM STREAM <http://s> [RANGE 10s STEP 5s]",
+        "REGISTER QUERY q EVERY 0s AS\nSELECT ?x",
+        "REGISTER QUERY q ON OVERLOAD SKIP AS\nSELECT ?x",
+        "REGISTER STREAM <http://d> AS\nCONSTRUCT { ?x ?y ?z }",
+        "REGISTER QUERY q AS\nDESCRIBE ?x",
+    ] {
+        report.continuous(&format!("{head}\n{rest}"));
+    }
+    report.continuous(
+        "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\nREGISTER QUERY q AS\nSELECT * { ?x ?y ?z FILTER(f:timestamp(?x, ?y, ?z) > 5) }",
+    );
+}
+
 fn windows(report: &mut Report) {
     let with =
         |clauses: &str| format!("REGISTER QUERY q AS\nSELECT ?x\n{clauses}\nWHERE {{ ?x ?y ?z }}");
-    report.continuous(&with(""));
     report.continuous(&with("FROM STREAM <http://s>"));
     report.continuous(&with("FROM STREAM <http://s> [RANGE 10s]"));
     report.continuous(&with("FROM STREAM <http://s> [RANGE 10s STEP 0s]"));
