@@ -27,7 +27,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  somersault serve                                  in memory, on 127.0.0.1:7878\n  somersault serve --data ./data --workers 2        durable: acknowledged data survives a crash\n  somersault token create boss --right admin --data ./data\n  somersault serve --data ./data --auth tokens --listen 0.0.0.0:7878\n                                                    for other machines: each request needs a token"
     )]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Load RDF files into a server's stored graph, or into a data folder
     #[command(
         after_help = "Examples:\n  somersault load people.ttl places.nt.gz\n  somersault load history.nt.zst --graph http://example.org/history --data ./data"

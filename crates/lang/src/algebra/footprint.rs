@@ -158,8 +158,10 @@ impl Footprint {
     }
 
     fn query(&mut self, query: &Query) {
-        let mut reads = Graphs::default();
-        reads.default = matches!(query.form, QueryForm::Describe { .. });
+        let mut reads = Graphs {
+            default: matches!(query.form, QueryForm::Describe { .. }),
+            ..Graphs::default()
+        };
         self.is_remote |= pattern(&query.pattern, &mut reads);
         let DatasetClause { default, named, .. } = &query.dataset;
         // FROM stands for the default graph, and FROM NAMED for what GRAPH ranges over.

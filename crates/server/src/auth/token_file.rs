@@ -349,7 +349,7 @@ mod tests {
         let all = rights(&["write:urn:g", "read", "read"]);
         let (made, text) = file.create("till", &all, Some(5)).expect("made");
         assert_eq!(made.rights, rights(&["read", "write:urn:g"]));
-        assert_eq!(file.list().expect("readable"), [made.clone()]);
+        assert_eq!(file.list().expect("readable"), std::slice::from_ref(&made));
         let kept = std::fs::read_to_string(file.path()).expect("readable");
         let secret = text.rsplit('_').next().expect("a secret");
         assert!(!kept.contains(secret), "the secret is not kept");

@@ -14,7 +14,7 @@ use crate::routes::declarations::name_of;
 use crate::routes::events::place;
 use crate::state::App;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
@@ -90,7 +90,7 @@ fn quality(range: &str) -> f32 {
 }
 
 /// Sends the messages of an interior stream.
-pub(crate) async fn messages(State(app): State<App>, request: Request) -> ApiResult {
+pub(crate) async fn messages(app: App, request: Request) -> ApiResult {
     let (head, _body) = request.into_parts();
     let name = name_of(head.uri.path(), "/streams/", "/messages")?;
     let params = Params::of(&head.uri)?;
@@ -263,9 +263,15 @@ impl MessageFeed {
             () = self.app.stopped() => return self.end("stopping"),
             read = poll_fn(move |context| reader.poll_next(context)) => read,
             () = tokio::time::sleep(self.app.config.heartbeat) => {
-                return Some(self.writer.heartbeat());
+                return match self.app.principal.is_current() {
+                    true => Some(self.writer.heartbeat()),
+                    false => self.end("revoked"),
+                };
             }
         };
+        if !self.app.principal.is_current() {
+            return self.end("revoked");
+        }
         let written = match read {
             Ok(message) => self.writer.message(&message),
             Err(end) => return self.end(&end.to_string()),
