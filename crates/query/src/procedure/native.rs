@@ -161,7 +161,7 @@ impl NativeRun<'_, '_> {
                 *slot = self.txn.id(value);
             }
         }
-        let mut frame = Frame::new(self.procedure, slots);
+        let mut frame = Frame::new(self.procedure, &steps.slots, slots);
         self.name_text(Some(&steps.text));
         let done = self.txn.block(&mut frame, &steps.steps);
         self.name_text(None);

@@ -67,6 +67,8 @@ pub struct Executed<A = Option<Answer>> {
 /// The execution that runs.
 pub(crate) struct Frame<'p> {
     procedure: &'p Procedure,
+    /// The names of the slots.
+    names: &'p [String],
     /// The values of the scope; unbound where there is none.
     slots: Vec<TermId>,
     /// Buffer for the values of a query's parameters.
@@ -75,9 +77,14 @@ pub(crate) struct Frame<'p> {
 }
 
 impl<'p> Frame<'p> {
-    pub(crate) fn new(procedure: &'p Procedure, slots: Vec<TermId>) -> Frame<'p> {
+    pub(crate) fn new(
+        procedure: &'p Procedure,
+        names: &'p [String],
+        slots: Vec<TermId>,
+    ) -> Frame<'p> {
         Frame {
             procedure,
+            names,
             slots,
             arguments: Vec::new(),
             answer: None,
@@ -97,6 +104,10 @@ impl<'p> Frame<'p> {
 
     pub(crate) fn arguments(&self) -> &[TermId] {
         &self.arguments
+    }
+
+    pub(crate) fn names(&self) -> &'p [String] {
+        self.names
     }
 
     pub(crate) fn into_answer(self) -> Option<Answer> {
@@ -121,7 +132,7 @@ impl Txn<'_> {
         self.within(procedure, input, |txn| {
             let mut slots = vec![TermId::UNBOUND; procedure.compiled.slots().len()];
             slots[..input.arguments.len()].copy_from_slice(input.arguments);
-            let mut frame = Frame::new(procedure, slots);
+            let mut frame = Frame::new(procedure, procedure.compiled.slots(), slots);
             txn.run(&mut frame, input)?;
             Ok(frame.answer)
         })

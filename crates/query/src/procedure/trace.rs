@@ -201,6 +201,12 @@ impl Txn<'_> {
         self.state.layers.index();
         let view = self.view(own.as_ref().unwrap_or(&self.state.stored));
         let invocation = Invocation::new(&view, &self.execution).ids(frame.arguments());
-        Ok(variant.prepared.explain(invocation, true)?.to_string())
+        let mut plan = variant.prepared.explain(invocation, true)?.to_string();
+        // A value of the scope is shown by its name.
+        for (number, name) in frame.names().iter().enumerate() {
+            let placeholder = format!("<urn:somersault:parameter:{number}:>");
+            plan = plan.replace(&placeholder, &format!("?{name}"));
+        }
+        Ok(plan)
     }
 }

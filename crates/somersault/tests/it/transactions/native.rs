@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const ADD: &str = "CREATE PROCEDURE add(?n) AS NATIVE";
+const ADD: &str = "CREATE PROCEDURE raise(?n) AS NATIVE";
 /// Its steps are those of the body of `add`.
-const ADD_STEPS: &str = "CREATE PROCEDURE add_by_steps(?n) AS {
+const ADD_STEPS: &str = "CREATE PROCEDURE raise_by_steps(?n) AS {
     DELETE { <urn:c> <urn:sum> ?s } INSERT { <urn:c> <urn:sum> ?t }
         WHERE { <urn:c> <urn:sum> ?s BIND(?s + ?n AS ?t) };
     IF ASK { <urn:c> <urn:sum> ?s FILTER(?s > 100) } { ABORT \"above 100\" };
@@ -82,7 +82,7 @@ fn a_body_in_rust_and_its_steps_do_the_same() {
     let engine = in_memory();
     engine.declare(ADD).unwrap();
     engine.declare(ADD_STEPS).unwrap();
-    engine.procedure("add", add).unwrap();
+    engine.procedure("raise", add).unwrap();
     let mut sum = 0;
     for number in [5, 40, 50, 20, -3, 8, 1] {
         let expected = match sum + number {
@@ -91,20 +91,20 @@ fn a_body_in_rust_and_its_steps_do_the_same() {
             },
             new => {
                 sum = new;
-                call(&engine, "add_by_steps", 0)
+                call(&engine, "raise_by_steps", 0)
             }
         };
-        let outcome = call(&engine, "add", number);
+        let outcome = call(&engine, "raise", number);
         match outcome {
             CallOutcome::Aborted { .. } => assert_eq!(outcome, expected),
             answered => assert_eq!(integers(answered), [sum]),
         }
-        assert_eq!(integers(call(&engine, "add_by_steps", 0)), [sum]);
+        assert_eq!(integers(call(&engine, "raise_by_steps", 0)), [sum]);
     }
-    let info = engine.procedure_info("add").unwrap();
+    let info = engine.procedure_info("raise").unwrap();
     assert_eq!((info.body, info.waits), ("NATIVE", None));
-    let shown = engine.explain_procedure("add").unwrap();
-    assert_eq!(shown, "PROCEDURE add (?n ANY)\nAS NATIVE\n");
+    let shown = engine.explain_procedure("raise").unwrap();
+    assert_eq!(shown, "PROCEDURE raise (?n ANY)\nAS NATIVE\n");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_panic_is_an_abort_and_the_engine_goes_on() {
     let engine = in_memory();
     engine.declare(ADD).unwrap();
     engine
-        .procedure("add", |tx| {
+        .procedure("raise", |tx| {
             tx.update("INSERT DATA { <urn:x> <urn:p> 1 }", &[])?;
             match tx.argument("n")? {
                 Term::Literal(n) if n.value() == "0" => panic!("no zero"),
@@ -120,12 +120,12 @@ fn a_panic_is_an_abort_and_the_engine_goes_on() {
             }
         })
         .unwrap();
-    let CallOutcome::Aborted { reason } = call(&engine, "add", 0) else {
+    let CallOutcome::Aborted { reason } = call(&engine, "raise", 0) else {
         panic!("it panicked")
     };
-    assert_eq!(reason, "the body of procedure add panicked: no zero");
+    assert_eq!(reason, "the body of procedure raise panicked: no zero");
     assert_eq!(engine.health().stored_statements, 1);
-    let done = call(&engine, "add", 1);
+    let done = call(&engine, "raise", 1);
     assert_eq!(done, CallOutcome::Answered(CallAnswer::Done));
     assert_eq!(engine.health().stored_statements, 2);
 }
@@ -159,8 +159,8 @@ fn what_a_body_may_not_do_aborts_with_a_sentence() {
         (|tx| tx.emit(&iri("out"), &[]), "add EMITS INTO <urn:out>"),
     ];
     for (body, said) in cases {
-        engine.procedure("add", body).unwrap();
-        let CallOutcome::Aborted { reason } = call(&engine, "add", 1) else {
+        engine.procedure("raise", body).unwrap();
+        let CallOutcome::Aborted { reason } = call(&engine, "raise", 1) else {
             panic!("{said}")
         };
         assert!(reason.contains(said), "{said}: {reason}");
@@ -168,7 +168,7 @@ fn what_a_body_may_not_do_aborts_with_a_sentence() {
     let refused = engine.procedure("none", add).unwrap_err();
     assert!(matches!(refused, EngineError::NotFound(_)), "{refused}");
     engine.declare(ADD_STEPS).unwrap();
-    let refused = engine.procedure("add_by_steps", add).unwrap_err();
+    let refused = engine.procedure("raise_by_steps", add).unwrap_err();
     assert!(refused.to_string().contains("AS NATIVE"), "{refused}");
 }
 
@@ -261,10 +261,10 @@ fn after_a_restart_calls_and_rounds_wait_for_the_bodies_and_nothing_runs_again()
         engine.declare(ADD).unwrap();
         declare_streaming(&engine);
         let runs = Arc::new(AtomicU64::new(0));
-        engine.procedure("add", counted(&runs, add)).unwrap();
+        engine.procedure("raise", counted(&runs, add)).unwrap();
         engine.procedure("take", take).unwrap();
         let keyed = |engine: &Engine, number: u64| {
-            let call = engine.call("add").arguments([integer(number as i64)]);
+            let call = engine.call("raise").arguments([integer(number as i64)]);
             call.key("till", number).begin().unwrap()
         };
         let first = integers(keyed(&engine, 1).wait().unwrap());
@@ -284,8 +284,9 @@ fn after_a_restart_calls_and_rounds_wait_for_the_bodies_and_nothing_runs_again()
         let engine = open(&crashed);
         runs.store(0, Ordering::SeqCst);
         assert_eq!(select(&engine, state), expected);
+        assert_eq!(engine.procedures().unwrap().len(), 3);
         let health = engine.health();
-        assert_eq!(health.absent_procedures, ["add", "take"]);
+        assert_eq!(health.absent_procedures, ["raise", "take"]);
         let waits = engine.procedure_info("take").unwrap().waits;
         assert!(waits.unwrap().contains("has not registered its body"));
         // Keys are known, so what was answered is answered.
@@ -303,7 +304,7 @@ fn after_a_restart_calls_and_rounds_wait_for_the_bodies_and_nothing_runs_again()
         engine.call("other").run().unwrap();
         assert!(waiting.iter().all(|call| !call.is_answered()));
 
-        engine.procedure("add", counted(&runs, add)).unwrap();
+        engine.procedure("raise", counted(&runs, add)).unwrap();
         let answers: Vec<i64> = waiting
             .into_iter()
             .flat_map(|call| integers(call.wait().unwrap()))
@@ -324,7 +325,7 @@ fn after_a_restart_calls_and_rounds_wait_for_the_bodies_and_nothing_runs_again()
 fn a_call_waits_for_its_body_no_longer_than_a_call_may_take() {
     let engine = in_memory();
     engine.declare(ADD).unwrap();
-    let call = engine.call("add").arguments([integer(1)]);
+    let call = engine.call("raise").arguments([integer(1)]);
     let waited = call.timeout(Duration::from_millis(20)).run().unwrap_err();
     let EngineError::Limit { which, message } = &waited else {
         panic!("{waited}")
@@ -334,10 +335,10 @@ fn a_call_waits_for_its_body_no_longer_than_a_call_may_take() {
         message.contains("register the body with Engine::procedure"),
         "{message}"
     );
-    let missing = engine.call("add").run().unwrap_err().to_string();
+    let missing = engine.call("raise").run().unwrap_err().to_string();
     assert!(missing.contains("the argument ?n is missing"), "{missing}");
     let cancel = somersault::CancelToken::new();
-    let call = engine.call("add").arguments([integer(1)]).cancel(&cancel);
+    let call = engine.call("raise").arguments([integer(1)]).cancel(&cancel);
     let waiting = call.begin().unwrap();
     cancel.cancel();
     assert!(matches!(waiting.wait(), Err(EngineError::Cancelled)));
@@ -390,8 +391,10 @@ fn rounds_that_lead_to_an_absent_body_do_not_begin_and_others_do() {
         INSERT DATA { <urn:a> <urn:p> 1 } }";
     engine.declare(steps).unwrap();
     engine.declare(again).unwrap();
+    assert!(engine.procedure_info("late").unwrap().waits.is_some());
     assert_eq!(engine.health().absent_procedures, ["late"]);
     engine.drop_procedure("late", true).unwrap();
+    assert_eq!(engine.procedures().unwrap().len(), 2);
     assert_eq!(engine.health().absent_procedures, [""; 0]);
 }
 
@@ -400,15 +403,15 @@ fn weak_recovery_is_refused_for_native_procedures() {
     let engine = in_memory();
     engine.declare(ADD).unwrap();
     engine.declare(ADD_STEPS).unwrap();
-    let refused = engine.declare("CREATE DATAFLOW flow { add } RECOVERY WEAK");
+    let refused = engine.declare("CREATE DATAFLOW flow { raise } RECOVERY WEAK");
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("RECOVERY STRONG"), "{refused}");
-    let weak = "CREATE DATAFLOW flow { add_by_steps } RECOVERY WEAK";
+    let weak = "CREATE DATAFLOW flow { raise_by_steps } RECOVERY WEAK";
     engine.declare(weak).unwrap();
-    let native = "CREATE OR REPLACE PROCEDURE add_by_steps(?n) AS NATIVE";
+    let native = "CREATE OR REPLACE PROCEDURE raise_by_steps(?n) AS NATIVE";
     let refused = engine.declare(native).unwrap_err().to_string();
     assert!(
-        refused.contains("native procedure add_by_steps"),
+        refused.contains("native procedure raise_by_steps"),
         "{refused}"
     );
 }
