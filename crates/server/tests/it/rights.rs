@@ -4,8 +4,8 @@
 use crate::client::{Events, Reply, exchange, request_bytes};
 use crate::server::{TestServer, engine_config};
 use serde_json::Value;
-use somersault::Right;
-use somersault_server::{Auth, ServerConfig, TokenFile, Tokens};
+use somersault::{EngineConfig, Remote, Right};
+use somersault_server::{Auth, HttpRemote, ServerConfig, TokenFile, Tokens};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +110,10 @@ struct Guarded {
 
 impl Guarded {
     fn start(change: impl FnOnce(&mut ServerConfig)) -> Guarded {
+        Guarded::with(engine_config(), change)
+    }
+
+    fn with(engine: EngineConfig, change: impl FnOnce(&mut ServerConfig)) -> Guarded {
         let folder = tempfile::tempdir().expect("a folder");
         let file = TokenFile::of_folder(folder.path());
         let tokens = Tokens::open(file.clone()).expect("no file is no tokens");
@@ -117,7 +121,7 @@ impl Guarded {
         config.auth = Auth::Tokens(Arc::new(tokens));
         change(&mut config);
         let mut guarded = Guarded {
-            server: TestServer::with(engine_config(), config),
+            server: TestServer::with(engine, config),
             file,
             tokens: BTreeMap::new(),
             _folder: folder,
@@ -424,13 +428,24 @@ fn an_update_that_writes_elsewhere_changes_nothing() {
             .len(),
         2
     );
-    guarded.refuse(
-        "write",
-        "POST",
-        "/update",
-        Some("INSERT { ?s ?p ?o } WHERE { SERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }"),
-        "remote",
-    );
+}
+
+#[test]
+fn other_machines_are_reached_with_a_right_only() {
+    let engine = EngineConfig {
+        allow_remote: true,
+        remote: Some(Arc::new(HttpRemote::new()) as Arc<dyn Remote>),
+        ..engine_config()
+    };
+    let mut guarded = Guarded::with(engine, |_| {});
+    let query = "SELECT * { SERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }";
+    let update = "INSERT { ?s ?p ?o } WHERE { SERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }";
+    let load = "LOAD <http://127.0.0.1:1/x.ttl>";
+    for (path, text) in [("/query", query), ("/update", update), ("/update", load)] {
+        guarded.refuse("read write", "POST", path, Some(text), "remote");
+        let reply = guarded.send("read write remote", "POST", path, Some(text));
+        reply.expect_error(422, "evaluation", &["127.0.0.1:1"]);
+    }
 }
 
 const STREAM: &str = "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER TIMING ALL";
@@ -526,6 +541,10 @@ fn a_registered_query_keeps_the_rights_of_its_registration() {
         &[("Authorization", credentials.as_str())],
     );
     assert_eq!(events.status, 200);
+    let line = "1000\t<urn:x> <urn:q> <urn:pushed> .\n";
+    guarded
+        .send("push:urn:s", "POST", "/streams/urn:s", Some(line))
+        .expect(200);
     guarded
         .send(
             "push:urn:s",
@@ -535,11 +554,15 @@ fn a_registered_query_keeps_the_rights_of_its_registration() {
         )
         .expect(200);
     let firing = events.firing();
-    let values = firing["results"]["results"]["bindings"]
-        .as_array()
-        .expect("rows")
-        .len();
-    assert_eq!(values, 1, "{firing}");
+    let rows = firing["results"]["results"]["bindings"].to_string();
+    for (value, is_seen) in [
+        ("\"urn:pushed\"", true),
+        ("\"2\"", true),
+        ("\"1\"", false),
+        ("\"3\"", false),
+    ] {
+        assert_eq!(rows.contains(value), is_seen, "{value} in {firing}");
+    }
     assert_eq!(
         guarded
             .select("subscribe:urn:q:1", "SELECT * { GRAPH ?g { ?s ?p ?o } }")
