@@ -268,6 +268,11 @@ fn check_encoding(headers: &HeaderMap) -> ApiResult<()> {
     }
 }
 
+/// Reads and discards the body of a request that is refused for its head, for a while.
+pub(crate) async fn discard(body: Body) {
+    linger(&mut body.into_data_stream()).await;
+}
+
 async fn linger(stream: &mut axum::body::BodyDataStream) {
     let (end, mut left) = (Instant::now() + LINGER, LINGER_BYTES);
     while let Some(wait) = end.checked_duration_since(Instant::now()) {

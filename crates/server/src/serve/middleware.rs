@@ -52,7 +52,11 @@ pub(crate) async fn middleware(
         Ok(Visitor::Preflight) => preflight(),
         Ok(Visitor::Welcome) if is_refused => full(&app).into_response(),
         Ok(Visitor::Welcome) => match identify(&app, &table, &mut request, route.as_ref()).await {
-            Err(error) => error.into_response(),
+            Err(error) => {
+                // A client that is cut off while it sends never sees why.
+                body::discard(request.into_body()).await;
+                error.into_response()
+            }
             Ok(()) => AssertUnwindSafe(next.run(request))
                 .catch_unwind()
                 .await
