@@ -14,7 +14,7 @@
 use crate::error::RuntimeError;
 use crossbeam_channel::{Receiver, bounded};
 use somersault_lang::procedure::{CreateDataflow, CreateProcedure};
-use somersault_log::{Position, Recovered, StreamStatement, TxnEntry, TxnItem, TxnOutcome};
+use somersault_log::{Position, Recovered, StreamStatement};
 use somersault_stream::{LoggedTexts, PushStatements, ReadTexts, Record, RecordedTransactions};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -215,21 +215,7 @@ pub(crate) fn statements_of(record: &Record) -> usize {
         Record::Messages(record) => record.statements.len(),
         Record::Update(update) => update.deletes.len() + update.inserts.len(),
         Record::Derived(derived) => derived.statements.len(),
-        Record::Txn(RecordedTransactions::Terms(record)) => {
-            record.items.iter().map(statements_of_item).sum()
-        }
-        _ => 0,
-    }
-}
-
-fn statements_of_item(item: &TxnItem) -> usize {
-    match item {
-        TxnItem::Entry(TxnEntry {
-            outcome: TxnOutcome::Committed {
-                changes, emitted, ..
-            },
-            ..
-        }) => changes.len() + emitted.iter().map(|it| it.statements.len()).sum::<usize>(),
+        Record::Txn(record) => record.statements(),
         _ => 0,
     }
 }

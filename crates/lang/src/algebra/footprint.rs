@@ -76,7 +76,8 @@ impl ContinuousQuery {
             touched.reads.named.remove(&window.name);
         }
         // GRAPH ?g ranges over windows and FROM NAMED, unless windows are not a dataset clause.
-        let ranges_over_stored = self.dialect == Dialect::CqelsQl && !self.query.dataset.present;
+        let has_window_clauses = self.dialect != Dialect::CqelsQl && !self.windows.is_empty();
+        let ranges_over_stored = !has_window_clauses && !self.query.dataset.present;
         touched.reads.any_named &= ranges_over_stored;
         if let Some(DerivedStream {
             classification,
@@ -284,6 +285,21 @@ mod tests {
         parsed
             .unwrap_or_else(|error| panic!("{text}: {error}"))
             .footprint()
+    }
+
+    #[test]
+    fn a_live_query_may_range_over_all_stored_graphs() {
+        let touched = |text: &str| {
+            let parsed = Parser::default().parse_continuous(text);
+            let parsed = parsed.unwrap_or_else(|error| panic!("{text}: {error}"));
+            parsed.footprint().reads
+        };
+        let all = touched("SELECT ?g WHERE { GRAPH ?g { ?x ?p ?o } }");
+        assert_eq!(all, graphs(false, true, &[]));
+        let named = touched("SELECT ?g FROM NAMED <urn:b> WHERE { GRAPH ?g { ?x ?p ?o } }");
+        assert_eq!(named, graphs(false, false, &["urn:b"]));
+        let default = touched("SELECT ?x WHERE { ?x ?p ?o }");
+        assert_eq!(default, graphs(true, false, &[]));
     }
 
     #[test]

@@ -33,7 +33,6 @@ fn spellings_of_data_are_read_as_before() {
         "INSERT DATA { <urn:a> <urn:p> 'x'@EN, 'y'@en--ltr, 'z'^^<urn:t> }",
         "INSERT DATA { <urn:a> <urn:p> 'tab\\t', <urn:\\u0041> }",
         "INSERT DATA { <urn:a> <urn:p> 'x'^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#langString> }",
-        "INSERT DATA { _:a <urn:p> [ ] }",
         "INSERT DATA { <urn:a> <urn:p> 1 } ;",
         "INSERT DATA { <urn:a> <urn:p> 1 } ; DELETE DATA { <urn:a> <urn:p> 1 }",
         "INSERT DATA { <urn:a> <urn:p> -1, +2 }",

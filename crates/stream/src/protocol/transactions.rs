@@ -5,7 +5,7 @@
 //! same.
 
 use oxrdf::Term;
-use somersault_log::{StatementTerms, TxnBody, TxnForm, TxnRecord};
+use somersault_log::{StatementTerms, TxnBody, TxnEntry, TxnForm, TxnItem, TxnOutcome, TxnRecord};
 use somersault_model::{QuadIds, TermId};
 
 /// The transactions of a record.
@@ -55,6 +55,27 @@ impl RecordedTransactions {
             RecordedTransactions::Numbered(numbered) => numbered.record.received_ms,
         }
     }
+
+    /// The statements that it holds: changed ones, and those of emitted messages.
+    pub fn statements(&self) -> usize {
+        match self {
+            RecordedTransactions::Terms(record) => statements_of(record),
+            RecordedTransactions::Numbered(numbered) => statements_of(&numbered.record),
+        }
+    }
+}
+
+fn statements_of<Q>(record: &TxnRecord<Q>) -> usize {
+    let of_item = |item: &TxnItem<Q>| match item {
+        TxnItem::Entry(TxnEntry {
+            outcome: TxnOutcome::Committed {
+                changes, emitted, ..
+            },
+            ..
+        }) => changes.len() + emitted.iter().map(|it| it.statements.len()).sum::<usize>(),
+        _ => 0,
+    };
+    record.items.iter().map(of_item).sum()
 }
 
 impl TxnBody for RecordedTransactions {
