@@ -183,6 +183,7 @@ mod tests {
             for triple in &triples {
                 layer.set(triple.in_graph(graph), Some(true));
             }
+            layer.index();
             let mut batch = BatchGraph::default();
             batch.fill([TripleIds::new(id(9), id(9), id(9))].into_iter());
             batch.clear();

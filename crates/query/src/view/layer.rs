@@ -475,6 +475,7 @@ mod tests {
                 };
                 prop_assert_eq!(layer.set(quad, holds), before);
             }
+            layer.index();
             let model: BTreeSet<QuadIds> = stored
                 .iter()
                 .filter(|quad| !said.contains_key(quad))
