@@ -37,8 +37,6 @@ use std::sync::{Arc, OnceLock};
 /// A query whose solutions follow from changed statements.
 pub struct StoredDelta {
     group: Group,
-    /// The stored graph that each pattern reads.
-    graphs: Vec<TermId>,
     /// The variables of the patterns.
     variables: Arc<[VarId]>,
     /// Per pattern: the rows that come of a table of statements in its place.
@@ -89,10 +87,10 @@ impl StoredDelta {
             return Err("it has UNION, DISTINCT, GROUP BY, ORDER BY or LIMIT");
         };
         let ids = constants(prepared, Arguments::NONE, view);
-        let graphs = group.patterns.iter();
-        let graphs = graphs.map(|pattern| graph_of(pattern, view.dataset(), &ids));
-        let graphs: Option<Vec<TermId>> = graphs.collect();
-        let graphs = graphs.ok_or("a pattern reads several graphs, or GRAPH with a variable")?;
+        let mut patterns = group.patterns.iter();
+        if !patterns.all(|pattern| graph_of(pattern, view.dataset(), &ids).is_some()) {
+            return Err("a pattern reads several graphs, or GRAPH with a variable");
+        }
         let (core, around) = split(group)?;
         let variables: Arc<[VarId]> = core.core_certain().iter().collect();
         let rows = RetainedScan {
@@ -120,7 +118,6 @@ impl StoredDelta {
             variants: core.patterns.iter().map(|_| OnceLock::new()).collect(),
             above: prepared.with_root(above),
             group: core,
-            graphs,
             variables,
         })
     }
@@ -159,9 +156,15 @@ impl StoredDelta {
         execution: &Execution,
     ) -> Result<Solutions, QueryError> {
         let ids = constants(&self.above, Arguments::NONE, view);
+        // Of this view: the name of a graph may have had no id before.
+        let graph = |pattern| graph_of(pattern, view.dataset(), &ids);
+        let graphs: Vec<Option<TermId>> = self.group.patterns.iter().map(graph).collect();
         let mut rows = Table::of(self.variables.iter().map(|v| (*v, Vec::new())), 0);
         for at in 0..self.group.patterns.len() {
-            let matching = [self.matching(at, changed, &ids)];
+            let Some(graph) = graphs[at] else {
+                continue;
+            };
+            let matching = [self.matching((at, graph), changed, &ids)];
             if matching[0].rows == 0 {
                 continue;
             }
@@ -177,7 +180,7 @@ impl StoredDelta {
                     Ok(table)
                 },
             )?;
-            let known = self.known(at, changed, &found, &ids);
+            let known = self.known(&graphs[..at], changed, &found, &ids);
             if !known.is_empty() {
                 found.remove(&known);
             }
@@ -212,8 +215,13 @@ impl StoredDelta {
     }
 
     /// The values that these statements give to the variables of a pattern, where they match it.
-    fn matching(&self, at: usize, changed: &FxHashSet<QuadIds>, ids: &[TermId]) -> Table {
-        let (pattern, graph) = (&self.group.patterns[at], self.graphs[at]);
+    fn matching(
+        &self,
+        (at, graph): (usize, TermId),
+        changed: &FxHashSet<QuadIds>,
+        ids: &[TermId],
+    ) -> Table {
+        let pattern = &self.group.patterns[at];
         let variables: Vec<VarId> = pattern.variables().iter().collect();
         let mut columns = vec![Vec::new(); variables.len()];
         let mut rows = 0;
@@ -244,17 +252,17 @@ impl StoredDelta {
         Table::of(variables.into_iter().zip(columns), rows)
     }
 
-    /// The rows that an earlier pattern has found.
+    /// The rows that an earlier pattern has found; the earlier ones read these graphs.
     fn known(
         &self,
-        at: usize,
+        graphs: &[Option<TermId>],
         changed: &FxHashSet<QuadIds>,
         table: &Table,
         ids: &[TermId],
     ) -> Vec<u32> {
-        let earlier = self.group.patterns[..at].iter().zip(&self.graphs);
+        let earlier = self.group.patterns.iter().zip(graphs);
         let earlier: Vec<(Statements<'_>, TermId)> = earlier
-            .map(|(pattern, graph)| (Statements::of(pattern, table, ids), *graph))
+            .filter_map(|(pattern, graph)| Some((Statements::of(pattern, table, ids), (*graph)?)))
             .collect();
         let is_known = |row: &u32| {
             let mut statements = earlier.iter();
@@ -284,8 +292,11 @@ fn graph_of(pattern: &QuadPattern, dataset: &Dataset, ids: &[TermId]) -> Option<
 
 /// The patterns of a group with the conditions on their variables, and the rest.
 fn split(group: &Group) -> Result<(Group, Group), &'static str> {
-    if group.patterns.is_empty() || !group.paths.is_empty() || !group.graphs.is_empty() {
+    if !group.paths.is_empty() || !group.graphs.is_empty() {
         return Err("it has a path, or GRAPH without a pattern");
+    }
+    if group.patterns.is_empty() {
+        return Err("it has GROUP BY, UNION or a sub-select around all patterns, or no pattern");
     }
     if !group.tails.is_empty() {
         return Err("it has OPTIONAL or MINUS");
