@@ -16,6 +16,8 @@ pub struct StreamInfo {
     pub text: String,
     /// The query that derives it, whose answers are its statements.
     pub derived_by: Option<String>,
+    /// Whether it is INTERIOR: procedures fill it, and no client pushes into it.
+    pub is_interior: bool,
     /// Its batch interval, in milliseconds.
     pub batch_ms: i64,
     /// Its watermark: every statement with an earlier event time has been seen. `None` before the

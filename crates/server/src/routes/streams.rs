@@ -145,9 +145,9 @@ pub(crate) async fn advance_several(app: App, request: Request) -> ApiResult {
 /// collected and advanced again.
 fn advance_all(engine: &Engine, to: EventTime) -> Result<Sn, EngineError> {
     loop {
-        // The time of a derived stream follows from the others.
+        // The time of a derived or interior stream follows from the others.
         let mut streams = engine.streams();
-        streams.retain(|stream| stream.derived_by.is_none());
+        streams.retain(|stream| stream.derived_by.is_none() && !stream.is_interior);
         match engine.advance(streams.iter().map(|stream| (&stream.iri, to))) {
             Err(EngineError::NotFound(_)) => {}
             advanced => return advanced,

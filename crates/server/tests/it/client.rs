@@ -290,8 +290,8 @@ impl Events {
         assert_eq!(event.event, None, "{event:?}");
         let json = event.json();
         let close = format!("{}:{}", json["uid"], json["close_ms"]);
-        let id = match json["revision"].as_u64() {
-            Some(0) => close,
+        let id = match (json["ordinal"].as_u64(), json["revision"].as_u64()) {
+            (Some(0), Some(0)) => close,
             _ => format!(
                 "{close}.{}.{}.{}",
                 json["ordinal"], json["revision"], json["sn"]

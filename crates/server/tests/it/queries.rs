@@ -119,7 +119,7 @@ fn registration_refuses_wrong_requests() {
     );
     put("SELECT ?s FROM STREAM <http://e/s> [RANGE 3s STEP 1500ms] WHERE { ?s ?p ?o }")
         .expect_error(400, "invalid", &["BATCH"]);
-    let none = put("SELECT ?s WHERE { ?s ?p ?o }");
+    let none = put("DESCRIBE ?s WHERE { ?s ?p ?o }");
     assert!((400..500).contains(&none.status), "{}", none.text());
     assert_eq!(
         server.get("/queries").expect(200).json()["queries"]

@@ -8,7 +8,7 @@ use crate::error::{EngineError, LimitKind};
 use crate::info::{SourceInfo, StreamInfo};
 use crate::push::{Push, PushLines, PushReceipt, lines};
 use oxrdf::QuadRef;
-use somersault_lang::{CreateStream, Statement};
+use somersault_lang::{CreateStream, Statement, StreamSource};
 use somersault_lines::TimedLines;
 use somersault_model::{EventTime, Sn};
 use somersault_runtime::{Outcome, RuntimeError};
@@ -189,6 +189,7 @@ impl Engine {
             uid: status.uid.0,
             text: status.declaration.text.clone(),
             derived_by: status.derived_by,
+            is_interior: status.declaration.source == StreamSource::Interior,
             batch_ms: status.declaration.batch.0,
             watermark,
             stable_time,
