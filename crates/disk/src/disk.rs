@@ -129,8 +129,8 @@ impl<L: DiskLayer> Disk for L {
 
 /// A file that is written at its end.
 pub trait DiskFile: Send {
-    /// Writes all bytes behind those that this handle has written, or behind those that the file had
-    /// when it was opened; durable only after [`DiskFile::sync`].
+    /// Writes all bytes behind those that this handle has written, or behind those that the file
+    /// had when it was opened; durable only after [`DiskFile::sync`].
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Sets space aside, so that the file can grow to this length on a full disk. Its length and
     /// contents stay. Returns `false` if the file system cannot do that. Space beyond the end is

@@ -6,11 +6,12 @@
 //! [`Coordinator::next_due_cut`] → log → apply → … → [`Coordinator::on_stable`] →
 //! [`Coordinator::on_fired`].
 //!
-//! Rooms, lowest first: protocol, saved, streams, output, closes, queries, admission, coordinator,
-//! texts.
+//! Rooms, lowest first: protocol, saved, streams, output, live, closes, queries, admission,
+//! coordinator, texts.
 //!
 //! A room is a folder or a file; it imports from rooms before it in that list, never from one after
-//! it. `streams` is the home of data: sources, gates, sequence numbers, batches, BUDGET. `closes`
+//! it. `streams` is the home of data: sources, gates, sequence numbers, batches, BUDGET. `live` says
+//! which changes of stored graphs concern which live query, by the ids of their terms. `closes`
 //! and `queries` are the planner: times and counts, and no term (`tidy` checks it), so that a
 //! planner can stand apart from the homes of streams one day. `admission` reads all of it and
 //! decides what is logged. The coordinator owns the machines and dispatches; a handler borrows
@@ -19,6 +20,7 @@
 mod admission;
 mod closes;
 mod coordinator;
+mod live;
 mod output;
 mod protocol;
 mod queries;

@@ -47,8 +47,8 @@ pub(crate) struct Stages {
     /// Used only by the one thread that publishes. `None` for a query that reports everything that
     /// it finds.
     compared: Option<Box<Mutex<Compared>>>,
-    /// Whether the next answer may come as its difference to the firing before. Read by threads that
-    /// evaluate; one that is wrong makes a firing fail, or evaluates more than is needed.
+    /// Whether the next answer may come as its difference to the firing before. Read by threads
+    /// that evaluate; one that is wrong makes a firing fail, or evaluates more than is needed.
     takes_differences: AtomicBool,
     /// Whether the answers form a stream.
     derives: bool,

@@ -18,8 +18,8 @@ use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 use std::ops::Range;
 
-/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [EVERY dur] [STARTING AT
-/// instant] [options] [AS]`
+/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [EVERY dur]
+/// [STARTING AT instant] [options] [AS]`
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) kind: RegistrationKind,

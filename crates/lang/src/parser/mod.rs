@@ -168,8 +168,8 @@ impl Parser {
         })
     }
 
-    /// Parses a continuous query, with or without a `REGISTER` header. Without a window it is a live
-    /// query.
+    /// Parses a continuous query, with or without a `REGISTER` header. Without a window it is a
+    /// live query.
     ///
     /// # Errors
     /// If the text is not a continuous query, or says something that cannot hold.
@@ -283,8 +283,8 @@ impl Parser {
         }
     }
 
-    /// The CALL of a text `EXPLAIN ANALYZE CALL …`, with blanks in the place of the first words, so
-    /// that errors have their places; `None` if the text is none.
+    /// The CALL of a text `EXPLAIN ANALYZE CALL …`, with blanks in the place of the first words,
+    /// so that errors have their places; `None` if the text is none.
     ///
     /// ```
     /// use somersault_lang::Parser;

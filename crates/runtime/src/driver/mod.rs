@@ -378,8 +378,8 @@ impl Driver {
         pending.wait()
     }
 
-    /// As [`Driver::update`]; hands the update in, to be waited for later. `None` if too many inputs
-    /// wait for the sequencer, so that the update would have to wait to be handed in.
+    /// As [`Driver::update`]; hands the update in, to be waited for later. `None` if too many
+    /// inputs wait for the sequencer, so that the update would have to wait to be handed in.
     ///
     /// # Errors
     /// The driver has stopped, the log is only read, or its disk is full.

@@ -187,17 +187,7 @@ impl Lane {
                 (entry, logged)
             }
         };
-        let in_log = match core.recovery(transaction.procedures()[0]) {
-            Recovery::Strong => InLog::Whole,
-            Recovery::Weak if cause.is_some() => InLog::Whole,
-            // While a procedure is absent, others are not next by the entries alone.
-            Recovery::Weak
-                if core.follows_from_entries(transaction) && self.declared.absent().is_empty() =>
-            {
-                InLog::Count
-            }
-            Recovery::Weak => InLog::Origin,
-        };
+        let in_log = self.in_log(transaction, cause.is_some());
         let accepted = Accepted {
             logged: Logged::Item(TxnItem::Entry(logged), in_log),
             answered: None,
@@ -221,6 +211,22 @@ impl Lane {
                 }
                 Ran::Accepted
             }
+        }
+    }
+
+    /// What the log has of a transaction that messages led to.
+    fn in_log(&self, transaction: &Transaction, has_aborted: bool) -> InLog {
+        let core = self.declared.core();
+        match core.recovery(transaction.procedures()[0]) {
+            Recovery::Strong => InLog::Whole,
+            Recovery::Weak if has_aborted => InLog::Whole,
+            // While a procedure is absent, others are not next by the entries alone.
+            Recovery::Weak
+                if core.follows_from_entries(transaction) && self.declared.absent().is_empty() =>
+            {
+                InLog::Count
+            }
+            Recovery::Weak => InLog::Origin,
         }
     }
 

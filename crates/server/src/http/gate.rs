@@ -1,6 +1,6 @@
 //! The way from async handlers to the engine. The engine's calls block, so each runs on a thread of
-//! the blocking pool. Three kinds do not: light queries are answered on the async thread, heavy ones
-//! are submitted without waiting, and updates and calls of procedures are handed in and awaited.
+//! the blocking pool. Three kinds do not: light queries are answered on the async thread, heavy
+//! ones are submitted without waiting, and updates and calls of procedures are handed in and awaited.
 //! The number of calls of each kind is limited. A call beyond the limit is refused soon (503)
 //! instead of piling up. Pushes have a lane of their own, so that slow queries never hold up a
 //! source.
@@ -96,14 +96,18 @@ impl Gate {
         })
     }
 
-    /// Awaits what was handed in to the engine. A client that disconnects does not take it back, and
-    /// the place is taken until it has ended.
-    pub(crate) async fn wait<F>(&self, place: Place, handed_in: F) -> F::Output
+    /// Awaits what was handed in to the engine. A client that disconnects does not take it back,
+    /// and the place is taken until it has ended.
+    pub(crate) fn wait<F>(
+        &self,
+        place: Place,
+        handed_in: F,
+    ) -> impl Future<Output = F::Output> + Send + use<F>
     where
         F: Future<Output: Send> + Send + Unpin + 'static,
     {
         let mut handed_in = HandedIn(Some((handed_in, place)));
-        poll_fn(move |context| handed_in.poll(context)).await
+        poll_fn(move |context| handed_in.poll(context))
     }
 
     /// Runs a blocking call that reads a body and writes what is in it. The reading ends when the
@@ -305,11 +309,7 @@ mod tests {
         }));
         let (end, ended) = oneshot::channel::<u32>();
         let place = gate.enter(Lane::Write).await.expect("the first");
-        let handler = tokio::spawn({
-            let gate = Arc::clone(&gate);
-            async move { gate.wait(place, ended).await }
-        });
-        tokio::task::yield_now().await;
+        let handler = tokio::spawn(gate.wait(place, ended));
         handler.abort();
         assert!(handler.await.expect_err("it was aborted").is_cancelled());
         let refused = gate.run(Lane::Write, || ()).await;

@@ -93,13 +93,15 @@ fn is_never_reached(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address inside an address of 6to4 (RFC 3056) or NAT64 (RFC 6052).
+/// The IPv4 address inside an address of 6to4 (RFC 3056) or NAT64 (RFC 6052), or in an
+/// IPv4-compatible one (RFC 4291, 2.5.5.1).
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match [a, b, c, d, e, f] {
         [0x2002, high, low, ..] => Some(of(high, low)),
-        [0x64, 0xff9b, 0, 0, 0, 0] | [0, 0, 0, 0, 0, 0] => Some(of(g, h)),
+        [0x64, 0xff9b, 0, 0, 0, 0] => Some(of(g, h)),
+        [0, 0, 0, 0, 0, 0] if !address.is_loopback() => Some(of(g, h)),
         _ => None,
     }
 }

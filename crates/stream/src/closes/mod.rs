@@ -4,6 +4,5 @@
 pub(crate) mod close_group;
 pub(crate) mod close_groups;
 pub(crate) mod cuts;
-pub(crate) mod live;
 pub(crate) mod schedule;
 pub(crate) mod unfinished;

@@ -9,8 +9,8 @@
 //! 3. the earliest due close, with the batches that end at or before it;
 //! 4. everything closed.
 //!
-//! Live queries fire with any of these. Where one is due and nothing else, it is the fourth, and may
-//! hold nothing.
+//! Live queries fire with any of these. Where one is due and nothing else, it is the fourth, and
+//! may hold nothing.
 //!
 //! The driver may leave amendments for later, and takes inputs while closes are due (ADR 23).
 //! Amendments come before any close that the same record made due, so such a close sees them in its
@@ -20,8 +20,8 @@
 
 use crate::closes::close_groups::{CloseGroups, GroupId};
 use crate::closes::cuts::Cuts;
-use crate::closes::live::LiveQueries;
 use crate::closes::unfinished::UnfinishedFirings;
+use crate::live::LiveQueries;
 use crate::output::Output;
 use crate::protocol::firing::{BatchSpan, Firing};
 use crate::protocol::inject::Inject;

@@ -17,8 +17,8 @@ pub use saved::FrozenCore;
 use crate::admission::Admitter;
 use crate::closes::close_groups::CloseGroups;
 use crate::closes::cuts::Cuts;
-use crate::closes::live::LiveQueries;
 use crate::closes::unfinished::UnfinishedFirings;
+use crate::live::LiveQueries;
 use crate::output::Output;
 use crate::protocol::command::ParsedCommand;
 use crate::protocol::declaration::{Resolve, ResolveError};
@@ -346,8 +346,7 @@ impl Coordinator {
                 name, namespace, ..
             } => {
                 let named = (name.as_str(), namespace.as_deref());
-                let mut registrar = self.registrar();
-                registrar.register(named, command.query(), resolved, resolve, out);
+                (self.registrar()).register(named, command.query(), resolved, resolve, out);
             }
             Command::RegisterQueries {
                 namespace, members, ..
@@ -360,8 +359,7 @@ impl Coordinator {
                 name, namespace, ..
             } => {
                 let named = (name.as_str(), namespace.as_deref());
-                let mut registrar = self.registrar();
-                registrar.replace_query(named, command.query(), resolved, resolve, out);
+                (self.registrar()).replace_query(named, command.query(), resolved, resolve, out);
             }
             Command::DropQuery { name } => self.registrar().drop_named(name, out),
             Command::PauseQuery { name } => self.registrar().pause(name, out),

@@ -27,7 +27,7 @@ pub(crate) use subscriptions::Subscriptions;
 
 use crate::closes::close_group::CloseGroup;
 use crate::closes::close_groups::{CloseGroups, SkippedCloses};
-use crate::closes::live::LiveFiring;
+use crate::live::LiveFiring;
 use crate::output::{Output, QueryChange};
 use crate::protocol::firing::{BatchSpan, Firing, FiringKey};
 use crate::protocol::status::{MemberId, NamePosition};

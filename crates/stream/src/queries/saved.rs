@@ -8,7 +8,7 @@ use super::Queries;
 use super::cohort::{Cohort, FrozenCohort};
 use crate::closes::close_group::GroupKey;
 use crate::closes::close_groups::RestoredMember;
-use crate::closes::live::LiveQueries;
+use crate::live::LiveQueries;
 use crate::output::Output;
 use crate::protocol::command::ReadTexts;
 use crate::protocol::status::MemberId;

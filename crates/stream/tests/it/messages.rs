@@ -170,7 +170,7 @@ impl Driver {
     /// The messages and times that consumers were told of.
     fn told(&self) -> Vec<String> {
         let told = self.decided.iter().filter_map(|output| match output {
-            Output::Messages { messages, .. } => {
+            Output::Messages { messages, .. } | Output::Emitted { messages, .. } => {
                 let places = messages.iter().map(|it| it.place.0.to_string());
                 Some(places.collect::<Vec<_>>().join(","))
             }

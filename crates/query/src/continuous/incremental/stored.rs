@@ -5,7 +5,7 @@
 //! 1. A statement that was absent and is present has come; one that was present and is absent has
 //!    left ([`StoredDelta::run`]).
 //! 2. For each pattern, the changed statements that match it are a table, which the other patterns
-//!    are joined with. A row with changed statements in several patterns is found through the first.
+//!    are joined with. A row with changed statements in several patterns is found by the first.
 //! 3. The plan above, which looks at each row alone, makes solutions of the rows.
 //!
 //! The one thing to know before changing it: a row has values for all variables of the patterns. So
