@@ -187,7 +187,7 @@ impl Lane {
                 (entry, logged)
             }
         };
-        let in_log = self.in_log(transaction, cause.is_some());
+        let in_log = in_log(&self.declared, transaction, cause.is_some());
         let accepted = Accepted {
             logged: Logged::Item(TxnItem::Entry(logged), in_log),
             answered: None,
@@ -211,22 +211,6 @@ impl Lane {
                 }
                 Ran::Accepted
             }
-        }
-    }
-
-    /// What the log has of a transaction that messages led to.
-    fn in_log(&self, transaction: &Transaction, has_aborted: bool) -> InLog {
-        let core = self.declared.core();
-        match core.recovery(transaction.procedures()[0]) {
-            Recovery::Strong => InLog::Whole,
-            Recovery::Weak if has_aborted => InLog::Whole,
-            // While a procedure is absent, others are not next by the entries alone.
-            Recovery::Weak
-                if core.follows_from_entries(transaction) && self.declared.absent().is_empty() =>
-            {
-                InLog::Count
-            }
-            Recovery::Weak => InLog::Origin,
         }
     }
 
@@ -308,4 +292,20 @@ pub(super) fn fill_windows(
         txn.slide(steps, number, [], shown);
     }
     Ok(())
+}
+
+/// What the log has of a transaction that messages led to.
+fn in_log(declared: &Declared, transaction: &Transaction, has_aborted: bool) -> InLog {
+    let core = declared.core();
+    match core.recovery(transaction.procedures()[0]) {
+        Recovery::Strong => InLog::Whole,
+        Recovery::Weak if has_aborted => InLog::Whole,
+        // While a procedure is absent, others are not next by the entries alone.
+        Recovery::Weak
+            if core.follows_from_entries(transaction) && declared.absent().is_empty() =>
+        {
+            InLog::Count
+        }
+        Recovery::Weak => InLog::Origin,
+    }
 }
