@@ -10,8 +10,8 @@
 //! coordinator, texts.
 //!
 //! A room is a folder or a file; it imports from rooms before it in that list, never from one after
-//! it. `streams` is the home of data: sources, gates, sequence numbers, batches, BUDGET. `live` says
-//! which changes of stored graphs concern which live query, by the ids of their terms. `closes`
+//! it. `streams` is the home of data: sources, gates, sequence numbers, batches, BUDGET. `live`
+//! says which changes of stored graphs concern which live query, by ids of terms. `closes`
 //! and `queries` are the planner: times and counts, and no term (`tidy` checks it), so that a
 //! planner can stand apart from the homes of streams one day. `admission` reads all of it and
 //! decides what is logged. The coordinator owns the machines and dispatches; a handler borrows

@@ -1,6 +1,7 @@
 //! The way from async handlers to the engine. The engine's calls block, so each runs on a thread of
 //! the blocking pool. Three kinds do not: light queries are answered on the async thread, heavy
-//! ones are submitted without waiting, and updates and calls of procedures are handed in and awaited.
+//! ones are submitted without waiting, and updates and calls of procedures are handed in and
+//! awaited.
 //! The number of calls of each kind is limited. A call beyond the limit is refused soon (503)
 //! instead of piling up. Pushes have a lane of their own, so that slow queries never hold up a
 //! source.
