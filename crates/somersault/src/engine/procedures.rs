@@ -442,8 +442,8 @@ impl CallRequest<'_> {
     }
 
     /// Limits the bytes of answers that wait to be read, over all calls with this room. A call
-    /// whose answer has no room is not carried out and answered with [`LimitKind::UnreadAnswers`];
-    /// its key stays free.
+    /// whose answer has no room is not carried out, and answered with
+    /// [`UnreadAnswers`](crate::LimitKind::UnreadAnswers); its key stays free.
     ///
     /// ```
     /// use somersault::{AnswerRoom, Engine, EngineConfig};
