@@ -501,6 +501,7 @@ mod tests {
             let mut taken = layer.take_graph(TermId::DEFAULT_GRAPH);
             taken.sort_unstable();
             prop_assert_eq!(taken, said.into_iter().collect::<Vec<_>>());
+            layer.index();
             prop_assert!(layer.is_empty() && layer.lists.is_empty() && layer.vertices.is_empty());
         }
     }
