@@ -372,9 +372,9 @@ impl Engine {
     /// use somersault::{Access, Engine, EngineConfig, EngineError};
     /// # fn main() -> Result<(), somersault::EngineError> {
     /// # let engine = Engine::open(EngineConfig::default())?;
-    /// let nobody = engine.with_access(Access::of(&[]));
-    /// assert_eq!(nobody.query("ASK { ?s ?p ?o }").run()?.answer.boolean(), Some(false));
-    /// let refused = nobody.update("INSERT DATA { <urn:a> <urn:p> 1 }").run();
+    /// let stranger = engine.with_access(Access::of(&[]));
+    /// assert_eq!(stranger.query("ASK { ?s ?p ?o }").run()?.answer.boolean(), Some(false));
+    /// let refused = stranger.update("INSERT DATA { <urn:a> <urn:p> 1 }").run();
     /// assert!(matches!(refused, Err(EngineError::Forbidden { .. })));
     /// # Ok(())
     /// # }

@@ -1,3 +1,5 @@
+//! Histories of small runs: what is recorded, and what the check says of it.
+
 use super::*;
 use clap::Parser;
 use somersault_server::{Running, ServerConfig};

@@ -289,7 +289,7 @@ impl Txn<'_> {
         self.journal.len()
     }
 
-    /// The numbers of statements that began and that ceased to hold since so many changes.
+    /// The numbers of statements that began and that ceased to hold since this many changes.
     pub(crate) fn changed_since(&self, changes: usize) -> (u64, u64) {
         let later = self.journal.get(changes..).unwrap_or_default();
         let (net, _) = net_effects(later);

@@ -224,7 +224,7 @@ impl Writer {
 struct MessageFeed {
     app: App,
     reader: FeedReader,
-    /// The number of messages that are sent yet, if the client has asked for so many.
+    /// The messages that are still to be sent, if the client has asked for a number of them.
     left: Option<u64>,
     writer: Writer,
     has_ended: bool,
