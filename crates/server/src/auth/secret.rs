@@ -1,7 +1,7 @@
 //! The text of a token and its hash.
 //!
-//! The one thing to know before changing it: the secret of a token has 160 random bits, so
-//! trying words does not find it. Argon2 is set to a low cost for that reason: it keeps a stolen file
+//! The one thing to know before changing it: the secret of a token has 160 random bits, so trying
+//! words does not find it. Argon2 is set to a low cost for that reason: it keeps a stolen file
 //! useless, and a request with a wrong token cheap.
 
 use argon2::{Algorithm, Argon2, Params, Version};
