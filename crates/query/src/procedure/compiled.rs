@@ -24,15 +24,27 @@ pub struct CompiledProcedure {
     windows: Vec<OwnedWindow>,
     /// The streams that it emits into, in the order of the text.
     emits: Vec<NamedNode>,
+    /// For each of them the place among the kept graphs of the message that sets a trigger off, if
+    /// one does.
+    messages: Vec<Option<usize>>,
     triggers: Vec<CompiledTrigger>,
     steps: Vec<CompiledStep>,
     depth: usize,
 }
 
 /// Steps that run inside the transaction when something happens in it.
-pub(crate) struct CompiledTrigger {
-    pub(crate) event: TriggerEvent,
-    pub(crate) steps: Vec<CompiledStep>,
+struct CompiledTrigger {
+    cause: TriggerCause,
+    steps: Vec<CompiledStep>,
+}
+
+/// What sets a trigger off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TriggerCause {
+    /// A slide of an owned window, by its number.
+    Slide(usize),
+    /// A message into a stream, by its number among those that the procedure emits into.
+    Message(usize),
 }
 
 /// One step.
@@ -88,8 +100,8 @@ impl CompiledProcedure {
         let mut kept: Vec<KeptGraph> = consumed
             .map(|consumed| KeptGraph::Batch(consumed.stream.clone()))
             .collect();
-        let windows = procedure.windows.iter();
-        kept.extend(windows.map(|window| KeptGraph::Window(window.name.clone())));
+        let windows = &procedure.windows;
+        kept.extend((windows.iter()).map(|window| KeptGraph::Window(window.name.clone())));
         for trigger in &procedure.triggers {
             if let TriggerEvent::Into(stream) = &trigger.event {
                 let message = KeptGraph::Batch(stream.clone());
@@ -105,13 +117,25 @@ impl CompiledProcedure {
             text: &procedure.text,
             depth: 0,
         };
-        let triggers = procedure.triggers.iter().map(|trigger| {
-            Ok(CompiledTrigger {
-                event: trigger.event.clone(),
-                steps: compiler.block(&trigger.steps)?,
-            })
-        });
-        let triggers = triggers.collect::<Result<_, String>>()?;
+        let mut messages = vec![None; emits.len()];
+        let mut triggers = Vec::with_capacity(procedure.triggers.len());
+        for trigger in &procedure.triggers {
+            let steps = compiler.block(&trigger.steps)?;
+            let cause = match &trigger.event {
+                TriggerEvent::Slides(name) => {
+                    let window = windows.iter().position(|window| window.name == *name);
+                    TriggerCause::Slide(window.expect("a trigger has its window"))
+                }
+                TriggerEvent::Into(stream) => {
+                    let number = emits.iter().position(|other| other == stream);
+                    let number = number.expect("a trigger has its stream");
+                    let message = KeptGraph::Batch(stream.clone());
+                    messages[number] = kept.iter().position(|graph| *graph == message);
+                    TriggerCause::Message(number)
+                }
+            };
+            triggers.push(CompiledTrigger { cause, steps });
+        }
         let steps = compiler.block(&procedure.steps)?;
         Ok(CompiledProcedure {
             depth: compiler.depth,
@@ -122,6 +146,7 @@ impl CompiledProcedure {
             windows: procedure.windows.clone(),
             kept,
             emits,
+            messages,
             triggers,
             steps,
         })
@@ -175,8 +200,11 @@ impl CompiledProcedure {
         &self.steps
     }
 
-    pub(crate) fn triggers(&self) -> &[CompiledTrigger] {
-        &self.triggers
+    /// The steps of the triggers that something sets off, in the order of the text.
+    pub(crate) fn triggered(&self, by: TriggerCause) -> impl Iterator<Item = &[CompiledStep]> {
+        let triggers = self.triggers.iter();
+        let found = triggers.filter(move |trigger| trigger.cause == by);
+        found.map(|trigger| &*trigger.steps)
     }
 
     /// The number of streams that it consumes. The first kept graphs are their batches.
@@ -189,11 +217,6 @@ impl CompiledProcedure {
         self.consumed + number
     }
 
-    /// The name of an owned window.
-    pub(crate) fn window_name(&self, number: usize) -> &NamedNode {
-        &self.windows[number].name
-    }
-
     /// The clause of a kept graph that is an owned window.
     pub(crate) fn clause(&self, graph: &KeptGraph) -> Option<&OwnedWindow> {
         let KeptGraph::Window(name) = graph else {
@@ -202,10 +225,10 @@ impl CompiledProcedure {
         self.windows.iter().find(|window| window.name == *name)
     }
 
-    /// The place among the kept graphs of the message that `WHEN INTO` is about.
-    pub(crate) fn message(&self, stream: &NamedNode) -> Option<usize> {
-        let message = KeptGraph::Batch(stream.clone());
-        self.kept.iter().position(|graph| *graph == message)
+    /// The place among the kept graphs of the message that `WHEN INTO` is about; `None` for a stream
+    /// that no trigger is about. The stream is a number among those that it emits into.
+    pub(crate) fn message(&self, stream: usize) -> Option<usize> {
+        self.messages[stream]
     }
 }
 

@@ -68,12 +68,12 @@ impl TransactionState {
 
     /// The snapshot below all that committed since.
     pub fn base(&self) -> &Snapshot {
-        &self.layers.base
+        self.layers.base()
     }
 
     /// The dictionary of all ids.
     pub fn dictionary(&self) -> &Dictionary {
-        self.layers.base.store().dictionary()
+        self.layers.base().store().dictionary()
     }
 
     /// The approximate bytes of what committed since the snapshot, and of the windows.
@@ -83,33 +83,28 @@ impl TransactionState {
 
     /// Whether something committed that is not sealed.
     pub fn has_unsealed(&self) -> bool {
-        !self.layers.newer.is_empty()
+        self.layers.has_unsealed()
     }
 
     /// Whether the snapshot has all that committed.
     pub fn is_settled(&self) -> bool {
-        self.layers.older.is_empty() && self.layers.newer.is_empty()
+        self.layers.is_settled()
     }
 
     /// Makes what committed so far the older layer. Returns false, and does nothing, while there is
     /// an older layer already.
     pub fn seal(&mut self) -> bool {
-        let can = self.layers.older.is_empty();
-        if can {
-            std::mem::swap(&mut self.layers.older, &mut self.layers.newer);
-        }
-        can
+        self.layers.seal()
     }
 
     /// Goes to a newer snapshot, which may lack what was sealed.
     pub fn rebase(&mut self, base: Snapshot) {
-        self.layers.base = base;
+        self.layers.rebase(base);
     }
 
     /// Goes to a snapshot that has all that was sealed.
     pub fn advance(&mut self, base: Snapshot) {
-        self.layers.base = base;
-        self.layers.older = crate::view::layer::Layer::default();
+        self.layers.advance(base);
     }
 
     /// Gives a procedure its batches and windows, all of them empty.

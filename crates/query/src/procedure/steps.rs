@@ -10,7 +10,7 @@ use crate::prepared::execute::{Invocation, Run};
 use crate::prepared::parameters::Arguments;
 use crate::prepared::point::PointQuery;
 use crate::prepared::slotted::{SlottedQuery, Variant};
-use crate::procedure::compiled::{Action, CompiledStep};
+use crate::procedure::compiled::{Action, CompiledStep, TriggerCause};
 use crate::procedure::rows::Rows;
 use crate::procedure::state::Procedure;
 use crate::procedure::stop::Abort;
@@ -18,10 +18,10 @@ use crate::procedure::template::{CompiledTemplate, Filling, NewTerms};
 use crate::procedure::txn::{Emission, ExecutionKey, Txn};
 use crate::value::random::Random;
 use crate::view::graph_view::Dataset;
-use oxrdf::{NamedNode, Term};
+use oxrdf::Term;
 use rustc_hash::FxHashSet;
+use somersault_lang::Slot;
 use somersault_lang::token::Place;
-use somersault_lang::{Slot, TriggerEvent};
 use somersault_model::{EventTime, QuadIds, TermId};
 use std::borrow::Cow;
 
@@ -174,19 +174,15 @@ impl Txn<'_> {
             let (leave, enter) = (slide.leave.iter().copied(), slide.enter.iter().copied());
             self.slide(procedure, slide.window, leave, enter);
             if slide.sets_off {
-                let window = procedure.compiled.window_name(slide.window);
-                self.trigger(frame, &TriggerEvent::Slides(window.clone()))?;
+                self.trigger(frame, TriggerCause::Slide(slide.window))?;
             }
         }
         self.block(frame, procedure.compiled.steps())
     }
 
-    fn trigger(&mut self, frame: &mut Frame<'_>, event: &TriggerEvent) -> Result<(), Abort> {
-        let triggers = frame.procedure.compiled.triggers().iter();
-        for trigger in triggers.filter(|trigger| trigger.event == *event) {
-            self.block(frame, &trigger.steps)?;
-        }
-        Ok(())
+    fn trigger(&mut self, frame: &mut Frame<'_>, cause: TriggerCause) -> Result<(), Abort> {
+        let mut triggered = frame.procedure.compiled.triggered(cause);
+        triggered.try_for_each(|steps| self.block(frame, steps))
     }
 
     pub(crate) fn block(
@@ -311,21 +307,15 @@ impl Txn<'_> {
         if statements.is_empty() {
             return Ok(());
         }
-        let compiled = &frame.procedure.compiled;
-        let name: &NamedNode = &compiled.emits()[stream];
-        let event = TriggerEvent::Into(name.clone());
-        let has_trigger = compiled.triggers().iter().any(|it| it.event == event);
-        if has_trigger {
-            let place = compiled.message(name).expect("a trigger reads its message");
-            let mark = frame.procedure.graphs[place];
-            let message = statements.iter().map(|quad| quad.triple());
-            self.state.layers.show(mark, message);
-        }
-        self.push_emission(stream, statements);
-        if !has_trigger {
+        let Some(message) = frame.procedure.compiled.message(stream) else {
+            self.push_emission(stream, statements);
             return Ok(());
-        }
-        let done = self.trigger(frame, &event);
+        };
+        let triples = statements.iter().map(|quad| quad.triple());
+        let mark = frame.procedure.graphs[message];
+        self.state.layers.show(mark, triples);
+        self.push_emission(stream, statements);
+        let done = self.trigger(frame, TriggerCause::Message(stream));
         self.state.layers.hide();
         done
     }

@@ -9,6 +9,7 @@ use crate::context::execution::Execution;
 use crate::procedure::state::{Procedure, TransactionState};
 use crate::procedure::template::Terms;
 use crate::procedure::trace::Trace;
+use crate::view::layered_view::ClearedGraph;
 use oxrdf::Term;
 use smallvec::SmallVec;
 use somersault_dictionary::{Dictionary, TermPin};
@@ -98,11 +99,10 @@ pub(crate) enum Change {
         holds: bool,
         said: Option<bool>,
     },
-    /// A graph was cleared; `said` is what the layer said of its statements before.
+    /// A graph was cleared.
     Clear {
         graph: TermId,
-        was_cleared: bool,
-        said: Vec<(QuadIds, bool)>,
+        cleared: ClearedGraph,
     },
     /// A message that holds the statement entered a window.
     Enter(QuadIds),
@@ -205,7 +205,7 @@ impl Txn<'_> {
     fn write(&mut self, quad: QuadIds, holds: bool) {
         let layers = &mut self.state.layers;
         if layers.holds(quad) != holds {
-            let said = layers.newer.set(quad, Some(holds));
+            let said = layers.set(quad, holds);
             self.journal.push(Change::Statement { quad, holds, said });
         }
     }
@@ -214,14 +214,8 @@ impl Txn<'_> {
     /// told apart from facts that a later snapshot brings: after the commit no transaction may run
     /// before a snapshot has it.
     pub fn clear(&mut self, graph: TermId) {
-        let layer = &mut self.state.layers.newer;
-        let said = layer.take_graph(graph);
-        let was_cleared = layer.set_cleared(graph, true);
-        self.journal.push(Change::Clear {
-            graph,
-            was_cleared,
-            said,
-        });
+        let cleared = self.state.layers.clear(graph);
+        self.journal.push(Change::Clear { graph, cleared });
     }
 
     /// Lets messages leave and enter an owned window.
@@ -261,17 +255,8 @@ impl Txn<'_> {
         let TransactionState { layers, counts, .. } = &mut *self.state;
         for change in self.journal.drain(to.changes..).rev() {
             match change {
-                Change::Statement { quad, said, .. } => _ = layers.newer.set(quad, said),
-                Change::Clear {
-                    graph,
-                    was_cleared,
-                    said,
-                } => {
-                    layers.newer.set_cleared(graph, was_cleared);
-                    for (quad, holds) in said {
-                        layers.newer.set(quad, Some(holds));
-                    }
-                }
+                Change::Statement { quad, holds, said } => layers.undo(quad, !holds, said),
+                Change::Clear { graph, cleared } => layers.undo_clear(graph, cleared),
                 Change::Enter(quad) => counts.leave(&mut layers.kept, quad),
                 Change::Leave(quad) => counts.enter(&mut layers.kept, quad),
             }
@@ -306,7 +291,7 @@ impl Txn<'_> {
         let (effects, unchanged) = net_effects(&self.journal);
         // A later snapshot may bring facts about them.
         for (quad, said) in unchanged {
-            self.state.layers.newer.set(quad, said);
+            self.state.layers.say_as_before(quad, said);
         }
         self.settled = Some(self.journal.len());
         let dictionary = self.state.dictionary();

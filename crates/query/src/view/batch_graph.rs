@@ -52,8 +52,8 @@ impl BatchGraph {
         }
     }
 
-    /// The edges with a predicate.
-    fn edges(&self, predicate: TermId, direction: Direction) -> &[[TermId; 3]] {
+    /// The edges with a predicate: the predicate, the vertex, the other end; ascending.
+    pub(crate) fn edges(&self, predicate: TermId, direction: Direction) -> &[[TermId; 3]] {
         equal(self.list(direction), 0, predicate)
     }
 

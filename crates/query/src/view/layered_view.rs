@@ -8,6 +8,7 @@
 use crate::view::batch_graph::BatchGraph;
 use crate::view::graph_view::{Columns, Dataset, GraphView, Source};
 use crate::view::id_entries::IdEntries;
+use crate::view::kept_edges::{ColumnKey, KeptEdges};
 use crate::view::layer::{Layer, ListPatch};
 use crate::view::term_source::TermSource;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
@@ -15,14 +16,22 @@ use somersault_store::{Pace, PinEnd, PredicateStatistics, Snapshot};
 
 /// The data that transactions read.
 pub(crate) struct Layers {
-    pub(crate) base: Snapshot,
+    base: Snapshot,
     /// What committed up to a point.
-    pub(crate) older: Layer,
+    older: Layer,
     /// What committed since, and what the transaction in flight has written.
-    pub(crate) newer: Layer,
+    newer: Layer,
     /// Owned windows. There is nothing below them.
     pub(crate) kept: Layer,
     batches: Batches,
+    edges: KeptEdges,
+}
+
+/// What a layer said of a cleared graph.
+#[derive(Debug)]
+pub(crate) struct ClearedGraph {
+    was_cleared: bool,
+    said: Vec<(QuadIds, bool)>,
 }
 
 /// The batches that a transaction reads at the moment.
@@ -68,6 +77,78 @@ impl Layers {
             newer: Layer::default(),
             kept: Layer::default(),
             batches: Batches::default(),
+            edges: KeptEdges::default(),
+        }
+    }
+
+    /// The snapshot below.
+    pub(crate) fn base(&self) -> &Snapshot {
+        &self.base
+    }
+
+    /// Whether something committed that is not sealed.
+    pub(crate) fn has_unsealed(&self) -> bool {
+        !self.newer.is_empty()
+    }
+
+    /// Whether the snapshot has all that committed.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.older.is_empty() && self.newer.is_empty()
+    }
+
+    /// Makes what committed so far the older layer. Returns false, and does nothing, while there is
+    /// an older layer already.
+    pub(crate) fn seal(&mut self) -> bool {
+        let can = self.older.is_empty();
+        if can {
+            std::mem::swap(&mut self.older, &mut self.newer);
+        }
+        can
+    }
+
+    /// Goes to a newer snapshot, which may lack what was sealed.
+    pub(crate) fn rebase(&mut self, base: Snapshot) {
+        self.base = base;
+        self.edges.clear();
+    }
+
+    /// Goes to a snapshot that has all that was sealed.
+    pub(crate) fn advance(&mut self, base: Snapshot) {
+        self.rebase(base);
+        self.older = Layer::default();
+    }
+
+    /// A statement begins or ceases to hold. Returns what the newer layer said of it before.
+    pub(crate) fn set(&mut self, quad: QuadIds, holds: bool) -> Option<bool> {
+        self.edges.change(quad, holds);
+        self.newer.set(quad, Some(holds))
+    }
+
+    /// Takes back that a statement began or ceased to hold.
+    pub(crate) fn undo(&mut self, quad: QuadIds, held: bool, said: Option<bool>) {
+        self.edges.change(quad, held);
+        self.newer.set(quad, said);
+    }
+
+    /// Lets the newer layer say of a statement what it said before; it holds or not as it did.
+    pub(crate) fn say_as_before(&mut self, quad: QuadIds, said: Option<bool>) {
+        self.newer.set(quad, said);
+    }
+
+    /// Clears a graph, whatever the snapshot has of it.
+    pub(crate) fn clear(&mut self, graph: TermId) -> ClearedGraph {
+        self.edges.clear();
+        let said = self.newer.take_graph(graph);
+        let was_cleared = self.newer.set_cleared(graph, true);
+        ClearedGraph { was_cleared, said }
+    }
+
+    /// Takes back that a graph was cleared.
+    pub(crate) fn undo_clear(&mut self, graph: TermId, cleared: ClearedGraph) {
+        self.edges.clear();
+        self.newer.set_cleared(graph, cleared.was_cleared);
+        for (quad, holds) in cleared.said {
+            self.newer.set(quad, Some(holds));
         }
     }
 
@@ -168,6 +249,12 @@ impl Layers {
         only
     }
 
+    /// The edges of a batch with a predicate: predicate, subject, object.
+    pub(crate) fn batch_edges(&self, batch: TermId, predicate: TermId) -> &[[TermId; 3]] {
+        let batch = self.batch(batch);
+        batch.map_or(&[], |batch| batch.edges(predicate, Direction::Out))
+    }
+
     /// The bytes of what committed since the snapshot, and of the transaction in flight.
     pub(crate) fn bytes(&self) -> usize {
         let batches = self.batches.shown.iter();
@@ -175,7 +262,8 @@ impl Layers {
         self.older.bytes() + self.newer.bytes() + self.kept.bytes() + batches
     }
 
-    fn neighbours<'a>(
+    /// The ids of a list; ascending. A list of subjects is to be read after [`Layers::index`].
+    pub(crate) fn neighbours<'a>(
         &'a self,
         graph: TermId,
         vertex: TermId,
@@ -314,11 +402,10 @@ impl Layers {
         scratch
     }
 
-    /// Appends the edges of a predicate until the pace says to stop. Only lists of which a layer
-    /// says something are merged.
+    /// Appends the edges of a predicate until the pace says to stop.
     fn edges(
         &self,
-        (graph, predicate, direction): (TermId, TermId, Direction),
+        (graph, predicate, direction): ColumnKey,
         pace: &mut Pace<'_>,
         vertices: &mut Vec<TermId>,
         neighbours: &mut Vec<TermId>,
@@ -326,6 +413,27 @@ impl Layers {
         if let Some(batch) = self.batch(graph) {
             return batch.edges_until(predicate, direction, pace, vertices, neighbours);
         }
+        let key = (graph, predicate, direction);
+        if self.edges.read(key, pace, vertices, neighbours) {
+            return;
+        }
+        let first = neighbours.len();
+        let is_whole = self.merged_edges(key, pace, vertices, neighbours);
+        if is_whole && !graph.is_kept_graph() {
+            let (vertices, neighbours) = (&vertices[first..], &neighbours[first..]);
+            self.edges.keep(key, vertices, neighbours);
+        }
+    }
+
+    /// Appends the edges of a predicate from the snapshot and the layers; false if the pace said to
+    /// stop before the end. Only lists of which a layer says something are merged.
+    fn merged_edges(
+        &self,
+        (graph, predicate, direction): ColumnKey,
+        pace: &mut Pace<'_>,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) -> bool {
         let Parts { base, layers } = self.parts(graph);
         let mut touched: Vec<TermId> = Vec::new();
         for layer in layers.iter().flatten() {
@@ -344,7 +452,7 @@ impl Layers {
         let mut above = touched.into_iter().peekable();
         while let Some(vertex) = least(below.peek(), above.peek()) {
             if pace.ends(neighbours.len()) {
-                return;
+                return false;
             }
             let is_below = below.next_if_eq(&vertex).is_some();
             let found = match base.filter(|_| is_below) {
@@ -362,6 +470,7 @@ impl Layers {
             neighbours.extend_from_slice(found);
             vertices.resize(neighbours.len(), vertex);
         }
+        true
     }
 
     fn predicates(&self, graph: TermId) -> Vec<TermId> {
@@ -610,5 +719,200 @@ impl GraphView for LayeredView<'_> {
 
     fn end(&self) -> Option<PinEnd> {
         self.layers.base.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use somersault_model::{Mutation, ShardId, Sn};
+    use somersault_store::{ShardBatch, ShardWriter, Store};
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+
+    type Small = (bool, u64, u64, u64);
+
+    #[derive(Debug, Clone)]
+    enum Act {
+        Set(Small, bool),
+        Undo,
+        Clear(bool),
+        UndoClear,
+        Seal,
+        /// A snapshot that has what was sealed, and a foreign statement.
+        Advance(Small),
+        Read(u64, bool),
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        let small = || (prop::bool::weighted(0.2), 1u64..5, 1u64..3, 1u64..5);
+        prop_oneof![
+            8 => (small(), any::<bool>()).prop_map(|(it, holds)| Act::Set(it, holds)),
+            2 => Just(Act::Undo),
+            1 => any::<bool>().prop_map(Act::Clear),
+            1 => Just(Act::UndoClear),
+            1 => Just(Act::Seal),
+            1 => small().prop_map(Act::Advance),
+            4 => (1u64..3, any::<bool>()).prop_map(|(predicate, out)| Act::Read(predicate, out)),
+        ]
+    }
+
+    struct Place {
+        store: Arc<Store>,
+        writer: ShardWriter,
+        sn: u64,
+        ids: Vec<TermId>,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            let store = Store::new(1);
+            let writer = store.take_writer(ShardId(0)).expect("the first writer");
+            store.snapshots().publish_stable(Sn(0));
+            let name = |n: u64| oxrdf::NamedNode::new_unchecked(format!("http://x/{n}"));
+            let intern = |n| store.dictionary().intern(name(n).as_ref().into());
+            let ids = (0..12).map(intern).collect();
+            Place {
+                store,
+                writer,
+                sn: 0,
+                ids,
+            }
+        }
+
+        fn quad(&self, (is_named, subject, predicate, object): Small) -> QuadIds {
+            QuadIds {
+                graph: self.graph(is_named),
+                subject: self.ids[subject as usize],
+                predicate: self.ids[4 + predicate as usize],
+                object: self.ids[object as usize],
+            }
+        }
+
+        fn graph(&self, is_named: bool) -> TermId {
+            match is_named {
+                true => self.ids[0],
+                false => TermId::DEFAULT_GRAPH,
+            }
+        }
+
+        fn apply(&mut self, mutations: &[Mutation]) -> Snapshot {
+            self.sn += 1;
+            for batch in ShardBatch::split(mutations, self.store.placement()) {
+                self.writer.apply(Sn(self.sn), &batch).expect("in order");
+            }
+            self.store.snapshots().publish_stable(Sn(self.sn));
+            self.store.pin_stable()
+        }
+    }
+
+    fn read(
+        walk: impl FnOnce(&mut Pace<'_>, &mut Vec<TermId>, &mut Vec<TermId>),
+    ) -> Vec<[TermId; 2]> {
+        let (mut vertices, mut others) = (Vec::new(), Vec::new());
+        let mut look = |_| ControlFlow::Continue(());
+        walk(
+            &mut Pace::new(0, usize::MAX, &mut look),
+            &mut vertices,
+            &mut others,
+        );
+        vertices
+            .into_iter()
+            .zip(others)
+            .map(|(vertex, other)| [vertex, other])
+            .collect()
+    }
+
+    fn compare(layers: &mut Layers, key: ColumnKey) {
+        layers.index();
+        let merged = read(|pace, vertices, others| {
+            assert!(layers.merged_edges(key, pace, vertices, others));
+        });
+        for _ in 0..2 {
+            let kept = read(|pace, vertices, others| layers.edges(key, pace, vertices, others));
+            assert_eq!(kept, merged);
+        }
+    }
+
+    /// What can be undone.
+    enum Done {
+        Set(QuadIds, bool, Option<bool>),
+        Clear(TermId, ClearedGraph),
+    }
+
+    /// Ends the transaction: nothing of it can be undone.
+    fn commit(done: &mut Vec<Done>, committed: &mut Vec<Mutation>) {
+        for it in done.drain(..) {
+            if let Done::Set(quad, holds, _) = it {
+                committed.push(match holds {
+                    true => Mutation::insert(quad),
+                    false => Mutation::delete(quad),
+                });
+            }
+        }
+    }
+
+    proptest! {
+        /// Kept edges are what the snapshot and the layers come to, whatever happens between.
+        #[test]
+        fn kept_edges_are_those_of_the_layers(
+            stored in prop::collection::vec((prop::bool::weighted(0.2), 1u64..5, 1u64..3, 1u64..5), 0..12),
+            acts in prop::collection::vec(act(), 1..60),
+        ) {
+            let mut place = Place::new();
+            let stored: Vec<Mutation> = stored.into_iter().map(|it| Mutation::insert(place.quad(it))).collect();
+            let mut layers = Layers::new(place.apply(&stored));
+            let mut done = Vec::new();
+            let (mut committed, mut sealed) = (Vec::new(), Vec::new());
+            for act in acts {
+                match act {
+                    Act::Set(it, holds) => {
+                        let quad = place.quad(it);
+                        if layers.holds(quad) != holds {
+                            done.push(Done::Set(quad, holds, layers.set(quad, holds)));
+                        }
+                    }
+                    Act::Clear(is_named) => {
+                        let graph = place.graph(is_named);
+                        done.push(Done::Clear(graph, layers.clear(graph)));
+                    }
+                    Act::Undo | Act::UndoClear => match done.pop() {
+                        Some(Done::Set(quad, holds, said)) => layers.undo(quad, !holds, said),
+                        Some(Done::Clear(graph, cleared)) => layers.undo_clear(graph, cleared),
+                        None => {}
+                    },
+                    // A clear is no statement that could be applied to the store.
+                    Act::Seal | Act::Advance(_) if done.iter().any(|it| matches!(it, Done::Clear(..))) => {}
+                    Act::Seal => {
+                        commit(&mut done, &mut committed);
+                        if layers.seal() {
+                            sealed.append(&mut committed);
+                        }
+                    }
+                    Act::Advance(foreign) => {
+                        commit(&mut done, &mut committed);
+                        let mut mutations = std::mem::take(&mut sealed);
+                        let quad = place.quad(foreign);
+                        if !mutations.iter().any(|it| it.quad == quad) {
+                            mutations.push(Mutation::insert(quad));
+                        }
+                        layers.advance(place.apply(&mutations));
+                    }
+                    Act::Read(predicate, is_out) => {
+                        let direction = if is_out { Direction::Out } else { Direction::In };
+                        for is_named in [false, true] {
+                            let key = (place.graph(is_named), place.ids[4 + predicate as usize], direction);
+                            compare(&mut layers, key);
+                        }
+                    }
+                }
+            }
+            for predicate in 1..3 {
+                for direction in [Direction::Out, Direction::In] {
+                    compare(&mut layers, (TermId::DEFAULT_GRAPH, place.ids[4 + predicate], direction));
+                }
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod graph_rights;
 pub(crate) mod graph_view;
 pub(crate) mod held_view;
 pub(crate) mod id_entries;
+pub(crate) mod kept_edges;
 pub(crate) mod layer;
 pub(crate) mod layered_view;
 pub(crate) mod local_terms;

@@ -45,7 +45,7 @@ fn subject() -> impl Strategy<Value = String> {
 fn triple() -> impl Strategy<Value = String> {
     (subject(), predicate(), object(), 0..8u8).prop_map(|(s, p, o, graph)| match graph {
         0 => format!("GRAPH :g {{ {s} {p} {o} }}"),
-        1 => format!("GRAPH ?y {{ {s} {p} {o} }}"),
+        1..3 => format!("GRAPH ?y {{ {s} {p} {o} }}"),
         _ => format!("{s} {p} {o} ."),
     })
 }
@@ -158,51 +158,60 @@ fn step(depth: u32) -> BoxedStrategy<String> {
     .boxed()
 }
 
-fn procedure() -> impl Strategy<Value = String> {
+/// A procedure that is called, and one with the same steps on the messages of a stream, which reads
+/// them where the other reads the graph ?y. It has no parameters, so their names are variables.
+fn procedures() -> impl Strategy<Value = [String; 2]> {
     let answer = (pattern(), 0..3u8).prop_map(|(it, form)| match form {
         0 => format!("RETURN ASK {{ {it} }}"),
         1 => format!("RETURN CONSTRUCT {{ ?x :is ?v . ?v :has ?m }} WHERE {{ {it} }}"),
         _ => format!("RETURN SELECT ?x ?v ?m ?w ?k WHERE {{ {it} }}"),
     });
-    (
-        prop::collection::vec(step(1), 1..5),
-        prop::option::of(answer),
-    )
-        .prop_map(|(steps, answer)| {
-            let steps: Vec<String> = steps.into_iter().chain(answer).collect();
-            let mut text = format!(
-                "CREATE PROCEDURE it(?x, ?y, ?n, ?k0) AS {{ {} }}",
-                steps.join(" ; ")
-            );
-            // Each LET names another variable; the steps know the first one.
-            for number in 0.. {
-                let name = if number == 0 {
-                    "?k".to_owned()
-                } else {
-                    format!("?k{number}")
-                };
-                match text.contains("?LET") {
-                    true => text = text.replacen("?LET", &name, 1),
-                    false => break,
-                }
-            }
-            text
-        })
+    let steps = prop::collection::vec(step(1), 1..5);
+    (steps, prop::option::of(answer)).prop_map(|(steps, answer)| {
+        let fed = numbered(steps.join(" ; ")).replace("GRAPH ?y {", "BATCH {");
+        let called: Vec<String> = steps.into_iter().chain(answer).collect();
+        let called = numbered(called.join(" ; "));
+        [
+            format!("CREATE PROCEDURE it(?x, ?y, ?n, ?k0) AS {{ {called} }}"),
+            format!("CREATE PROCEDURE it ON STREAM :in BATCH 1 MESSAGE AS {{ {fed} }}"),
+        ]
+    })
+}
+
+/// Each LET names another variable; the steps know the first one.
+fn numbered(mut text: String) -> String {
+    for number in 0.. {
+        let name = match number {
+            0 => "?k".to_owned(),
+            _ => format!("?k{number}"),
+        };
+        match text.contains("?LET") {
+            true => text = text.replacen("?LET", &name, 1),
+            false => break,
+        }
+    }
+    text
 }
 
 type Small = (u8, u8, u8, bool);
 
-/// What happens between calls.
+fn small() -> impl Strategy<Value = Small> {
+    (0u8..3, 0u8..3, 0u8..8, prop::bool::weighted(0.2))
+}
+
+/// What happens to the procedure, and between.
 #[derive(Debug, Clone)]
 enum Act {
     Call([u8; 3]),
+    Feed(Vec<Small>),
     Seal,
     Advance,
 }
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        8 => any::<[u8; 3]>().prop_map(Act::Call),
+        4 => any::<[u8; 3]>().prop_map(Act::Call),
+        4 => prop::collection::vec(small(), 1..4).prop_map(Act::Feed),
         1 => Just(Act::Seal),
         1 => Just(Act::Advance),
     ]
@@ -269,32 +278,47 @@ fn value(number: u8) -> Term {
 /// One of two ways to run the calls.
 struct Side {
     state: TransactionState,
-    procedure: Procedure,
+    /// The one that is called, and the one that is fed.
+    procedures: [Procedure; 2],
     choices: PlanChoices,
 }
 
 type Came = Result<(Vec<Emission>, String, NetEffects), Abort>;
 
 impl Side {
-    fn call(&mut self, round: u64, arguments: [Term; 4]) -> Came {
+    fn call(&mut self, round: u64, arguments: &[Term]) -> Came {
+        self.run(0, round, arguments, &[])
+    }
+
+    fn feed(&mut self, round: u64, message: &[QuadIds]) -> Came {
+        self.run(1, round, &[], &[vec![message]])
+    }
+
+    fn run(
+        &mut self,
+        which: usize,
+        round: u64,
+        arguments: &[Term],
+        batches: &[Vec<&[QuadIds]>],
+    ) -> Came {
         let execution = Execution {
             plan_choices: self.choices,
             ..execution()
         };
         let mut txn = begin(&mut self.state, execution);
-        let arguments = arguments.map(|term| txn.id(&term));
+        let arguments: Vec<TermId> = arguments.iter().map(|term| txn.id(term)).collect();
         let input = ProcedureInput {
             key: ExecutionKey {
-                procedure: 1,
-                is_call: true,
+                procedure: which as u32,
+                is_call: which == 0,
                 round,
             },
             now: EventTime(7_000),
             arguments: &arguments,
-            batches: &[],
+            batches,
             slides: &[],
         };
-        let executed = txn.execute(&self.procedure, &input)?;
+        let executed = txn.execute(&self.procedures[which], &input)?;
         let answer = executed
             .answer
             .map(|answer| text(&answer, txn.dictionary()));
@@ -336,51 +360,60 @@ proptest! {
 
     #[test]
     fn one_row_and_a_plan_come_to_the_same(
-        stored in prop::collection::vec((0u8..3, 0u8..3, 0u8..8, prop::bool::weighted(0.2)), 0..9),
-        text in procedure(),
+        stored in prop::collection::vec(small(), 0..9),
+        texts in procedures(),
         acts in prop::collection::vec(act(), 1..12),
     ) {
-        let Ok(compiled) = compiled(&text) else {
+        let [Ok(called), Ok(fed)] = texts.each_ref().map(|text| compiled(text).map(Arc::new)) else {
             return Err(TestCaseError::reject("no procedure"));
         };
-        let compiled = Arc::new(compiled);
         let mut place = Place::new();
         let stored: Vec<Mutation> = stored.into_iter().map(|it| Mutation::insert(place.quad(it))).collect();
         place.apply(&stored);
         let mut sides = [false, true].map(|no_point| {
             let mut state = TransactionState::new(place.store.pin_stable());
             Side {
-                procedure: state.install(Arc::clone(&compiled)),
+                procedures: [&called, &fed].map(|it| state.install(Arc::clone(it))),
                 state,
                 choices: PlanChoices { no_point, ..PlanChoices::default() },
             }
         });
         let (mut newer, mut older) = (Vec::new(), None);
         for (round, act) in acts.into_iter().enumerate() {
-            match act {
+            let round = round as u64;
+            let [point, plan] = match act {
                 Act::Call([x, y, n]) => {
-                    let arguments = [value(x), named(["a", "g", "none"][y as usize % 3]), Literal::from(i64::from(n % 4)).into(), named("a")];
-                    let [point, plan] = sides.each_mut().map(|side| side.call(round as u64, arguments.clone()));
-                    match (point, plan) {
-                        (Ok(point), Ok(plan)) => {
-                            prop_assert_eq!(&point.2, &plan.2);
-                            prop_assert_eq!(&point.1, &plan.1);
-                            prop_assert_eq!(statements(&point.0), statements(&plan.0));
-                            newer.extend(point.2.deletes.iter().map(|quad| Mutation::delete(*quad)));
-                            newer.extend(point.2.inserts.iter().map(|quad| Mutation::insert(*quad)));
-                        }
-                        (point, plan) => prop_assert_eq!(point.err(), plan.err()),
-                    }
+                    let graph = named(["a", "g", "none"][y as usize % 3]);
+                    let arguments = [value(x), graph, Literal::from(i64::from(n % 4)).into(), named("a")];
+                    sides.each_mut().map(|side| side.call(round, &arguments))
+                }
+                Act::Feed(message) => {
+                    let message: Vec<QuadIds> = message.into_iter().map(|it| place.quad(it)).collect();
+                    sides.each_mut().map(|side| side.feed(round, &message))
                 }
                 Act::Seal if older.is_none() => {
                     older = Some(std::mem::take(&mut newer));
                     sides.iter_mut().for_each(|side| assert!(side.state.seal()));
+                    continue;
                 }
-                Act::Advance => if let Some(sealed) = older.take() {
-                    place.apply(&sealed);
-                    sides.iter_mut().for_each(|side| side.state.advance(place.store.pin_stable()));
-                },
-                Act::Seal => {}
+                Act::Advance => {
+                    if let Some(sealed) = older.take() {
+                        place.apply(&sealed);
+                        sides.iter_mut().for_each(|side| side.state.advance(place.store.pin_stable()));
+                    }
+                    continue;
+                }
+                Act::Seal => continue,
+            };
+            match (point, plan) {
+                (Ok(point), Ok(plan)) => {
+                    prop_assert_eq!(&point.2, &plan.2);
+                    prop_assert_eq!(&point.1, &plan.1);
+                    prop_assert_eq!(statements(&point.0), statements(&plan.0));
+                    newer.extend(point.2.deletes.iter().map(|quad| Mutation::delete(*quad)));
+                    newer.extend(point.2.inserts.iter().map(|quad| Mutation::insert(*quad)));
+                }
+                (point, plan) => prop_assert_eq!(point.err(), plan.err()),
             }
         }
     }

@@ -3,9 +3,9 @@
 //! without a table for each step.
 //!
 //! 1. [`PointQuery::of`] puts the parts of a query in an order in which each pattern has a known
-//!    end (`order`), or finds that there is none.
+//!    end or reads a batch (`order`), or finds that there is none.
 //! 2. [`PointQuery::table`] follows it (`run`). As soon as a list has several ids it gives up, and
-//!    the query runs by its plan.
+//!    the query runs by its plan. Only the last list may have a few, each of which is a row.
 //!
 //! The one thing to know before changing it: the plan is the dull twin. Whatever might differ there
 //! is no point query: a function whose value depends on the number of calls before, a variable that
@@ -25,6 +25,9 @@ use std::sync::Arc;
 pub(crate) struct PointQuery {
     steps: Vec<PointStep>,
     reads_subjects: bool,
+    /// Whether the last list may have several ids: nothing in the query looks at other rows than
+    /// one.
+    takes_rows: bool,
 }
 
 /// A step. It may end the search without a row.
@@ -37,6 +40,13 @@ enum PointStep {
         predicate: ConstantId,
         direction: Direction,
         to: VarId,
+    },
+    /// Reads the only statement of a batch that has the predicate.
+    Read {
+        batch: ConstantId,
+        predicate: ConstantId,
+        subject: VarId,
+        object: VarId,
     },
     /// Looks for a statement.
     Check(QuadPattern, ConstantId),

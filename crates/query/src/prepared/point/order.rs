@@ -9,7 +9,8 @@ use crate::algebra::expression::{ConstantId, Expr};
 use crate::algebra::logical::{GraphPosition, Group, Node, Operator, Position, QuadPattern, Tail};
 use crate::algebra::varset::VarSet;
 use crate::prepared::{Prepared, has_blank_node};
-use somersault_lang::{QueryForm, VarId};
+use oxrdf::Term;
+use somersault_lang::{KeptGraph, QueryForm, VarId};
 use somersault_model::Direction;
 use std::sync::Arc;
 
@@ -27,13 +28,25 @@ impl PointQuery {
         if !has_form || inner.query.dataset.present {
             return None;
         }
-        let group = only_group(&inner.compiled.root)?;
-        let mut order = PointOrder::new(VarSet::new(), VarSet::new());
+        let root = &inner.compiled.root;
+        let group = only_group(root)?;
+        let constants = &inner.compiled.constants.terms;
+        let mut order = PointOrder::new(constants, VarSet::new(), VarSet::new());
         order.group(group)?;
         Some(PointQuery {
             steps: order.steps,
             reads_subjects: order.reads_subjects,
+            takes_rows: takes_rows(root),
         })
+    }
+}
+
+/// Whether the operators over the group leave any rows as they are.
+fn takes_rows(node: &Node) -> bool {
+    match &node.operator {
+        Operator::Group(_) => true,
+        Operator::Project(inner) => takes_rows(inner),
+        _ => false,
     }
 }
 
@@ -82,7 +95,8 @@ impl Waiting<'_> {
 }
 
 /// The steps so far.
-struct PointOrder {
+struct PointOrder<'q> {
+    constants: &'q [Term],
     steps: Vec<PointStep>,
     /// Variables that have a value in every row.
     certain: VarSet,
@@ -91,9 +105,10 @@ struct PointOrder {
     reads_subjects: bool,
 }
 
-impl PointOrder {
-    fn new(certain: VarSet, possible: VarSet) -> PointOrder {
+impl<'q> PointOrder<'q> {
+    fn new(constants: &'q [Term], certain: VarSet, possible: VarSet) -> PointOrder<'q> {
         PointOrder {
+            constants,
             steps: Vec::new(),
             certain,
             possible,
@@ -186,54 +201,97 @@ impl PointOrder {
         Some(())
     }
 
-    /// The pattern to read next: one with two known ends, else one from its subject.
+    /// The pattern to read next: one with two known ends, else one from its subject; of those that
+    /// have no known end one of a batch.
     fn best(&self, patterns: &[QuadPattern]) -> Option<usize> {
         let known = |position| self.is_known(position);
         let cost = |pattern: &QuadPattern| match (known(pattern.subject), known(pattern.object)) {
             (true, true) => Some(0),
             (true, false) => Some(1),
             (false, true) => Some(2),
-            (false, false) => None,
+            (false, false) => self.batch(pattern.graph).map(|_| 3),
         };
         let costs = patterns.iter().enumerate();
         let costs = costs.filter_map(|(at, pattern)| Some((cost(pattern)?, at)));
         costs.min().map(|(_, at)| at)
     }
 
+    /// The graph of a pattern, if it is a batch.
+    fn batch(&self, graph: GraphPosition) -> Option<ConstantId> {
+        let GraphPosition::Named(Position::Constant(constant)) = graph else {
+            return None;
+        };
+        match &self.constants[constant.index()] {
+            Term::NamedNode(name) => match KeptGraph::of(name)? {
+                KeptGraph::Batch(_) => Some(constant),
+                KeptGraph::Window(_) => None,
+            },
+            _ => None,
+        }
+    }
+
     fn is_known(&self, position: Position) -> bool {
         position.variable().is_none_or(|v| self.certain.contains(v))
     }
 
-    /// Adds a pattern of which an end is known.
+    /// Adds a pattern of which an end is known, or one of a batch.
     fn pattern(&mut self, pattern: QuadPattern) -> Option<()> {
         let predicate = constant(pattern.predicate)?;
         match pattern.graph {
             GraphPosition::Default | GraphPosition::Named(Position::Constant(_)) => {}
             _ => return None,
         }
-        let (from, direction, to) = match (pattern.subject, pattern.object) {
-            (subject, object) if self.is_known(subject) && self.is_known(object) => {
-                self.steps.push(PointStep::Check(pattern, predicate));
-                return Some(());
+        let known = |position| self.is_known(position);
+        let step = match (pattern.subject, pattern.object) {
+            (subject, object) if known(subject) && known(object) => {
+                PointStep::Check(pattern, predicate)
             }
-            (from, Position::Variable(to)) if self.is_known(from) => (from, Direction::Out, to),
-            (Position::Variable(to), from) => (from, Direction::In, to),
+            (from, Position::Variable(to)) if known(from) => {
+                self.gains(to)?;
+                PointStep::Follow {
+                    graph: pattern.graph,
+                    from,
+                    predicate,
+                    direction: Direction::Out,
+                    to,
+                }
+            }
+            (Position::Variable(to), from) if known(from) => {
+                self.gains(to)?;
+                self.reads_subjects = true;
+                PointStep::Follow {
+                    graph: pattern.graph,
+                    from,
+                    predicate,
+                    direction: Direction::In,
+                    to,
+                }
+            }
+            (Position::Variable(subject), Position::Variable(object)) => {
+                let batch = self.batch(pattern.graph)?;
+                self.gains(subject)?;
+                self.gains(object)?;
+                PointStep::Read {
+                    batch,
+                    predicate,
+                    subject,
+                    object,
+                }
+            }
             _ => return None,
         };
-        // What may have a value already is joined with the list.
-        if self.possible.contains(to) {
+        self.steps.push(step);
+        Some(())
+    }
+
+    /// A pattern gives a variable its value; `None` if it may have one already, with which the
+    /// pattern is joined.
+    fn gains(&mut self, variable: VarId) -> Option<()> {
+        if self.possible.contains(variable) {
             return None;
         }
-        self.reads_subjects |= direction == Direction::In;
-        self.certain.insert(to);
-        self.possible.insert(to);
-        self.steps.push(PointStep::Follow {
-            graph: pattern.graph,
-            from,
-            predicate,
-            direction,
-            to,
-        });
+        self.certain.insert(variable);
+        self.possible.insert(variable);
         Some(())
     }
 
@@ -256,7 +314,8 @@ impl PointOrder {
 
     /// The steps of a group inside, with further conditions.
     fn inner(&mut self, group: &Group, filters: &[Arc<Expr>]) -> Option<NestedSteps> {
-        let mut order = PointOrder::new(self.certain.clone(), self.possible.clone());
+        let (certain, possible) = (self.certain.clone(), self.possible.clone());
+        let mut order = PointOrder::new(self.constants, certain, possible);
         if !group.tails.is_empty() || !group.binds.is_empty() {
             return None;
         }

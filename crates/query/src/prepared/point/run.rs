@@ -6,7 +6,7 @@
 
 use super::{NestedSteps, PointQuery, PointStep};
 use crate::algebra::error::QueryError;
-use crate::algebra::expression::Expr;
+use crate::algebra::expression::{ConstantId, Expr};
 use crate::algebra::logical::{GraphPosition, Position};
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
@@ -16,6 +16,9 @@ use crate::view::graph_view::Source;
 use crate::view::layered_view::{Layers, Only};
 use somersault_lang::VarId;
 use somersault_model::{Direction, QuadIds, TermId};
+
+/// A longer list is the last one of a plan, which looks at the limits meanwhile.
+const FEW: usize = 64;
 
 /// Why one row does not answer.
 enum PointEnd {
@@ -60,7 +63,7 @@ impl PointQuery {
             workspace,
             list,
         };
-        let found = row.steps(&self.steps);
+        let found = row.follow_query(self);
         let PointRow {
             mut table, list, ..
         } = row;
@@ -81,6 +84,81 @@ impl PointQuery {
 }
 
 impl PointRow<'_, '_> {
+    /// Whether there is a row, or several by the last step.
+    fn follow_query(&mut self, query: &PointQuery) -> Result<bool, PointEnd> {
+        let (last, before) = match query.steps.split_last() {
+            Some(split) if query.takes_rows => split,
+            _ => return self.steps(&query.steps),
+        };
+        if !self.steps(before)? {
+            return Ok(false);
+        }
+        match self.step(last) {
+            Err(PointEnd::Several) => self.rows(last),
+            one => one,
+        }
+    }
+
+    /// Makes a row of each id that the last step finds, if there are few.
+    fn rows(&mut self, last: &PointStep) -> Result<bool, PointEnd> {
+        match last {
+            PointStep::Follow {
+                graph,
+                from,
+                predicate,
+                direction,
+                to,
+            } => {
+                let Some(graph) = self.graph(*graph) else {
+                    return Ok(false);
+                };
+                let (vertex, predicate) = (self.id(*from), self.constant(*predicate));
+                let list = &mut self.list;
+                let list = (self.layers).neighbours(graph, vertex, predicate, *direction, list);
+                let mut column = self.workspace.ids();
+                column.extend_from_slice(&list[..list.len().min(FEW + 1)]);
+                self.spread([(*to, column)])
+            }
+            PointStep::Read {
+                batch,
+                predicate,
+                subject,
+                object,
+            } => {
+                let (batch, predicate) = (self.constant(*batch), self.constant(*predicate));
+                let edges = self.layers.batch_edges(batch, predicate);
+                let edges = &edges[..edges.len().min(FEW + 1)];
+                let columns = [(1, *subject), (2, *object)].map(|(end, variable)| {
+                    let mut column = self.workspace.ids();
+                    column.extend(edges.iter().map(|edge| edge[end]));
+                    (variable, column)
+                });
+                self.spread(columns)
+            }
+            _ => Err(PointEnd::Several),
+        }
+    }
+
+    /// The one row for each value of these columns.
+    fn spread<const N: usize>(
+        &mut self,
+        columns: [(VarId, Vec<TermId>); N],
+    ) -> Result<bool, PointEnd> {
+        let rows = columns[0].1.len();
+        if rows > FEW {
+            let buffers = columns.into_iter().map(|(_, column)| column);
+            buffers.for_each(|column| self.workspace.give_ids(column));
+            return Err(PointEnd::Several);
+        }
+        let table = std::mem::take(&mut self.table);
+        let all = table.variables();
+        self.table = table.repeated(rows, &all, self.workspace);
+        for (variable, column) in columns {
+            self.table.set(variable, column);
+        }
+        Ok(rows > 0)
+    }
+
     /// Whether there is a row.
     fn steps(&mut self, steps: &[PointStep]) -> Result<bool, PointEnd> {
         for step in steps {
@@ -100,8 +178,25 @@ impl PointRow<'_, '_> {
                 direction,
                 to,
             } => {
-                let predicate = self.run.evaluation.constants[predicate.index()];
+                let predicate = self.constant(*predicate);
                 self.follow(*graph, *from, predicate, *direction, *to)
+            }
+            PointStep::Read {
+                batch,
+                predicate,
+                subject,
+                object,
+            } => {
+                let (batch, predicate) = (self.constant(*batch), self.constant(*predicate));
+                let ends = match self.layers.batch_edges(batch, predicate) {
+                    [] => return Ok(false),
+                    [[_, from, to]] => [(*subject, *from), (*object, *to)],
+                    _ => return Err(PointEnd::Several),
+                };
+                for (variable, id) in ends {
+                    self.set(variable, id);
+                }
+                Ok(true)
             }
             PointStep::Check(pattern, predicate) => {
                 let Some(graph) = self.graph(pattern.graph) else {
@@ -110,7 +205,7 @@ impl PointRow<'_, '_> {
                 Ok(self.layers.holds(QuadIds {
                     graph,
                     subject: self.id(pattern.subject),
-                    predicate: self.run.evaluation.constants[predicate.index()],
+                    predicate: self.constant(*predicate),
                     object: self.id(pattern.object),
                 }))
             }
@@ -200,9 +295,13 @@ impl PointRow<'_, '_> {
         }
     }
 
+    fn constant(&self, constant: ConstantId) -> TermId {
+        self.run.evaluation.constants[constant.index()]
+    }
+
     fn id(&self, position: Position) -> TermId {
         match position {
-            Position::Constant(constant) => self.run.evaluation.constants[constant.index()],
+            Position::Constant(constant) => self.constant(constant),
             Position::Variable(variable) => self.table.get(variable, 0),
         }
     }
