@@ -3,22 +3,23 @@
 //! A firing is an event whose id gives its position, so that a client which reconnects with
 //! `Last-Event-ID` continues where it stopped. Nothing is left out silently: a `gap` event
 //! announces firings that are no longer kept. A client that falls behind is sent `slow` and `end`,
-//! and may reconnect. The socket pulls the stream: firings that a slow client has not taken wait in
+//! and may reconnect. Clients that ask for RDF Messages are served by [`firing_messages`]. The socket pulls the stream: firings that a slow client has not taken wait in
 //! the engine's subscription, whose count and memory are bounded, and are written when their turn
 //! comes.
 
 use crate::event_stream::texts::{OwnText, Piece, TextFrame};
-use crate::http::connections::EventStream;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
 use crate::http::negotiate::Accept;
 use crate::http::text::{Params, shorten};
 use crate::routes::declarations::name_of;
+use crate::routes::firing_messages;
+use crate::routes::message_forms::{EVENT_STREAM, Form};
 use crate::routes::results::Turns;
 use crate::state::App;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::json;
 use somersault::{
@@ -31,7 +32,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 
-const EVENT_STREAM: &str = "text/event-stream";
 /// Milliseconds that a browser waits before it reconnects.
 const RETRY_MS: u32 = 2000;
 
@@ -40,7 +40,7 @@ pub(crate) async fn results(app: App, request: Request) -> ApiResult {
     let name = name_of(head.uri.path(), "/queries/", "/results")?;
     let params = Params::of(&head.uri)?;
     params.only(&["lastEventId", "empties", "from"])?;
-    check_accepts(&head.headers)?;
+    let form = Form::wanted(&head.headers, Form::Events)?;
     let after = after(&head.headers, &params)?;
     let options = SubscribeOptions {
         after,
@@ -52,10 +52,17 @@ pub(crate) async fn results(app: App, request: Request) -> ApiResult {
     };
     let place = place(&app)?;
     let query = name.clone();
-    let subscribed = move |engine: &Engine| engine.subscribe(&query, options);
+    let subscribed = move |engine: &Engine| {
+        if let Form::Messages(_) = form {
+            firing_messages::check_kind(engine.answer_kind(&query)?)?;
+        }
+        Ok::<_, ApiError>(engine.subscribe(&query, options)?)
+    };
     let subscription = app.run(Lane::Control, subscribed).await?;
-    let source = Source::Live(subscription);
-    Ok(Feed::new(app, name, source, after, place).response())
+    Ok(match form {
+        Form::Messages(syntax) => firing_messages::response(app, subscription, syntax, place),
+        Form::Events => Feed::new(app, name, Source::Live(subscription), after, place).response(),
+    })
 }
 
 /// Refuses a client that does not accept an event stream.
@@ -66,7 +73,7 @@ pub(crate) fn check_accepts(headers: &HeaderMap) -> ApiResult<()> {
     Err(ApiError::new(
         StatusCode::NOT_ACCEPTABLE,
         "not_acceptable",
-        "The answers of a continuous query are available as text/event-stream only.",
+        "The answers of a durable subscription are available as text/event-stream only.",
     )
     .detail("available", vec![EVENT_STREAM]))
 }
@@ -219,14 +226,7 @@ impl Feed {
             let bytes = feed.next().await?;
             Some((Ok::<_, Infallible>(bytes), feed))
         }));
-        let mut response = Response::new(body);
-        response.extensions_mut().insert(EventStream);
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        // Without this header, nginx holds events back until its buffer is full.
-        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-        response
+        Form::Events.response(body)
     }
 
     /// Returns the next bytes of the stream, or `None` at its end.
@@ -383,6 +383,7 @@ fn event_bytes(event: &str, data: &str) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::HeaderValue;
 
     #[test]
     fn the_resume_position_is_read_from_the_request() {

@@ -163,6 +163,10 @@ fn every_command_of_the_manual_is_answered_as_it_says() {
             .collect();
         if sent.follows {
             let mut events = Events::open(server.address(), &sent.path, &headers);
+            if headers.iter().any(|(name, _)| *name == "Accept") {
+                assert_eq!(events.status, 200, "{command:?}");
+                continue;
+            }
             let rows = &events.firing()["results"]["results"]["bindings"];
             assert_eq!(rows[0]["who"]["value"], "http://example.org/bob", "{rows}");
             continue;

@@ -1,7 +1,7 @@
 //! Messages over HTTP: every syntax, what is refused and where, bodies that come slowly or end too
 //! early, and streams that have no room.
 
-use crate::client::{connect, read_reply};
+use crate::client::{connect, read_reply, request_bytes};
 use crate::server::{TestServer, encode};
 use serde_json::json;
 use somersault::{MessageLimits, MessageReader};
@@ -295,4 +295,102 @@ fn messages_of_an_interior_stream_are_followed_in_every_form() {
     refused.expect_error(400, "invalid", &["no interior stream"]);
     let unknown = format!("/streams/{}/messages", encode("http://e/none"));
     server.get(&unknown).expect(404);
+}
+
+/// Reads the answers of a query in a syntax, until the query is dropped.
+fn followed(server: &TestServer, query: &str, headers: &[(&str, &str)]) -> String {
+    let address = format!("/queries/{query}/results?empties=true");
+    let mut socket = connect(server.address());
+    let request = request_bytes("GET", &address, headers, None);
+    socket.write_all(&request).expect("sent");
+    // It is subscribed when the head of the answer comes.
+    socket.peek(&mut [0]).expect("an answer");
+    server.delete(&format!("/queries/{query}")).expect(204);
+    let reply = read_reply(&mut BufReader::new(socket), false).expect(200);
+    assert!(reply.complete);
+    reply.text().to_owned()
+}
+
+#[test]
+fn answers_of_a_construct_are_followed_as_messages() {
+    let server = TestServer::start();
+    let path = server.stream("s", "");
+    let text = "CONSTRUCT { GRAPH <http://e/g> { ?s <http://e/of> ?o } } FROM NAMED STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { GRAPH <http://e/s> { ?s <http://e/p> ?o } }";
+    let limits = MessageLimits {
+        bytes: 1 << 20,
+        statements: 100,
+    };
+    for (number, syntax) in (0..).zip(somersault::MessageSyntax::ALL) {
+        let name = format!("q{number}");
+        let begin = number * 10_000;
+        server.advance(&path, begin);
+        server.put(&format!("/queries/{name}"), text).expect(201);
+        for second in [0, 2] {
+            let at = begin + second * 1_000;
+            let line = format!("{at}\t<http://e/a> <http://e/p> \"{second}\" .\n");
+            server.push(&path, &line).expect(200);
+        }
+        server.advance(&path, begin + 3_000);
+        let has_comments = syntax != somersault::MessageSyntax::NdJsonLd;
+        let body = followed(&server, &name, &[("Accept", syntax.media_type())]);
+        let read = MessageReader::new(body.as_bytes(), syntax, limits);
+        let subjects: Vec<String> = read
+            .map(|message| {
+                let quads = message.expect("read").statements.expect("whole");
+                assert_eq!(quads.len(), 1);
+                quads[0].subject.to_string() + &quads[0].predicate.to_string()
+            })
+            .collect();
+        assert_eq!(subjects.len(), 2, "{syntax:?}: {body}");
+        let ids = body.lines().filter(|line| line.starts_with("# id: "));
+        let ids: Vec<&str> = ids.collect();
+        assert_eq!(ids.len(), if has_comments { 3 } else { 0 }, "{body}");
+        if has_comments {
+            assert!(ids[1].ends_with(&format!(":{}", begin + 2_000)), "{body}");
+            assert!(body.contains("# end: the query was dropped"), "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_client_of_messages_goes_on_behind_an_id() {
+    let server = TestServer::start();
+    let path = server.stream("s", "");
+    server.advance(&path, 0);
+    let text = "CONSTRUCT { ?s <http://e/q> ?o } FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s <http://e/p> ?o }";
+    server.put("/queries/q", text).expect(201);
+    for second in 0..3 {
+        let line = format!(
+            "{}\t<http://e/a> <http://e/p> <http://e/{second}> .\n",
+            second * 1_000
+        );
+        server.push(&path, &line).expect(200);
+    }
+    server.advance(&path, 3_000);
+    let headers = [
+        ("Accept", "application/n-triples;version=1.2-messages"),
+        ("Last-Event-ID", "1000"),
+    ];
+    let body = followed(&server, "q", &headers);
+    assert!(!body.contains("<http://e/0>"), "{body}");
+    assert!(
+        body.contains("<http://e/1>") && body.contains("<http://e/2>"),
+        "{body}"
+    );
+}
+
+#[test]
+fn answers_that_are_no_graphs_are_no_messages() {
+    let server = TestServer::start();
+    server.stream("s", "");
+    let window = "FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s ?p ?o }";
+    for (name, form) in [("rows", "SELECT ?s"), ("yes", "ASK")] {
+        let address = format!("/queries/{name}");
+        server
+            .put(&address, &format!("{form} {window}"))
+            .expect(201);
+        let accept = "text/turtle;version=1.2-messages";
+        let refused = server.get_as(&format!("{address}/results"), accept);
+        refused.expect_error(406, "not_acceptable", &["CONSTRUCT", "text/event-stream"]);
+    }
 }

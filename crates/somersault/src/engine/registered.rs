@@ -11,9 +11,10 @@ use crate::access::RightKind;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{GroupInfo, QueryInfo, StreamProgress, WindowInfo};
 use somersault_continuous::{SubscribeOptions, Subscription};
-use somersault_lang::Extent;
+use somersault_lang::{Extent, QuadTemplate, QueryForm, TemplateGraph};
 use somersault_log::{Replaced, Resolved};
 use somersault_model::EventTime;
+use somersault_results::AnswerKind;
 use somersault_runtime::{InputReceipt, Outcome};
 use somersault_stream::{Input, ParsedQuery, QueryDeclaration, QueryStatus, WindowDeclaration};
 use std::time::Duration;
@@ -362,6 +363,40 @@ impl Engine {
     pub fn query_info(&self, name: &str) -> Result<QueryInfo, EngineError> {
         self.access.require_one(SEE_QUERY, name)?;
         Ok(self.describe(self.query_status(name)?))
+    }
+
+    /// Returns the shape of a query's answers.
+    ///
+    /// ```
+    /// use somersault::{AnswerKind, Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")?;
+    /// let text = "ASK FROM STREAM <urn:s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }";
+    /// engine.register(Some("seen"), text)?;
+    /// assert_eq!(engine.answer_kind("seen")?, AnswerKind::Boolean);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn answer_kind(&self, name: &str) -> Result<AnswerKind, EngineError> {
+        self.admit(RightKind::Subscribe, Some(name))?;
+        let status = self.query_status(name)?;
+        let query = self.parser(None).parse_continuous(&status.text)?;
+        Ok(match &query.query.form {
+            QueryForm::Select { .. } => AnswerKind::Solutions,
+            QueryForm::Ask => AnswerKind::Boolean,
+            QueryForm::Describe { .. } => AnswerKind::Graph,
+            QueryForm::Construct { template } => {
+                let is_named = |quad: &QuadTemplate| quad.graph != TemplateGraph::Default;
+                match template.iter().any(is_named) {
+                    true => AnswerKind::Dataset,
+                    false => AnswerKind::Graph,
+                }
+            }
+        })
     }
 
     /// Reads the firings of a query: the kept ones, then the live ones.
