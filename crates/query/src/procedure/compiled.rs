@@ -225,8 +225,8 @@ impl CompiledProcedure {
         self.windows.iter().find(|window| window.name == *name)
     }
 
-    /// The place among the kept graphs of the message that `WHEN INTO` is about; `None` for a stream
-    /// that no trigger is about. The stream is a number among those that it emits into.
+    /// The place among the kept graphs of the message that `WHEN INTO` is about; `None` for a
+    /// stream that no trigger is about. The stream is a number among those that it emits into.
     pub(crate) fn message(&self, stream: usize) -> Option<usize> {
         self.messages[stream]
     }

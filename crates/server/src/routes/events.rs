@@ -3,9 +3,9 @@
 //! A firing is an event whose id gives its position, so that a client which reconnects with
 //! `Last-Event-ID` continues where it stopped. Nothing is left out silently: a `gap` event
 //! announces firings that are no longer kept. A client that falls behind is sent `slow` and `end`,
-//! and may reconnect. Clients that ask for RDF Messages are served by [`firing_messages`]. The socket pulls the stream: firings that a slow client has not taken wait in
-//! the engine's subscription, whose count and memory are bounded, and are written when their turn
-//! comes.
+//! and may reconnect. [`firing_messages`] serves those that ask for RDF Messages. The socket pulls
+//! the stream: firings that a slow client has not taken wait in the engine's subscription, whose
+//! count and memory are bounded, and are written when their turn comes.
 
 use crate::event_stream::texts::{OwnText, Piece, TextFrame};
 use crate::http::error::{ApiError, ApiResult};

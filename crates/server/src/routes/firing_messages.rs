@@ -58,7 +58,7 @@ pub(crate) fn response(
 /// The body breaks off, so that the client does not take what it has for all.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct BrokenOff(String);
+struct AnswersMissing(String);
 
 /// The answers for one client.
 struct FiringMessages {
@@ -66,7 +66,7 @@ struct FiringMessages {
     subscription: Subscription,
     text: MessageText,
     /// What is to be sent next.
-    ready: VecDeque<Result<Bytes, BrokenOff>>,
+    ready: VecDeque<Result<Bytes, AnswersMissing>>,
     has_ended: bool,
     /// Yields to other connections between answers.
     turns: Turns,
@@ -75,7 +75,7 @@ struct FiringMessages {
 
 impl FiringMessages {
     /// The next bytes of the body, or `None` at its end.
-    async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
+    async fn next(&mut self) -> Option<Result<Bytes, AnswersMissing>> {
         while self.ready.is_empty() {
             if self.has_ended {
                 return None;
@@ -169,7 +169,7 @@ impl FiringMessages {
     fn break_off(&mut self, why: String) {
         self.has_ended = true;
         self.ready.extend(self.text.comment(&why).map(Ok));
-        self.ready.push_back(Err(BrokenOff(why)));
+        self.ready.push_back(Err(AnswersMissing(why)));
     }
 
     fn end(&mut self, why: &str) {

@@ -1,9 +1,10 @@
 //! `GET /streams/{name}/messages`: the messages of an interior stream as they are emitted, as RDF
 //! Messages, lines of JSON-LD, or Server-Sent Events.
 //!
-//! The places of messages follow each other, and the header `message-place` gives that of the first:
-//! a client that was cut off goes on behind the last that it has. The socket pulls: what a slow
-//! client has not taken waits in the stream's feed, and a client that falls behind that is cut off.
+//! The places of messages follow each other, and the header `message-place` gives that of the
+//! first: a client that was cut off goes on behind the last that it has. The socket pulls: what a
+//! slow client has not taken waits in the stream's feed, and a client that falls behind that is cut
+//! off.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;

@@ -209,20 +209,7 @@ impl PointRow<'_, '_> {
                     object: self.id(pattern.object),
                 }))
             }
-            PointStep::Bind(variable, expr) => {
-                let row = Row {
-                    table: &self.table,
-                    at: 0,
-                };
-                let evaluation = &mut self.run.evaluation;
-                let value = evaluation.evaluate(expr, row);
-                let id = value.map(|value| evaluation.id(value));
-                self.check_memory()?;
-                if let Some(id) = id {
-                    self.set(*variable, id);
-                }
-                Ok(true)
-            }
+            PointStep::Bind(variable, expr) => self.bind(*variable, expr),
             PointStep::Filter(expr) => self.holds(expr),
             PointStep::Optional(inner) => {
                 if !self.steps(&inner.steps)? {
@@ -265,6 +252,21 @@ impl PointRow<'_, '_> {
             }
             Only::Several => Err(PointEnd::Several),
         }
+    }
+
+    fn bind(&mut self, variable: VarId, expr: &Expr) -> Result<bool, PointEnd> {
+        let row = Row {
+            table: &self.table,
+            at: 0,
+        };
+        let evaluation = &mut self.run.evaluation;
+        let value = evaluation.evaluate(expr, row);
+        let id = value.map(|value| evaluation.id(value));
+        self.check_memory()?;
+        if let Some(id) = id {
+            self.set(variable, id);
+        }
+        Ok(true)
     }
 
     fn holds(&mut self, condition: &Expr) -> Result<bool, PointEnd> {
