@@ -41,7 +41,7 @@ pub use algebra::query::{DatasetClause, Query, QueryForm};
 pub use algebra::reads::{ReadGraphs, StoredPattern};
 pub use algebra::statement::Statement;
 pub use algebra::stream::{
-    AheadLimit, Classification, CreateStream, LatePolicy, StreamSource, TimeDomain,
+    AheadLimit, Classification, CreateStream, LatePolicy, StreamMapping, StreamSource, TimeDomain,
 };
 pub use algebra::substitute::{Assigned, Substituted};
 pub use algebra::update::{DeleteInsert, Update, UpdateOperation};

@@ -5,16 +5,24 @@
 //! end, including the place of the first error. Only the order in which the chunks reach the
 //! dictionary is left open.
 //!
-//! Beside documents there are texts of several messages ([`MessageReader`], [`MessageWriter`]) and
-//! lines of streams ([`TimedLines`]).
+//! Beside whole graphs there are texts of several messages ([`MessageReader`], [`MessageWriter`]),
+//! plain JSON and CSV ([`DocumentReader`]), and lines of streams ([`TimedLines`]).
 
 mod chunks;
+mod contexts;
+mod documents;
 mod messages;
+mod pieces;
 mod plain;
 mod timed;
 
 use chunks::Chunks;
+pub use contexts::Contexts;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+pub use documents::{
+    Document, DocumentReader, DocumentSyntax, FacadeSlot, FacadeTriple, FacadeValue,
+    MEMBER_NAMESPACE, PLACE_BEGINNING, ROOT_TYPE,
+};
 pub use messages::{
     Message, MessageLimits, MessageReader, MessageSyntax, MessageWriter, RefusedMessage,
     TimestampPath,

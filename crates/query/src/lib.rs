@@ -11,8 +11,8 @@
 //! what STR gives and has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE
 //! keep the spelling of the data.
 //!
-//! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared, continuous,
-//! update, procedure.
+//! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared, document,
+//! continuous, update, procedure.
 //!
 //! A room is a folder; its `mod.rs` says what it is for. A room imports from rooms before it in
 //! that list, never from one after it. The planner (`plan`) comes after the steps that it makes
@@ -25,6 +25,7 @@
 mod algebra;
 mod context;
 mod continuous;
+mod document;
 mod eval;
 mod exec;
 mod plan;
@@ -46,6 +47,7 @@ pub use continuous::grouped::Grouped;
 pub use continuous::incremental::{
     Grouping, IncrementalQuery, Mode, RetainedRows, StoredDelta, StoredDifference,
 };
+pub use document::{DocumentGraph, DocumentQuery};
 pub use exec::explain::{ExplainedPlan, ExplainedStep, Explanation};
 pub use exec::run::StepFigures;
 pub use prepared::Prepared;

@@ -5,9 +5,13 @@ mod analyse;
 mod backup;
 mod batch;
 mod checkpoints;
+mod contexts;
 mod counted_disk;
 mod data;
 mod dataflows;
+mod dataset;
+mod dead_letters;
+mod documents;
 mod dump;
 mod durable;
 mod execute;
@@ -46,9 +50,11 @@ pub use update::{BegunUpdate, DeferredUpdate, PendingUpdate};
 
 use crate::access::{Access, RightKind};
 use crate::config::{BeforeApply, Clock, EngineConfig, FabricKind};
+use crate::contexts::ContextStore;
 use crate::error::EngineError;
 use crate::process::SimulatedProcess;
 use checkpoints::Beginning;
+use documents::Mappings;
 use parking_lot::MutexGuard;
 use permits::Permits;
 use somersault_continuous::{Registry, Settings, Stopwatch};
@@ -112,6 +118,8 @@ struct Inner {
     /// of their blank nodes.
     epoch: u64,
     documents: AtomicU64,
+    mappings: Mappings,
+    contexts: ContextStore,
     /// The one-shot queries that run or wait.
     permits: Permits,
     stopping: AtomicBool,
@@ -290,6 +298,7 @@ impl Engine {
         let (store, restored, runs) = beginning.into_parts(&config);
         let stable = store.snapshots().stable();
         let (disk, recovered) = recovered.unzip();
+        let contexts = ContextStore::open(disk.clone(), config.read_only)?;
         let checkpoints = disk.and_then(|disk| CheckpointWriter::new(disk, &log, runs));
         let injectors = Injectors::new(&store)
             .map(Arc::new)
@@ -337,6 +346,8 @@ impl Engine {
             plans: PlanCache::new(PREPARED_QUERIES),
             epoch,
             documents: AtomicU64::new(0),
+            mappings: Mappings::default(),
+            contexts,
             stopping: AtomicBool::new(false),
         }))
     }

@@ -114,6 +114,14 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// The sentence without the place in the data, for those who have the place.
+    pub(crate) fn sentence(&self) -> String {
+        match self {
+            EngineError::Data { message, .. } => message.clone(),
+            error => error.to_string(),
+        }
+    }
+
     /// The refusal of what a right would allow.
     pub(crate) fn forbidden(right: String) -> EngineError {
         let message = format!("this needs the right {right}, which is not granted");

@@ -5,8 +5,8 @@
 //! well as continuous C-SPARQL queries over the same data. The server and the command line use only
 //! the public API of this crate.
 //!
-//! Rooms, lowest first: process, config, blank, error, access, info, load, metrics, push, syntax,
-//! archive, engine, folder, live, replay.
+//! Rooms, lowest first: process, config, blank, error, access, info, load, metrics, mapping, push,
+//! syntax, contexts, archive, engine, folder, live, replay.
 //!
 //! ---
 //!
@@ -16,12 +16,14 @@ mod access;
 mod archive;
 mod blank;
 mod config;
+mod contexts;
 mod engine;
 mod error;
 pub mod folder;
 mod info;
 pub mod live;
 mod load;
+mod mapping;
 mod metrics;
 mod process;
 mod push;
@@ -30,6 +32,9 @@ pub mod syntax;
 
 pub use access::{Access, Right, RightKind};
 pub use config::{Clock, EngineConfig, FabricKind};
+#[doc(hidden)]
+pub use contexts::contexts_of;
+pub use contexts::{ContextInfo, document_loader};
 #[doc(hidden)]
 pub use engine::PendingCheckpoint;
 pub use engine::{
@@ -45,8 +50,11 @@ pub use info::{
     StoppedInfo, StreamInfo, StreamProgress, WindowInfo,
 };
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
+pub use mapping::{MappedMessage, MappedMessages, Mapping};
 pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
-pub use push::messages::{MessageNumbers, MessagePush, MessageRefusal, MessagesReceipt};
+pub use push::messages::{
+    DocumentPush, MessageNumbers, MessagePush, MessageRefusal, MessageSender, MessagesReceipt,
+};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 
 #[cfg(feature = "futures")]
@@ -58,7 +66,8 @@ pub use somersault_continuous::{
 };
 pub use somersault_lang::Argument;
 pub use somersault_lines::{
-    Message, MessageLimits, MessageReader, MessageSyntax, MessageWriter, RefusedMessage, TimedLines,
+    Contexts, DocumentSyntax, Message, MessageLimits, MessageReader, MessageSyntax, MessageWriter,
+    RefusedMessage, TimedLines,
 };
 pub use somersault_log::{OpenPhase, OpenProgress};
 pub use somersault_model::{EventTime, Limits, ParseEventTimeError, Place, Sn};

@@ -106,6 +106,7 @@ impl CreateStream {
         if self.source == StreamSource::Outside {
             touched.absorbs(&self.classification, self.into.as_ref());
         }
+        touched.pushes.extend(self.dead_letters.clone());
         touched
     }
 }

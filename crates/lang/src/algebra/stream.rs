@@ -1,7 +1,9 @@
 //! Declared streams.
 
+use crate::algebra::query::Query;
 use oxrdf::NamedNode;
 use somersault_model::Millis;
+use std::sync::Arc;
 
 /// Which statements of a stream are timing; the others are absorbed into the stored graph.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,6 +59,22 @@ pub enum StreamSource {
     Interior,
 }
 
+/// `MAPPED BY CONSTRUCT …`: makes the statements of a message of the triples of one document.
+#[derive(Debug, Clone)]
+pub struct StreamMapping {
+    /// The CONSTRUCT. Its text stands alone, with the declarations that it needs.
+    pub construct: Arc<Query>,
+}
+
+/// Mappings with the same text are the same.
+impl PartialEq for StreamMapping {
+    fn eq(&self, other: &StreamMapping) -> bool {
+        self.construct.text == other.construct.text
+    }
+}
+
+impl Eq for StreamMapping {}
+
 /// A declared source stream, with every default filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateStream {
@@ -74,6 +92,12 @@ pub struct CreateStream {
     pub time: TimeDomain,
     /// `TIMESTAMP`: the path to the event time in the data of a message; not empty.
     pub timestamp: Option<Vec<NamedNode>>,
+    /// `CONTEXT`: the URL of the JSON-LD context that is laid over plain JSON.
+    pub context: Option<NamedNode>,
+    /// `MAPPED BY`: what makes messages of JSON and CSV.
+    pub mapping: Option<StreamMapping>,
+    /// `DEAD LETTER INTO`: the stream for documents that make no message.
+    pub dead_letters: Option<NamedNode>,
     /// The span by which event times may go back.
     pub lateness: Millis,
     /// The treatment of later statements.

@@ -3,8 +3,9 @@
 use crate::algebra::continuous::DerivedStream;
 use crate::algebra::statement::Statement;
 use crate::algebra::stream::{
-    AheadLimit, Classification, CreateStream, LatePolicy, StreamSource, TimeDomain,
+    AheadLimit, Classification, CreateStream, LatePolicy, StreamMapping, StreamSource, TimeDomain,
 };
+use crate::clauses::documents;
 use crate::text::cursor::Cursor;
 use crate::text::error::ParseError;
 use crate::text::name_clause::{name_text, name_token, source_token};
@@ -12,24 +13,29 @@ use crate::text::names::Names;
 use crate::text::time_clause::{any_duration, positive_duration};
 use crate::token::TokenKind;
 use somersault_model::Millis;
+use std::ops::Range;
 
 const DEFAULT_BATCH: Millis = Millis(100);
 const DEFAULT_IDLE: Millis = Millis(5_000);
 const DEFAULT_KEEP: Millis = Millis(60_000);
 const DEFAULT_BUDGET_BYTES: u64 = 256 << 20;
-const CLAUSES: &str = "TIMELESS, TIMING, INTO GRAPH, BATCH, EVENT TIME, ARRIVAL TIME, TIMESTAMP, LATENESS, AHEAD, IDLE, KEEP, BUDGET, INTERIOR";
+const CLAUSES: &str = "TIMELESS, TIMING, INTO GRAPH, BATCH, EVENT TIME, ARRIVAL TIME, TIMESTAMP, MAPPED BY, CONTEXT, DEAD LETTER INTO, LATENESS, AHEAD, IDLE, KEEP, BUDGET, INTERIOR";
+
+/// Reads the CONSTRUCT of a mapping, which stands in these tokens.
+type ReadMapping<'r> = dyn Fn(&Cursor<'_>, Range<usize>) -> Result<StreamMapping, ParseError> + 'r;
 
 /// Reads a statement about streams or queries, but not REGISTER; the cursor stands on its first
 /// word.
 pub(crate) fn read_statement(
     cursor: &mut Cursor<'_>,
     names: &Names,
+    read_mapping: &ReadMapping<'_>,
 ) -> Result<Statement, ParseError> {
     let statement = if cursor.take_keyword("CREATE") {
         if !cursor.take_keyword("STREAM") {
             return Err(cursor.unexpected("STREAM, PROCEDURE or DATAFLOW after CREATE"));
         }
-        Statement::CreateStream(read_create(cursor, names)?)
+        Statement::CreateStream(read_create(cursor, names, read_mapping)?)
     } else if cursor.take_keyword("DROP") {
         if cursor.take_keyword("STREAM") {
             let token = source_token(cursor, "the IRI of a stream")?;
@@ -75,6 +81,10 @@ pub(crate) struct Clauses {
     seen: Vec<(&'static str, usize)>,
     is_interior: bool,
     timestamp: Option<Vec<oxrdf::NamedNode>>,
+    /// The tokens of its CONSTRUCT.
+    mapping: Option<Range<usize>>,
+    context: Option<oxrdf::NamedNode>,
+    dead_letters: Option<oxrdf::NamedNode>,
     classification: Option<Classification>,
     into: Option<oxrdf::NamedNode>,
     batch: Option<Millis>,
@@ -94,14 +104,20 @@ enum LateClause {
     Amend(Option<Millis>),
 }
 
-fn read_create(cursor: &mut Cursor<'_>, names: &Names) -> Result<CreateStream, ParseError> {
+fn read_create(
+    cursor: &mut Cursor<'_>,
+    names: &Names,
+    read_mapping: &ReadMapping<'_>,
+) -> Result<CreateStream, ParseError> {
     let token = source_token(cursor, "the IRI of the new stream")?;
     let iri = names.resolve(cursor.source, token)?;
     let mut clauses = Clauses::default();
     while !cursor.is_end() && !cursor.is_punctuation(";") {
         clauses.read(cursor, names)?;
     }
-    clauses.check(cursor.source)?;
+    clauses.check(cursor.source, &iri)?;
+    let mapping = clauses.mapping.map(|tokens| read_mapping(cursor, tokens));
+    let mapping = mapping.transpose()?;
     let keep = clauses.keep.unwrap_or(DEFAULT_KEEP);
     Ok(CreateStream {
         iri,
@@ -114,6 +130,9 @@ fn read_create(cursor: &mut Cursor<'_>, names: &Names) -> Result<CreateStream, P
         batch: clauses.batch.unwrap_or(DEFAULT_BATCH),
         time: clauses.time.unwrap_or(TimeDomain::Event),
         timestamp: clauses.timestamp,
+        context: clauses.context,
+        mapping,
+        dead_letters: clauses.dead_letters,
         lateness: clauses.lateness.unwrap_or_default(),
         late_policy: match clauses.late_policy {
             None | Some(LateClause::Reject) => LatePolicy::Reject,
@@ -176,12 +195,8 @@ impl Clauses {
         } else if cursor.take_keyword("BUDGET") {
             self.once(cursor, offset, "BUDGET")?;
             self.budget_bytes = Some(read_bytes(cursor)?);
-        } else if cursor.take_keyword("TIMESTAMP") {
-            self.once(cursor, offset, "TIMESTAMP")?;
-            self.timestamp = Some(read_path(cursor, names)?);
-        } else if cursor.take_keyword("INTERIOR") {
-            self.once(cursor, offset, "INTERIOR")?;
-            self.is_interior = true;
+        } else if self.read_of_messages(cursor, names)? {
+            return Ok(());
         } else if cursor.is_keyword("LATE") {
             return Err(ParseError::syntax(
                 cursor.source,
@@ -192,6 +207,36 @@ impl Clauses {
             return Err(cursor.unexpected(&format!("one of {CLAUSES} or the end")));
         }
         Ok(())
+    }
+
+    /// Reads one of the clauses that say where messages come from and what they are made of, if one
+    /// stands here.
+    fn read_of_messages(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        names: &Names,
+    ) -> Result<bool, ParseError> {
+        let offset = cursor.offset();
+        if cursor.take_keyword("TIMESTAMP") {
+            self.once(cursor, offset, "TIMESTAMP")?;
+            self.timestamp = Some(read_path(cursor, names)?);
+        } else if cursor.take_keyword("MAPPED") {
+            self.once(cursor, offset, "MAPPED BY")?;
+            self.mapping = Some(documents::read_mapping(cursor)?);
+        } else if cursor.take_keyword("CONTEXT") {
+            self.once(cursor, offset, "CONTEXT")?;
+            let token = source_token(cursor, "the URL of a JSON-LD context")?;
+            self.context = Some(names.resolve(cursor.source, token)?);
+        } else if cursor.take_keyword("DEAD") {
+            self.once(cursor, offset, "DEAD LETTER INTO")?;
+            self.dead_letters = Some(documents::read_dead_letters(cursor, names)?);
+        } else if cursor.take_keyword("INTERIOR") {
+            self.once(cursor, offset, "INTERIOR")?;
+            self.is_interior = true;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Reads one of the clauses that a derived stream may have too, if one stands here; refuses the
@@ -239,13 +284,16 @@ impl Clauses {
     }
 
     /// Checks the clauses against each other.
-    fn check(&self, source: &str) -> Result<(), ParseError> {
-        const OF_PUSHES: [&str; 5] = [
+    fn check(&self, source: &str, iri: &oxrdf::NamedNode) -> Result<(), ParseError> {
+        const OF_PUSHES: [&str; 8] = [
             "EVENT TIME or ARRIVAL TIME",
             "LATENESS",
             "AHEAD",
             "IDLE",
             "TIMESTAMP",
+            "MAPPED BY",
+            "CONTEXT",
+            "DEAD LETTER INTO",
         ];
         if self.is_interior
             && let Some((clause, offset)) = self
@@ -258,6 +306,7 @@ impl Clauses {
             );
             return Err(ParseError::semantics(source, *offset, message));
         }
+        self.check_documents(source, iri)?;
         let timestamp = self.seen.iter().find(|(clause, _)| *clause == "TIMESTAMP");
         match (self.time, timestamp) {
             (Some(TimeDomain::Arrival), Some((_, offset))) => Err(ParseError::semantics(
@@ -265,6 +314,31 @@ impl Clauses {
                 *offset,
                 "TIMESTAMP takes times from the data and ARRIVAL TIME takes them from the clock; take one of the two away",
             )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that one clause says what documents mean, and that dead letters can come about, and
+    /// go to another stream.
+    fn check_documents(&self, source: &str, iri: &oxrdf::NamedNode) -> Result<(), ParseError> {
+        let refuse = |clause: &str, message: &str| {
+            let seen = self.seen.iter().find(|(seen, _)| *seen == clause);
+            let offset = seen.map_or(0, |(_, offset)| *offset);
+            Err(ParseError::semantics(source, offset, message))
+        };
+        match (&self.mapping, &self.context, &self.dead_letters) {
+            (Some(_), Some(_), _) => refuse(
+                "CONTEXT",
+                "CONTEXT and MAPPED BY both say what a JSON document means; take one of the two away",
+            ),
+            (None, None, Some(_)) => refuse(
+                "DEAD LETTER INTO",
+                "dead letters are documents that make no message, and only MAPPED BY and CONTEXT read documents; add one, or take DEAD LETTER INTO away",
+            ),
+            (_, _, Some(stream)) if stream == iri => refuse(
+                "DEAD LETTER INTO",
+                "the dead letters of a stream cannot go into the stream itself; name another one",
+            ),
             _ => Ok(()),
         }
     }

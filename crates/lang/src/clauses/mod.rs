@@ -4,6 +4,7 @@
 pub(crate) mod blocks;
 pub(crate) mod dataflow;
 pub(crate) mod declare;
+pub(crate) mod documents;
 pub(crate) mod extent;
 pub(crate) mod live;
 pub(crate) mod options;

@@ -1,7 +1,9 @@
 //! The entry points: text to queries, updates and statements.
 
+mod mapping;
 mod procedure;
 pub(crate) mod script;
+mod standalone;
 
 use crate::algebra::VarId;
 use crate::algebra::continuous::{
@@ -254,7 +256,9 @@ impl Parser {
         if let Some(statement) = procedure::read_statement(self, &mut cursor, &names)? {
             return Ok(statement);
         }
-        declare::read_statement(&mut cursor, &names)
+        declare::read_statement(&mut cursor, &names, &|cursor, tokens| {
+            self.mapping(cursor, tokens, &names)
+        })
     }
 
     /// Whether a text is a CALL, by its first word behind the prologue. Reads no further.

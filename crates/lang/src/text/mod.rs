@@ -1,6 +1,7 @@
 //! What every reader of a text needs: a walk over its tokens, its words, names and clauses, and the
 //! errors that say where it is wrong.
 
+pub(crate) mod brackets;
 pub(crate) mod cursor;
 pub(crate) mod error;
 pub(crate) mod name_clause;

@@ -6,6 +6,7 @@ mod corpus;
 mod errors;
 mod goldens;
 mod ground_data;
+mod mappings;
 mod native;
 mod oracle;
 mod procedures;

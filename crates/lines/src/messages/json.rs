@@ -4,7 +4,8 @@
 //! (JSON-LD 1.1, section 4.1), by members' texts: no number and no text of the message is changed.
 
 use super::syntax::{Fault, Statements};
-use oxjsonld::{JsonLdParser, JsonLdSyntaxError};
+use crate::contexts::Contexts;
+use oxjsonld::{JsonLdParser, JsonLdRemoteDocument, JsonLdSyntaxError};
 use oxrdf::Quad;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -26,6 +27,8 @@ pub(super) enum JsonLine {
 #[derive(Debug, Default)]
 pub(super) struct JsonReader {
     context: Option<String>,
+    /// Those that messages may name.
+    contexts: Contexts,
 }
 
 /// The members of an object with their texts, in order.
@@ -54,6 +57,14 @@ impl<'t> Deserialize<'t> for Members<'t> {
 }
 
 impl JsonReader {
+    /// At the beginning of a text whose messages may name these contexts.
+    pub(super) fn new(contexts: &Contexts) -> JsonReader {
+        JsonReader {
+            context: None,
+            contexts: contexts.clone(),
+        }
+    }
+
     /// Reads a line.
     pub(super) fn read(&mut self, line: &[u8], most: usize) -> Result<JsonLine, Fault> {
         let text = std::str::from_utf8(line).map_err(|fault| {
@@ -74,17 +85,39 @@ impl JsonReader {
             return Ok(JsonLine::Nothing);
         }
         let statements = match &self.context {
-            None => read_document(text, true, most),
-            Some(context) => {
-                let documents = objects.iter().map(|object| object.in_context(context));
-                let documents = documents.collect::<Vec<String>>().join(",");
-                match text.trim_start().starts_with('[') {
-                    true => read_document(&format!("[{documents}]"), false, most),
-                    false => read_document(&documents, false, most),
-                }
-            }
+            None => read_document(text, true, &self.contexts, most),
+            Some(context) => in_context(text, &objects, context, &self.contexts, most),
         };
         statements.map(JsonLine::Statements)
+    }
+}
+
+/// Reads a document below a context, which is given as JSON.
+pub(crate) fn read_in_context(
+    text: &[u8],
+    context: &str,
+    contexts: &Contexts,
+    most: usize,
+) -> Result<Vec<Quad>, Fault> {
+    let text = std::str::from_utf8(text)
+        .map_err(|_| Fault::new("the document is no UTF-8; encode it so"))?;
+    check_depth(text)?;
+    in_context(text, &objects(text)?, context, contexts, most)
+}
+
+/// Reads the objects of a text below a context.
+fn in_context(
+    text: &str,
+    objects: &[Members<'_>],
+    context: &str,
+    contexts: &Contexts,
+    most: usize,
+) -> Result<Vec<Quad>, Fault> {
+    let documents = objects.iter().map(|object| object.in_context(context));
+    let documents = documents.collect::<Vec<String>>().join(",");
+    match text.trim_start().starts_with('[') {
+        true => read_document(&format!("[{documents}]"), false, contexts, most),
+        false => read_document(&documents, false, contexts, most),
     }
 }
 
@@ -112,15 +145,28 @@ fn objects(text: &str) -> Result<Vec<Members<'_>>, Fault> {
         false => serde_json::from_str(text).map(|object| vec![object]),
     };
     objects.map_err(|error| {
+        let line = (error.line() as u64).saturating_sub(1);
         let column = (error.column() as u64).saturating_sub(1);
-        let reason = format!("the line is no JSON-LD object, nor an array of objects ({error}); write one message a line");
-        Fault::at(0, column, reason)
+        let reason = format!("this is no JSON-LD object, nor an array of objects ({error}); correct it and send it again");
+        Fault::at(line, column, reason)
     })
 }
 
-fn read_document(text: &str, has_places: bool, most: usize) -> Result<Vec<Quad>, Fault> {
+fn read_document(
+    text: &str,
+    has_places: bool,
+    contexts: &Contexts,
+    most: usize,
+) -> Result<Vec<Quad>, Fault> {
     let mut read = Statements::new(most);
-    for quad in JsonLdParser::new().for_slice(text) {
+    let contexts = contexts.clone();
+    let parser = JsonLdParser::new().for_slice(text);
+    for quad in parser.with_load_document_callback(move |url, _| {
+        Ok(JsonLdRemoteDocument {
+            document: contexts.load(url)?,
+            document_url: url.to_owned(),
+        })
+    }) {
         read.take(quad.map_err(|error| fault(&error, has_places)));
         if read.has_fault() {
             break;

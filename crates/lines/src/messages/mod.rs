@@ -10,24 +10,21 @@
 //! line go on from message to message; labels of blank nodes are the message's own, and whoever
 //! keeps several messages has to tell them apart.
 
-mod cutter;
-mod json;
-mod syntax;
+pub(crate) mod json;
+pub(crate) mod syntax;
 mod timestamp;
 mod write;
 
-use cutter::{Cutter, DEEPEST_TRIPLE_TERMS, Delimiter, Grammar};
+use crate::contexts::Contexts;
+use crate::pieces::delimiters::{Cutter, DEEPEST_TRIPLE_TERMS, Grammar};
+use crate::pieces::{Cut, Piece, Pieces};
 use json::{JsonLine, JsonReader};
 use oxrdf::Quad;
 use std::io::{self, Read};
-use std::ops::Range;
 pub use syntax::MessageSyntax;
 use syntax::{Declarations, Fault};
 pub use timestamp::TimestampPath;
 pub use write::MessageWriter;
-
-/// The bytes that are asked of the source at once.
-const READ_BYTES: usize = 64 << 10;
 
 /// The greatest message that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +119,13 @@ impl<R: Read> MessageReader<R> {
         }
     }
 
+    /// With the contexts that messages of JSON-LD may name by their URLs; without, there are none.
+    #[must_use]
+    pub fn with_contexts(mut self, contexts: &Contexts) -> MessageReader<R> {
+        self.json = JsonReader::new(contexts);
+        self
+    }
+
     /// The message that a piece of the text holds; `None` if it holds none.
     fn message(&mut self, piece: Piece) -> Option<Message> {
         let is_json = self.syntax == MessageSyntax::NdJsonLd;
@@ -195,210 +199,5 @@ impl<R: Read> Iterator for MessageReader<R> {
             }
         }
         None
-    }
-}
-
-/// What ends a message.
-#[derive(Debug)]
-enum Cut {
-    Delimiters(Cutter),
-    LineEnds,
-}
-
-/// The text between two delimiters.
-#[derive(Debug)]
-struct Piece {
-    /// Its bytes; empty if there were too many.
-    text: Vec<u8>,
-    is_too_long: bool,
-    place: Place,
-    /// The line of its first word.
-    line: u64,
-    /// The depth of its triple terms.
-    deepest: usize,
-    /// The delimiter behind it; `None` at the end of the text.
-    delimiter: Option<Delimiter>,
-}
-
-/// The place of a byte in the whole text, from line 1, column 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    line: u64,
-    column: u64,
-}
-
-impl Place {
-    /// The place behind these bytes. Lines end with `\n`; columns count characters.
-    fn behind(self, bytes: &[u8]) -> Place {
-        let lines = memchr::memchr_iter(b'\n', bytes).count() as u64;
-        let line_start = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
-        let is_first_of_character = |byte: &&u8| **byte & 0xc0 != 0x80;
-        let columns = bytes[line_start..].iter().filter(is_first_of_character);
-        let columns = columns.count() as u64;
-        match lines {
-            0 => Place {
-                column: self.column + columns,
-                ..self
-            },
-            _ => Place {
-                line: self.line + lines,
-                column: columns + 1,
-            },
-        }
-    }
-}
-
-/// Cuts what a source gives into pieces.
-#[derive(Debug)]
-struct Pieces {
-    cut: Cut,
-    /// The bytes of the piece that is read, and maybe of those behind it.
-    buffer: Vec<u8>,
-    /// The bytes of the buffer in which no delimiter was found.
-    scanned: usize,
-    /// The bytes that the source gave last.
-    read: Box<[u8]>,
-    /// The place of the first byte of the piece, and of the first byte of the buffer.
-    start: Place,
-    at: Place,
-    /// Whether the first bytes of the piece were dropped.
-    is_too_long: bool,
-    is_at_end: bool,
-}
-
-impl Pieces {
-    fn new(cut: Cut) -> Pieces {
-        let start = Place { line: 1, column: 1 };
-        Pieces {
-            cut,
-            buffer: Vec::new(),
-            scanned: 0,
-            read: vec![0; READ_BYTES].into(),
-            start,
-            at: start,
-            is_too_long: false,
-            is_at_end: false,
-        }
-    }
-
-    /// The next piece. The one without a delimiter is the last.
-    fn next(&mut self, source: &mut impl Read, limit: usize) -> io::Result<Piece> {
-        loop {
-            if let Some(delimiter) = self.scan() {
-                return Ok(self.piece(Some(delimiter), limit));
-            }
-            if self.is_at_end {
-                return Ok(self.piece(None, limit));
-            }
-            if self.is_too_long || self.buffer.len() > limit {
-                self.is_too_long = true;
-                self.drop_scanned();
-            }
-            let length = read_some(source, &mut self.read)?;
-            self.buffer.extend_from_slice(&self.read[..length]);
-            self.is_at_end = length == 0;
-        }
-    }
-
-    fn scan(&mut self) -> Option<Delimiter> {
-        let found = match &mut self.cut {
-            Cut::Delimiters(cutter) => cutter.next(&self.buffer, &mut self.scanned),
-            Cut::LineEnds => {
-                let rest = &self.buffer[self.scanned..];
-                let length = memchr::memchr(b'\n', rest);
-                let start = self.scanned + length.unwrap_or(rest.len());
-                self.scanned = start + usize::from(length.is_some());
-                length.map(|_| Delimiter {
-                    start,
-                    end: start + 1,
-                    is_inside: false,
-                    lacks_dot: false,
-                })
-            }
-        };
-        match &mut self.cut {
-            Cut::Delimiters(cutter) if found.is_none() && self.is_at_end => {
-                cutter.end(self.buffer.len())
-            }
-            _ => found,
-        }
-    }
-
-    fn drop_scanned(&mut self) {
-        self.at = self.at.behind(&self.buffer[..self.scanned]);
-        self.buffer.drain(..self.scanned);
-        if let Cut::Delimiters(cutter) = &mut self.cut {
-            cutter.forget(self.scanned);
-        }
-        self.scanned = 0;
-    }
-
-    fn piece(&mut self, delimiter: Option<Delimiter>, limit: usize) -> Piece {
-        let (start, end) = delimiter.map_or((self.buffer.len(), self.buffer.len()), |it| {
-            (it.start.min(it.end), it.end)
-        });
-        let is_too_long = std::mem::take(&mut self.is_too_long) || start > limit;
-        let (deepest, versions) = match &mut self.cut {
-            Cut::Delimiters(cutter) => cutter.begin(),
-            Cut::LineEnds => (0, Vec::new()),
-        };
-        let mut text = match is_too_long {
-            true => Vec::new(),
-            false => self.buffer[..start].to_vec(),
-        };
-        versions
-            .into_iter()
-            .for_each(|line| blank_version(&mut text, line));
-        let first_word = text
-            .iter()
-            .take_while(|byte| byte.is_ascii_whitespace())
-            .count();
-        let place = self.start;
-        let line = place.behind(&text[..first_word]).line;
-        self.at = self.at.behind(&self.buffer[..end]);
-        self.start = self.at;
-        self.buffer.drain(..end);
-        if let Cut::Delimiters(cutter) = &mut self.cut {
-            cutter.forget(end);
-        }
-        self.scanned = self.scanned.saturating_sub(end);
-        Piece {
-            text,
-            is_too_long,
-            place,
-            line,
-            deepest,
-            delimiter,
-        }
-    }
-}
-
-/// Blanks a line `VERSION "…"`, which `oxttl` does not know in N-Triples and N-Quads. A malformed
-/// one stays, for the parser to refuse.
-fn blank_version(text: &mut [u8], line: Range<usize>) {
-    let Some(line) = text.get_mut(line) else {
-        return;
-    };
-    let words = String::from_utf8_lossy(line);
-    let rest = words["VERSION".len()..].trim();
-    let is_version = ['"', '\''].iter().any(|quote| {
-        let inside = rest
-            .strip_prefix(*quote)
-            .and_then(|rest| rest.split_once(*quote));
-        inside.is_some_and(|(_, behind)| {
-            behind.trim().is_empty() || behind.trim_start().starts_with('#')
-        })
-    });
-    if is_version {
-        line.fill(b' ');
-    }
-}
-
-fn read_some(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match source.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
     }
 }

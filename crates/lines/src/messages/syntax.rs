@@ -1,6 +1,7 @@
 //! The syntaxes of messages, and how one message is read by the library's parsers.
 
-use super::{Place, RefusedMessage};
+use super::RefusedMessage;
+use crate::pieces::Place;
 use oxrdf::{GraphName, Quad, Triple};
 use oxttl::{NQuadsParser, NTriplesParser, TriGParser, TurtleParser, TurtleSyntaxError};
 
@@ -80,20 +81,20 @@ impl MessageSyntax {
 /// What is wrong with a message, with its place in it if that is known: the line and the column of
 /// the message, from 0.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     place: Option<(u64, u64)>,
     reason: String,
 }
 
 impl Fault {
-    pub(super) fn new(reason: impl Into<String>) -> Fault {
+    pub(crate) fn new(reason: impl Into<String>) -> Fault {
         Fault {
             place: None,
             reason: reason.into(),
         }
     }
 
-    pub(super) fn at(line: u64, column: u64, reason: impl Into<String>) -> Fault {
+    pub(crate) fn at(line: u64, column: u64, reason: impl Into<String>) -> Fault {
         Fault {
             place: Some((line, column)),
             reason: reason.into(),
@@ -101,7 +102,7 @@ impl Fault {
     }
 
     /// The refusal of a message that begins at a place.
-    pub(super) fn refused(self, start: &Place, ends_reading: bool) -> RefusedMessage {
+    pub(crate) fn refused(self, start: &Place, ends_reading: bool) -> RefusedMessage {
         let (line, column) = match self.place {
             None => (start.line, start.column),
             Some((0, column)) => (start.line, start.column + column),

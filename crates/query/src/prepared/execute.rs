@@ -37,6 +37,8 @@ pub struct Invocation<'a> {
     pub(crate) arguments: Arguments<'a>,
     pub(crate) view: &'a dyn GraphView,
     pub(crate) execution: &'a Execution,
+    /// Terms of the view that its dictionary does not know.
+    local: LocalTerms,
     reuse: Reuse,
 }
 
@@ -63,6 +65,7 @@ impl<'a> Invocation<'a> {
             arguments,
             view,
             execution,
+            local: LocalTerms::default(),
             reuse: Reuse::default(),
         }
     }
@@ -81,6 +84,12 @@ impl<'a> Invocation<'a> {
     #[must_use]
     pub fn ids(self, ids: &'a [TermId]) -> Invocation<'a> {
         self.with(Arguments::Ids(ids))
+    }
+
+    /// Over a view that has ids of these terms, which its dictionary does not know.
+    #[must_use]
+    pub(crate) fn knowing(self, local: LocalTerms) -> Invocation<'a> {
+        Invocation { local, ..self }
     }
 
     /// With the memory of an earlier answer.
@@ -118,11 +127,11 @@ impl<'a> Run<'a> {
             arguments,
             view,
             execution,
+            mut local,
             reuse,
         } = invocation;
         let random = Random::new(execution.query, execution.close);
         let dictionary = view.dictionary();
-        let mut local = LocalTerms::default();
         let constants = prepared.constants(arguments, dictionary, &mut local, ids);
         let base = prepared.inner().query.base.as_deref();
         let evaluation = Evaluation::new(dictionary, constants, local, base, execution.now, random);

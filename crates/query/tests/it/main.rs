@@ -5,6 +5,7 @@ mod answers;
 mod delta;
 mod delta_cells;
 mod delta_groups;
+mod documents;
 mod equals_spareval;
 mod functions;
 mod grouped;

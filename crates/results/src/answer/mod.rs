@@ -300,6 +300,29 @@ impl Answer {
         AnswerWriter::of_results(self, format)
     }
 
+    /// Returns a writer of solutions or the boolean as lines of JSON, a piece at a time: an object
+    /// for each row, with its bound columns as in SPARQL 1.1 Query Results JSON; of a boolean
+    /// `{"boolean":true}`.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// # engine.update("INSERT DATA { <urn:a> <urn:p> <urn:b> }").run()?;
+    /// let found = engine.query("SELECT ?o { ?s ?p ?o }").run()?;
+    /// let mut piece = Vec::new();
+    /// found.answer.lines_writer()?.next_piece(&mut piece, 1024)?;
+    /// assert_eq!(piece, b"{\"o\":{\"type\":\"uri\",\"value\":\"urn:b\"}}\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`AnswerError::CannotHold`] if this is a graph.
+    pub fn lines_writer(&self) -> Result<AnswerWriter, AnswerError> {
+        AnswerWriter::of_lines(self)
+    }
+
     /// Returns a writer of a graph or dataset in an RDF syntax, a piece at a time.
     ///
     /// ```

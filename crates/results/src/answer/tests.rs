@@ -268,6 +268,21 @@ proptest! {
     }
 
     #[test]
+    fn lines_of_json_are_the_bindings_of_json((width, rows) in tables(), bytes in prop_oneof![Just(0), 0..300_usize]) {
+        let answer = answer(width, &rows, &[]);
+        let whole: serde_json::Value = serde_json::from_str(&written(&answer, QueryResultsFormat::Json)).expect("JSON");
+        let mut writer = answer.lines_writer().expect("solutions");
+        let (mut text, mut piece, mut more) = (Vec::new(), Vec::new(), true);
+        while more {
+            more = writer.next_piece(&mut piece, bytes).expect("it is written");
+            text.extend_from_slice(&piece);
+        }
+        let text = String::from_utf8(text).expect("UTF-8");
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        prop_assert_eq!(serde_json::Value::from(lines), whole["results"]["bindings"].clone());
+    }
+
+    #[test]
     fn the_cursor_lends_the_terms_of_the_rows((width, rows) in tables(), local in prop::collection::vec(any::<bool>(), 0..3)) {
         let answer = answer(width, &rows, &local);
         let mut cursor = answer.cursor();

@@ -6,7 +6,7 @@
 
 use super::Answer;
 use crate::error::AnswerError;
-use crate::formats::{Csv, Json, Syntax, Tsv, Xml};
+use crate::formats::{Csv, Json, JsonLines, Syntax, Tsv, Xml};
 use crate::terms::Terms;
 use oxrdf::{GraphNameRef, Quad, QuadRef};
 use oxrdfio::{RdfFormat, RdfSerializer, WriterQuadSerializer};
@@ -35,10 +35,12 @@ pub struct AnswerWriter {
 
 enum State {
     Json(Json, Progress),
+    Lines(JsonLines, Progress),
     Xml(Xml, Progress),
     Csv(Progress),
     Tsv(Progress),
     Boolean(QueryResultsFormat),
+    BooleanLine,
     Graph(Box<GraphState>),
     Ended,
 }
@@ -106,6 +108,30 @@ impl AnswerWriter {
                     "no writer of {} is known",
                     format.media_type()
                 )));
+            }
+        };
+        Ok(AnswerWriter {
+            answer: answer.clone(),
+            state,
+        })
+    }
+
+    pub(crate) fn of_lines(answer: &Answer) -> Result<AnswerWriter, AnswerError> {
+        let variables = answer.variables();
+        let state = match &**answer.inner() {
+            Inner::Solutions(_) => {
+                let progress = Progress {
+                    written: vec![(TermId::UNBOUND, 0..0); variables.len()],
+                    ..Progress::default()
+                };
+                State::Lines(JsonLines::new(variables), progress)
+            }
+            Inner::Boolean(_) => State::BooleanLine,
+            Inner::Graph(_) | Inner::Dataset(_) => {
+                return Err(AnswerError::CannotHold(
+                    "the answer is a graph, which lines of JSON cannot hold; ask for an RDF syntax such as N-Triples"
+                        .to_owned(),
+                ));
             }
         };
         Ok(AnswerWriter {
@@ -206,6 +232,13 @@ impl AnswerWriter {
         match (&mut self.state, &**answer.inner()) {
             (State::Json(json, progress), Inner::Solutions(solutions)) => {
                 progress.advance(json, answer, solutions, piece, bytes)
+            }
+            (State::Lines(lines, progress), Inner::Solutions(solutions)) => {
+                progress.advance(lines, answer, solutions, piece, bytes)
+            }
+            (State::BooleanLine, Inner::Boolean(yes)) => {
+                piece.extend_from_slice(format!("{{\"boolean\":{yes}}}\n").as_bytes());
+                Ok(false)
             }
             (State::Xml(xml, progress), Inner::Solutions(solutions)) => {
                 progress.advance(xml, answer, solutions, piece, bytes)

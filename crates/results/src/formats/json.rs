@@ -79,6 +79,48 @@ impl Syntax for Json {
     }
 }
 
+/// Lines of JSON: each row is an object as in the bindings of SPARQL 1.1 Query Results JSON. A row
+/// without a bound column is `{}`.
+pub(crate) struct JsonLines(Json);
+
+impl JsonLines {
+    pub(crate) fn new(variables: &[String]) -> JsonLines {
+        JsonLines(Json::new(variables))
+    }
+}
+
+impl Syntax for JsonLines {
+    fn head(&self, _variables: &[String], _out: &mut String) {}
+
+    #[inline]
+    fn open_row(&self, _row: usize, out: &mut String) {
+        out.push('{');
+    }
+
+    #[inline]
+    fn separate(&self, column: usize, bound_before: bool, bound: bool, out: &mut String) {
+        self.0.separate(column, bound_before, bound, out);
+    }
+
+    #[inline]
+    fn cell(
+        &self,
+        column: usize,
+        value: Value<'_>,
+        terms: &Terms<'_>,
+        out: &mut String,
+    ) -> Result<(), AnswerError> {
+        self.0.cell(column, value, terms, out)
+    }
+
+    #[inline]
+    fn close_row(&self, out: &mut String) {
+        out.push_str("}\n");
+    }
+
+    fn tail(&self, _out: &mut String) {}
+}
+
 #[inline]
 fn write(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
     let view = match value {

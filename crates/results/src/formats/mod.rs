@@ -8,7 +8,7 @@ mod json;
 mod xml;
 
 pub(crate) use delimited::{Csv, Tsv, turtle};
-pub(crate) use json::Json;
+pub(crate) use json::{Json, JsonLines};
 pub(crate) use xml::Xml;
 
 use crate::error::AnswerError;

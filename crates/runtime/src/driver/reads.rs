@@ -5,10 +5,13 @@ use super::Driver;
 use super::handle::Handle;
 use super::housekeeping::CLOCK_SLACK;
 use crate::checkpoints::CheckpointStatus;
+use crate::error::RuntimeError;
+use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
 use somersault_model::{Millis, QueryUid, Sn};
 use somersault_stream::{Coordinator, NamePosition, QueryStatus, StreamStatus};
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The number of names that one read looks at.
@@ -117,6 +120,15 @@ impl Driver {
     pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
         let iri = iri.to_owned();
         self.listed(move |coordinator| coordinator.stream(&iri))
+    }
+
+    /// The declaration of a stream: the same value as long as the stream has it.
+    ///
+    /// # Errors
+    /// There is no such stream.
+    pub fn declaration(&self, iri: &str) -> Result<Arc<CreateStream>, RuntimeError> {
+        let clock = self.known_clock(iri)?;
+        Ok(Arc::clone(clock.declaration()))
     }
 
     /// Whether a stream, and those derived from it, surely have room for this many more statements;

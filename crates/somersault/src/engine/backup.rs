@@ -12,6 +12,7 @@
 use super::Engine;
 use crate::access::RightKind;
 use crate::archive::ArchiveWriter;
+use crate::contexts::CONTEXTS_FILE;
 use crate::error::EngineError;
 use somersault_checkpoint::{Manifest, VerifyDepth, whole_checkpoints};
 use somersault_disk::Disk;
@@ -90,6 +91,11 @@ impl Engine {
                 content: Some(content.to_vec()),
             })
             .into();
+        files.extend(self.inner.contexts.file().map(|content| BackupFile {
+            name: CONTEXTS_FILE.to_owned(),
+            length: content.len() as u64,
+            content: Some(content),
+        }));
         let of_log = copy.files().iter();
         files.extend(of_log.map(|(name, length)| BackupFile::of_disk(name.clone(), *length)));
         if let Some(manifest) = manifest {

@@ -8,8 +8,10 @@ use super::Engine;
 use crate::access::RightKind;
 use crate::error::EngineError;
 use oxrdf::{GraphName, NamedOrBlankNode, QuadRef, Term};
-use oxttl::NQuadsSerializer;
+use oxrdfio::RdfFormat;
 use oxttl::nquads::LowLevelNQuadsSerializer;
+use oxttl::trig::LowLevelTriGSerializer;
+use oxttl::{NQuadsSerializer, TriGSerializer};
 use somersault_model::{Direction, ShardId, Sn, TermId};
 use somersault_store::{ListKey, ListReader, Store};
 use somersault_stream::QueryStatus;
@@ -46,6 +48,41 @@ impl Engine {
     /// The engine is stopping.
     pub fn dump(&self) -> Result<Dump, EngineError> {
         self.admit(RightKind::Admin, None)?;
+        self.begin_dump(DumpSyntax::NQuads(NQuadsSerializer::new().low_level()))
+    }
+
+    /// Begins to write out all stored statements in N-Quads or TriG, as [`Engine::dump`] does, for
+    /// a handle that may read all graphs.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, RdfFormat};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// engine.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> <urn:b> } }").run()?;
+    /// let mut text = Vec::new();
+    /// engine.dump_as(RdfFormat::TriG)?.write_to(&mut text)?;
+    /// assert_eq!(text, b"<urn:g> {\n\t<urn:a> <urn:p> <urn:b> .\n}\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The format holds no named graphs, or the handle may not read all graphs.
+    pub fn dump_as(&self, format: RdfFormat) -> Result<Dump, EngineError> {
+        self.admit(RightKind::Read, None)?;
+        self.access.require(RightKind::Read, Some("default"))?;
+        self.begin_dump(match format {
+            RdfFormat::NQuads => DumpSyntax::NQuads(NQuadsSerializer::new().low_level()),
+            RdfFormat::TriG => DumpSyntax::TriG(Box::new(TriGSerializer::new().low_level())),
+            other => {
+                return Err(EngineError::Invalid(format!(
+                    "{other} is no format for a whole dataset; ask for N-Quads or TriG"
+                )));
+            }
+        })
+    }
+
+    fn begin_dump(&self, syntax: DumpSyntax) -> Result<Dump, EngineError> {
         let store = Arc::clone(&self.inner.store);
         let pin = store.pin_stable();
         let sn = pin.sn();
@@ -56,7 +93,7 @@ impl Engine {
             sn,
             shards,
             reader: None,
-            lines: NQuadsSerializer::new().low_level(),
+            syntax,
             statements: 0,
         };
         // Nothing is stored before SN 1. Otherwise the first reader keeps the SN from here on.
@@ -185,7 +222,30 @@ fn quoted(name: &str) -> String {
     quoted
 }
 
-/// All stored statements at one snapshot, written out as N-Quads piece by piece. Blank nodes have
+/// How statements are written out.
+enum DumpSyntax {
+    NQuads(LowLevelNQuadsSerializer),
+    TriG(Box<LowLevelTriGSerializer>),
+}
+
+impl DumpSyntax {
+    fn write(&mut self, quad: QuadRef<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            DumpSyntax::NQuads(lines) => lines.serialize_quad(quad, out),
+            DumpSyntax::TriG(blocks) => blocks.serialize_quad(quad, out),
+        }
+    }
+
+    /// Writes what closes the last statement.
+    fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            DumpSyntax::NQuads(_) => Ok(()),
+            DumpSyntax::TriG(blocks) => blocks.finish(out),
+        }
+    }
+}
+
+/// All stored statements at one snapshot, written out piece by piece. Blank nodes have
 /// the labels by which the engine knows them.
 pub struct Dump {
     store: Arc<Store>,
@@ -194,7 +254,7 @@ pub struct Dump {
     shards: Vec<ShardId>,
     /// Reads the current shard, and keeps the snapshot.
     reader: Option<ListReader>,
-    lines: LowLevelNQuadsSerializer,
+    syntax: DumpSyntax,
     statements: u64,
 }
 
@@ -227,6 +287,9 @@ impl Dump {
         self.reader = Some(reader);
         if !more {
             self.next_shard()?;
+            if self.reader.is_none() {
+                self.syntax.finish(out).map_err(unwritten)?;
+            }
         }
         Ok(self.reader.is_some())
     }
@@ -280,11 +343,7 @@ impl Dump {
                 object: object.as_ref(),
                 graph_name: graph_name.as_ref(),
             };
-            let written = self.lines.serialize_quad(quad, &mut *out);
-            written.map_err(|source| EngineError::Io {
-                context: "a statement could not be written".to_owned(),
-                source,
-            })?;
+            self.syntax.write(quad, out).map_err(unwritten)?;
         }
         self.statements += members.len() as u64;
         Ok(())
@@ -295,6 +354,13 @@ impl Dump {
         term.ok_or_else(|| {
             EngineError::Internal(format!("the store holds id {}, which is no term", id.raw()))
         })
+    }
+}
+
+fn unwritten(source: io::Error) -> EngineError {
+    EngineError::Io {
+        context: "a statement could not be written".to_owned(),
+        source,
     }
 }
 

@@ -9,6 +9,7 @@ use super::Engine;
 use super::data::{check_nesting, document_parser, graph_id, graph_name, lookup};
 use super::load::Gathered;
 use crate::access::RightKind;
+use crate::contexts::document_loader;
 use crate::error::EngineError;
 use crate::load::GraphWrite;
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
@@ -67,7 +68,8 @@ impl Engine {
         let mut scope = self.document_scope();
         let parser = document_parser(format, base)?.without_named_graphs();
         let mut read = HashSet::new();
-        for quad in parser.for_reader(reader) {
+        let loader = document_loader(self.context_table());
+        for quad in parser.for_reader(reader).with_document_loader(loader) {
             let mut quad = quad.map_err(EngineError::from_document)?;
             check_nesting(&quad)?;
             scope.rename(&mut quad);
@@ -166,7 +168,7 @@ impl<R: Read> Read for Asked<R> {
 }
 
 /// Returns sorted statements, each once.
-fn distinct(sorted: &[QuadIds]) -> impl Iterator<Item = &QuadIds> {
+pub(super) fn distinct(sorted: &[QuadIds]) -> impl Iterator<Item = &QuadIds> {
     sorted
         .chunk_by(|a, b| a == b)
         .filter_map(|equal| equal.first())

@@ -8,6 +8,7 @@ use super::Engine;
 use super::data::{check_nesting, document_parser};
 use crate::access::RightKind;
 use crate::blank::Scope;
+use crate::contexts::document_loader;
 use crate::error::EngineError;
 use crate::load::{LoadOptions, LoadProgress, LoadSummary};
 use oxrdf::{GraphName, Quad, QuadRef, TermRef};
@@ -74,7 +75,8 @@ impl Engine {
         if let Some(graph) = options.graph {
             parser = parser.with_default_graph(graph);
         }
-        let quads = parser.for_reader(reader);
+        let loader = document_loader(self.context_table());
+        let quads = parser.for_reader(reader).with_document_loader(loader);
         let quads = quads.map(|quad| quad.map_err(EngineError::from_document));
         self.store_loaded(self.gather_all(quads, options.progress)?)
     }
@@ -127,7 +129,32 @@ impl Engine {
             return self.gather_lines(reader, &syntax, None);
         }
         let parser = parser.without_named_graphs();
+        let loader = document_loader(self.context_table());
         let quads = parser.with_default_graph(graph.clone()).for_reader(reader);
+        let quads = quads.with_document_loader(loader);
+        let quads = quads.map(|quad| quad.map_err(EngineError::from_document));
+        self.gather_all(quads, None)
+    }
+
+    /// Reads a document of statements in any graphs. Nothing of it is logged or stored yet.
+    pub(super) fn gather_dataset(
+        &self,
+        reader: impl Read,
+        format: RdfFormat,
+        base: Option<&str>,
+    ) -> Result<Gathered, EngineError> {
+        let parser = document_parser(format, base)?;
+        if format == RdfFormat::NQuads {
+            let syntax = LineSyntax {
+                with_graphs: true,
+                lenient: false,
+                default_graph: GraphName::DefaultGraph,
+                chunk_bytes: 0,
+            };
+            return self.gather_lines(reader, &syntax, None);
+        }
+        let loader = document_loader(self.context_table());
+        let quads = parser.for_reader(reader).with_document_loader(loader);
         let quads = quads.map(|quad| quad.map_err(EngineError::from_document));
         self.gather_all(quads, None)
     }

@@ -4,17 +4,17 @@
 //! A message that is offered before an earlier one has its verdict could make that one late.
 
 use super::Engine;
+use super::dead_letters::{DeadLetter, DeadLetters};
 use crate::access::RightKind;
 use crate::error::EngineError;
-use crate::push::messages::{MessagePush, MessageRefusal, MessagesReceipt};
+use crate::mapping::{MESSAGE_BYTES, MappedMessage};
+use crate::push::messages::{MessagePush, MessageRefusal, MessageSender, MessagesReceipt};
 use somersault_lines::{Message, MessageLimits, MessageReader, RefusedMessage};
 use somersault_runtime::{MessageOffer, RuntimeError};
 use somersault_stream::MessageOutcome;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::atomic::Ordering;
 
-/// The bytes that the text of one message may have.
-const MESSAGE_BYTES: usize = 16 << 20;
 /// A group that has this many messages or statements is offered.
 const GROUP_MESSAGES: usize = 1_024;
 const GROUP_STATEMENTS: usize = 4_096;
@@ -63,53 +63,90 @@ impl Engine {
         text: impl Read,
     ) -> Result<MessagesReceipt, EngineError> {
         self.admit(RightKind::Push, Some(stream))?;
+        let MessagePush {
+            source,
+            seq,
+            at,
+            syntax,
+        } = push;
         let limits = MessageLimits {
             bytes: MESSAGE_BYTES,
             statements: usize::try_from(self.inner.config.limits.push_statements)
                 .unwrap_or(usize::MAX),
         };
-        let mut reader = MessageReader::new(text, push.syntax, limits);
-        let mut feed = MessageFeed {
-            engine: self,
-            stream,
-            push,
-            group: Vec::new(),
-            statements: 0,
-            receipt: MessagesReceipt::default(),
-        };
-        // Whether there is such a stream is said of a text without messages, too.
-        feed.offer()?;
-        while feed.receipt.ended.is_none() {
-            let Some(message) = reader.next() else { break };
-            match message {
-                Ok(message) => feed.add(message)?,
-                Err(error) => {
-                    feed.offer_rest()?;
-                    feed.end_unread(error);
-                }
-            }
-        }
-        feed.offer_rest()?;
-        Ok(feed.finish())
+        let mut reader =
+            MessageReader::new(text, syntax, limits).with_contexts(self.context_table());
+        let sender = MessageSender { source, seq, at };
+        MessageFeed::begin(self, stream, sender)?.run(|| {
+            let message = reader.next()?;
+            let text = Vec::new();
+            Some(message.map(|message| MappedMessage { message, text }))
+        })
     }
 }
 
-/// A text of messages while it is read.
-struct MessageFeed<'f> {
+/// Messages of one sender while they are read.
+pub(super) struct MessageFeed<'f> {
     engine: &'f Engine,
     stream: &'f str,
-    push: MessagePush,
+    sender: MessageSender,
+    dead_letters: Option<DeadLetters>,
     /// The messages that are not offered yet.
-    group: Vec<Message>,
+    group: Vec<MappedMessage>,
     /// The number of their statements.
     statements: usize,
     receipt: MessagesReceipt,
 }
 
-impl MessageFeed<'_> {
-    fn add(&mut self, message: Message) -> Result<(), EngineError> {
-        self.statements += message.statements.as_ref().map_or(0, Vec::len);
-        let ends_reading = matches!(&message.statements, Err(refused) if refused.ends_reading);
+impl<'f> MessageFeed<'f> {
+    /// Messages for a stream that is there and takes some. Whether that is so is said of a text
+    /// without messages, too.
+    pub(super) fn begin(
+        engine: &'f Engine,
+        stream: &'f str,
+        sender: MessageSender,
+    ) -> Result<MessageFeed<'f>, EngineError> {
+        let source = sender.source.as_deref().unwrap_or_default();
+        engine.inner.driver.push_messages(stream, source, &[])?;
+        let declaration = engine.inner.driver.declaration(stream)?;
+        let dead_letters = declaration.dead_letters.as_ref().map(|into| {
+            let source = sender.source.clone();
+            DeadLetters::new(into, &declaration.iri, source, sender.seq.is_some())
+        });
+        Ok(MessageFeed {
+            engine,
+            stream,
+            sender,
+            dead_letters,
+            group: Vec::new(),
+            statements: 0,
+            receipt: MessagesReceipt::default(),
+        })
+    }
+
+    /// Takes messages until there is none, or until the rest cannot be looked at.
+    pub(super) fn run(
+        mut self,
+        mut next: impl FnMut() -> Option<io::Result<MappedMessage>>,
+    ) -> Result<MessagesReceipt, EngineError> {
+        while self.receipt.ended.is_none() {
+            match next() {
+                None => break,
+                Some(Ok(message)) => self.add(message)?,
+                Some(Err(error)) => {
+                    self.offer_rest()?;
+                    self.end_unread(error);
+                }
+            }
+        }
+        self.offer_rest()?;
+        Ok(self.finish())
+    }
+
+    fn add(&mut self, message: MappedMessage) -> Result<(), EngineError> {
+        let statements = &message.message.statements;
+        self.statements += statements.as_ref().map_or(0, Vec::len);
+        let ends_reading = matches!(statements, Err(refused) if refused.ends_reading);
         let is_full = self.group.len() + 1 >= GROUP_MESSAGES || self.statements >= GROUP_STATEMENTS;
         self.group.push(message);
         match is_full || ends_reading {
@@ -120,7 +157,7 @@ impl MessageFeed<'_> {
 
     /// The number of the message that is the `ordinal`-th of the text, from 0.
     fn number(&self, ordinal: u64) -> u64 {
-        self.push.seq.unwrap_or(1).saturating_add(ordinal)
+        self.sender.seq.unwrap_or(1).saturating_add(ordinal)
     }
 
     /// Offers the messages that are left, if there are any: the stream may be gone.
@@ -138,12 +175,16 @@ impl MessageFeed<'_> {
         }
         let group = std::mem::take(&mut self.group);
         self.statements = 0;
-        let offers: Vec<MessageOffer<'_>> = group.iter().map(|it| self.offered(it)).collect();
-        let source = self.push.source.as_deref().unwrap_or_default();
+        let offers: Vec<MessageOffer<'_>> =
+            group.iter().map(|it| self.offered(&it.message)).collect();
+        let source = self.sender.source.as_deref().unwrap_or_default();
         let driver = &self.engine.inner.driver;
         let taken = match driver.push_messages(self.stream, source, &offers) {
             Ok(taken) => taken,
-            Err(error) => return self.end(group.first(), error.into()),
+            Err(error) => {
+                let first = group.first().map(|it| &it.message);
+                return self.end(first, error.into());
+            }
         };
         self.receipt.accepted += taken.statements;
         self.receipt.dropped += taken.late;
@@ -154,22 +195,36 @@ impl MessageFeed<'_> {
                 None => break,
             }
         }
+        self.deliver_dead_letters();
         Ok(())
+    }
+
+    /// Sends the dead letters of the documents so far on their way, and says where that fails.
+    fn deliver_dead_letters(&mut self) {
+        let Some(letters) = &mut self.dead_letters else {
+            return;
+        };
+        let (durable, failed) = letters.deliver(self.engine);
+        self.receipt.dead_letters += durable;
+        if let Err(error) = failed {
+            self.receipt.dead_letter_fault.get_or_insert(error);
+        }
     }
 
     fn offered<'m>(&self, message: &'m Message) -> MessageOffer<'m> {
         let statements = message.statements.as_deref().ok();
         MessageOffer {
             seq: self
-                .push
+                .sender
                 .seq
                 .and_then(|seq| seq.checked_add(message.ordinal)),
-            at: self.push.at,
+            at: self.sender.at,
             statements,
         }
     }
 
-    fn note(&mut self, message: Message, outcome: MessageOutcome) -> Result<(), EngineError> {
+    fn note(&mut self, read: MappedMessage, outcome: MessageOutcome) -> Result<(), EngineError> {
+        let MappedMessage { message, text } = read;
         let number = self.number(message.ordinal);
         match (outcome, message.statements) {
             (MessageOutcome::Taken, _) => self.receipt.taken.add(number),
@@ -180,15 +235,17 @@ impl MessageFeed<'_> {
             }
             (MessageOutcome::Refused(refusal), _) => {
                 let error = RuntimeError::from(refusal).into();
-                self.refuse(number, (message.line, 1), error);
+                self.refuse(number, (message.line, 1), error, text);
             }
-            (MessageOutcome::Unreadable, Err(refused)) => self.refuse_unreadable(number, refused),
+            (MessageOutcome::Unreadable, Err(refused)) => {
+                self.refuse_unreadable(number, refused, text);
+            }
             (MessageOutcome::Unreadable, Ok(_)) => {}
         }
         Ok(())
     }
 
-    fn refuse_unreadable(&mut self, number: u64, refused: RefusedMessage) {
+    fn refuse_unreadable(&mut self, number: u64, refused: RefusedMessage, text: Vec<u8>) {
         let RefusedMessage {
             line,
             column,
@@ -208,11 +265,25 @@ impl MessageFeed<'_> {
                 error: error(reason.clone()),
             });
         }
-        self.refuse(number, (line, column), error(reason));
+        self.refuse(number, (line, column), error(reason), text);
     }
 
-    fn refuse(&mut self, number: u64, (line, column): (u64, u64), error: EngineError) {
+    fn refuse(
+        &mut self,
+        number: u64,
+        (line, column): (u64, u64),
+        error: EngineError,
+        text: Vec<u8>,
+    ) {
         self.receipt.refused.add(number);
+        if let Some(letters) = &mut self.dead_letters {
+            letters.add(DeadLetter {
+                number,
+                line,
+                reason: error.sentence(),
+                text,
+            });
+        }
         if self.receipt.reasons.len() < MessagesReceipt::REASONS {
             self.receipt.reasons.push(MessageRefusal {
                 number,

@@ -66,6 +66,9 @@ impl Engine {
         }
         self.access.require(RightKind::Register, Some(&iri))?;
         self.access.require_all(&declaration.footprint())?;
+        if let Some(stream) = &declaration.dead_letters {
+            self.check_dead_letters(stream.as_str())?;
+        }
         self.inner.driver.log_input(Input::CreateStream {
             received_ms: self.now_ms(),
             declaration,
@@ -96,6 +99,7 @@ impl Engine {
             received_ms: self.now_ms(),
             iri: iri.to_owned(),
         })?;
+        self.inner.mappings.forget(iri);
         Ok(())
     }
 

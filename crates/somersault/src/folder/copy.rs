@@ -8,6 +8,7 @@
 
 use super::verify::VerifiedFiles;
 use crate::archive::ArchiveReader;
+use crate::contexts::CONTEXTS_FILE;
 use crate::error::EngineError;
 use somersault_checkpoint::{FileKind, FileName};
 use somersault_disk::{Disk, NameTaken, create_unfinished, finish, unfinished};
@@ -202,7 +203,7 @@ impl<'d> FolderWriter<'d> {
 
     /// Writes a file and gives it its name.
     fn write(&mut self, name: &str, length: u64, content: impl Read) -> Result<(), EngineError> {
-        let is_known = is_immutable(name) || is_written_first(name);
+        let is_known = is_immutable(name) || is_written_first(name) || name == CONTEXTS_FILE;
         if !is_known || self.written.iter().any(|written| written == name) {
             return Err(EngineError::Invalid(format!(
                 "this is no backup of Somersault: it has a file {name} that has no place in it"

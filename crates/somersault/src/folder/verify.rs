@@ -8,6 +8,7 @@
 //! 5. On demand: an engine begins from the folder in memory, and checks its invariants.
 
 use crate::config::EngineConfig;
+use crate::contexts::{CONTEXTS_FILE, read_file};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use somersault_checkpoint::{
@@ -215,6 +216,12 @@ impl VerifiedFiles {
         };
         files.extend(has(LogFileKind::Proof).cloned());
         files.extend(
+            self.names
+                .iter()
+                .find(|name| *name == CONTEXTS_FILE)
+                .cloned(),
+        );
+        files.extend(
             has(LogFileKind::Load)
                 .filter(|name| self.log.loads.contains(*name))
                 .cloned(),
@@ -286,6 +293,9 @@ impl VerifiedFiles {
             }
         }
         report.damage.extend(self.gap(disk));
+        if let Err(EngineError::Damaged { message, .. }) = read_file(disk) {
+            report.damage.push(message);
+        }
         if self.is_copy() && self.log.segments.is_empty() && report.damage.is_empty() {
             report.damage.push(format!(
                 "{} has the mark of a copy and no log: the copy was not finished. Remove the folder and begin the copy again",
@@ -405,6 +415,9 @@ impl VerifiedFiles {
         }
         if is_of_unfinished_copy(name) {
             return LEFTOVERS.to_owned();
+        }
+        if name == CONTEXTS_FILE {
+            return "contexts of JSON-LD".to_owned();
         }
         let is_sound = self.log.damage.is_empty();
         let of_log = match LogFileKind::of(name) {

@@ -1,7 +1,7 @@
 //! Messages for a stream, and what became of them.
 
 use crate::error::EngineError;
-use somersault_lines::MessageSyntax;
+use somersault_lines::{DocumentSyntax, MessageSyntax};
 use somersault_model::EventTime;
 
 /// How a text of messages is to be read, and where they come from.
@@ -16,6 +16,36 @@ pub struct MessagePush {
     pub at: Option<EventTime>,
     /// The syntax of the text.
     pub syntax: MessageSyntax,
+}
+
+/// Where messages come from, and their event time.
+#[derive(Clone, Debug, Default)]
+pub struct MessageSender {
+    /// As [`MessagePush::source`].
+    pub source: Option<String>,
+    /// As [`MessagePush::seq`].
+    pub seq: Option<u64>,
+    /// As [`MessagePush::at`].
+    pub at: Option<EventTime>,
+}
+
+/// How a text of documents is to be read, and where they come from.
+#[derive(Clone, Debug)]
+pub struct DocumentPush {
+    /// Where they come from.
+    pub sender: MessageSender,
+    /// The syntax of the text.
+    pub syntax: DocumentSyntax,
+}
+
+impl DocumentPush {
+    /// Documents of the default source, without numbers and event time.
+    pub fn new(syntax: DocumentSyntax) -> DocumentPush {
+        DocumentPush {
+            sender: MessageSender::default(),
+            syntax,
+        }
+    }
 }
 
 /// The receipt of [`Engine::push_messages`](crate::Engine::push_messages): all that was taken is
@@ -35,6 +65,10 @@ pub struct MessagesReceipt {
     pub accepted: u64,
     /// Number of statements that were late and dropped, under the stream's LATE DROP.
     pub dropped: u64,
+    /// Refused documents that are durable in the stream for dead letters.
+    pub dead_letters: u64,
+    /// Why some of them are not, if there are any.
+    pub dead_letter_fault: Option<EngineError>,
     /// If the text was not read to its end: the first message that was not looked at, and why.
     pub ended: Option<MessageRefusal>,
 }

@@ -15,13 +15,14 @@ use crate::clauses::dataflow::{read_dataflow, read_name, read_named};
 use crate::clauses::declare::end_of_statement;
 use crate::clauses::procedure::{ProcedureHeader, refuse};
 use crate::parser::Parser;
+use crate::parser::standalone::Standalone;
+use crate::text::brackets::{check_brackets, skip_bracketed};
 use crate::text::cursor::Cursor;
 use crate::text::error::ParseError;
 use crate::text::name_clause::source_token;
 use crate::text::names::Names;
-use crate::token::{Place, Token, TokenKind};
+use crate::token::{Token, TokenKind};
 use oxrdf::{NamedNode, Term};
-use part::Standalone;
 use std::ops::Range;
 use steps::StepReader;
 
@@ -64,52 +65,6 @@ pub(super) fn read_statement<'t>(
     };
     end_of_statement(cursor)?;
     Ok(Some(statement))
-}
-
-/// Refuses characters that are no token, and brackets without a partner.
-fn check_brackets(cursor: &Cursor<'_>) -> Result<(), ParseError> {
-    if let Some(error) = cursor.first_bad_token() {
-        return Err(error);
-    }
-    let source = cursor.source;
-    let mut open: Vec<(Token, &str)> = Vec::new();
-    for token in cursor.tokens {
-        if token.kind != TokenKind::Punctuation {
-            continue;
-        }
-        let text = token.text(source);
-        let partner = match text {
-            "{" => "}",
-            "(" => ")",
-            "[" => "]",
-            "{|" => "|}",
-            "}" | ")" | "]" | "|}" => match open.pop() {
-                Some((_, partner)) if partner == text => continue,
-                Some((opened, partner)) => {
-                    let place = Place::of(source, opened.start);
-                    let opened = opened.text(source);
-                    let message = format!(
-                        "found `{text}`, but the `{opened}` of {place} is not closed; add `{partner}` before it"
-                    );
-                    return Err(ParseError::syntax(source, token.start, message));
-                }
-                None => {
-                    let message = format!("this `{text}` closes nothing; remove it");
-                    return Err(ParseError::syntax(source, token.start, message));
-                }
-            },
-            _ => continue,
-        };
-        open.push((*token, partner));
-    }
-    let Some((opened, partner)) = open.pop() else {
-        return Ok(());
-    };
-    let message = format!(
-        "this `{}` is never closed; add `{partner}`",
-        opened.text(source)
-    );
-    Err(ParseError::syntax(source, opened.start, message))
 }
 
 fn read_procedure<'t>(
@@ -244,7 +199,7 @@ fn read_trigger(cursor: &mut Cursor<'_>, names: &Names) -> Result<TriggerClause,
         return Err(cursor.unexpected("the steps of the trigger in braces"));
     }
     let block = cursor.at;
-    steps::skip_bracketed(cursor);
+    skip_bracketed(cursor);
     Ok(TriggerClause {
         event,
         offset,
@@ -343,7 +298,7 @@ fn read_argument(
     const EXPECTED: &str = "an argument: an IRI or a literal";
     let start = cursor.at;
     while !cursor.is_punctuation(",") && !cursor.is_punctuation(")") {
-        steps::skip_bracketed(cursor);
+        skip_bracketed(cursor);
     }
     let tokens = argument_tokens(cursor, start..cursor.at, EXPECTED)?;
     let mut part = Standalone::with_declarations(cursor.source, tokens, names);

@@ -4,11 +4,12 @@
 //! The one thing to know before changing it: a text of a body is read as a step of its procedure,
 //! so BATCH, WINDOW and values mean in it what they mean in a step.
 
+use super::TriggerClause;
 use super::steps::StepReader;
-use super::{TriggerClause, check_brackets};
 use crate::algebra::procedure::{CreateProcedure, NativeBody, Step};
 use crate::clauses::procedure::{ProcedureHeader, refuse};
 use crate::parser::Parser;
+use crate::text::brackets::check_brackets;
 use crate::text::cursor::Cursor;
 use crate::text::error::ParseError;
 use crate::token::tokenize;

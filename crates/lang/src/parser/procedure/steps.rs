@@ -1,7 +1,7 @@
 //! The steps of a procedure. Each is cut out by its brackets, and the SPARQL in it is parsed by
 //! itself.
 
-use super::part::{Readable, Standalone};
+use super::part::Readable;
 use super::scope::{ValueScope, assigned};
 use crate::algebra::Pattern;
 use crate::algebra::expression::Expression;
@@ -10,6 +10,8 @@ use crate::algebra::query::{Query, QueryForm};
 use crate::algebra::update::UpdateOperation;
 use crate::clauses::procedure::{ProcedureHeader, refuse, variable_name};
 use crate::parser::Parser;
+use crate::parser::standalone::Standalone;
+use crate::text::brackets::skip_bracketed;
 use crate::text::cursor::Cursor;
 use crate::text::error::ParseError;
 use crate::text::name_clause::source_token;
@@ -521,23 +523,6 @@ fn step_end(cursor: &mut Cursor<'_>) -> Range<usize> {
         skip_bracketed(cursor);
     }
     start..cursor.at
-}
-
-/// Goes one token further, or over all that stands in the brackets that open here.
-pub(super) fn skip_bracketed(cursor: &mut Cursor<'_>) {
-    let mut depth = 0usize;
-    while let Some(token) = cursor.bump() {
-        if token.kind == TokenKind::Punctuation {
-            match token.text(cursor.source) {
-                "{" | "(" | "[" | "{|" => depth += 1,
-                "}" | ")" | "]" | "|}" => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-        if depth == 0 {
-            return;
-        }
-    }
 }
 
 /// The name of a variable that a column reads and nothing gives a value.

@@ -1,7 +1,9 @@
 //! Streams: their pushes, times, windows and terms.
 
 mod clocks;
+mod contexts;
 mod derived;
+mod documents;
 mod jumps;
 mod lines;
 mod messages;

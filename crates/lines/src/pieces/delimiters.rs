@@ -6,24 +6,36 @@
 
 /// Nesting of triple terms beyond this is not handed to a parser: reading and dropping them
 /// recurses.
-pub(super) const DEEPEST_TRIPLE_TERMS: usize = 64;
+pub(crate) const DEEPEST_TRIPLE_TERMS: usize = 64;
 
 /// A delimiter, or what stands in the place of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Delimiter {
+pub(crate) struct Delimiter {
     /// The end of the message before it.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// The beginning of the message behind it.
-    pub(super) end: usize,
+    pub(crate) end: usize,
     /// Whether it stands inside brackets, so that the beginning of the next message is unknown.
-    pub(super) is_inside: bool,
+    pub(crate) is_inside: bool,
     /// Whether the `.` behind `@message` is missing.
-    pub(super) lacks_dot: bool,
+    pub(crate) lacks_dot: bool,
+}
+
+impl Delimiter {
+    /// One with nothing wrong.
+    pub(crate) fn plain(bytes: std::ops::Range<usize>) -> Delimiter {
+        Delimiter {
+            start: bytes.start,
+            end: bytes.end,
+            is_inside: false,
+            lacks_dot: false,
+        }
+    }
 }
 
 /// The syntaxes that differ in where a delimiter may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Grammar {
+pub(crate) enum Grammar {
     /// N-Triples and N-Quads: MESSAGE on a line of its own; every token ends with its line.
     Lines,
     /// Turtle and TriG.
@@ -32,7 +44,7 @@ pub(super) enum Grammar {
 
 /// The state between two bytes.
 #[derive(Debug)]
-pub(super) struct Cutter {
+pub(crate) struct Cutter {
     grammar: Grammar,
     state: State,
     token: Token,
@@ -116,7 +128,7 @@ impl Token {
 }
 
 impl Cutter {
-    pub(super) fn new(grammar: Grammar) -> Cutter {
+    pub(crate) fn new(grammar: Grammar) -> Cutter {
         Cutter {
             grammar,
             state: State::Between,
@@ -133,7 +145,7 @@ impl Cutter {
 
     /// Goes on from `at` to the next delimiter or to the end of the bytes. Offsets count from the
     /// first byte.
-    pub(super) fn next(&mut self, bytes: &[u8], at: &mut usize) -> Option<Delimiter> {
+    pub(crate) fn next(&mut self, bytes: &[u8], at: &mut usize) -> Option<Delimiter> {
         while let Some(&byte) = bytes.get(*at) {
             let (delimiter, is_taken) = self.take(byte, *at);
             *at += usize::from(is_taken);
@@ -152,7 +164,7 @@ impl Cutter {
     }
 
     /// A delimiter that the end of the text closes.
-    pub(super) fn end(&mut self, at: usize) -> Option<Delimiter> {
+    pub(crate) fn end(&mut self, at: usize) -> Option<Delimiter> {
         let delimiter = self.end_token(at);
         self.end_version(at);
         match self.state {
@@ -164,7 +176,7 @@ impl Cutter {
     }
 
     /// Forgets the first bytes; those that follow are counted from the new first one.
-    pub(super) fn forget(&mut self, bytes: usize) {
+    pub(crate) fn forget(&mut self, bytes: usize) {
         self.token.start = self.token.start.saturating_sub(bytes);
         self.version_start = self.version_start.map(|start| start.saturating_sub(bytes));
         self.versions.clear();
@@ -175,7 +187,7 @@ impl Cutter {
 
     /// Begins a message; tells how deep the triple terms of the last one were nested, and where its
     /// lines with VERSION are.
-    pub(super) fn begin(&mut self) -> (usize, Vec<std::ops::Range<usize>>) {
+    pub(crate) fn begin(&mut self) -> (usize, Vec<std::ops::Range<usize>>) {
         self.depth = 0;
         self.triple_terms = 0;
         self.previous = Previous::Other;
