@@ -1,5 +1,5 @@
-//! Any text as documents, in each syntax: the pieces in which it comes make no difference, and places
-//! lie in the text.
+//! Any text as documents, in each syntax: the pieces in which it comes make no difference, and
+//! places lie in the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Register(RegisterArgs),
     /// Push a file of statements into a stream
     #[command(
-        after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv\n  somersault push http://example.org/likes now.ttl --at 1700000000000\n  somersault push http://example.org/votes votes.ttl --messages --source booth --seq 1\n\nRun the last one again if it was interrupted: messages that were taken are known by their numbers, and are\nnot taken twice. Refused messages are reported with their places; the others are taken all the same."
+        after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv\n  somersault push http://example.org/likes now.ttl --at 1700000000000\n  somersault push http://example.org/votes votes.ttl --messages --source booth --seq 1\n  somersault push http://example.org/readings readings.csv --documents --source gateway --seq 1\n\nRun the last two again if they were interrupted: messages that were taken are known by their numbers, and are\nnot taken twice. Refused messages are reported with their places; the others are taken all the same."
     )]
     Push(PushArgs),
     /// Show a server's streams and continuous queries: the time of each, and what it waits for
@@ -365,7 +365,7 @@ pub(crate) struct PushArgs {
     /// IRI of the stream
     pub(crate) stream: String,
     /// Lines of `t_ms<TAB>triple .`; with --at any RDF file; with --messages one of messages (.nt,
-    /// .nq, .ttl, .trig, .ndjson, .jsonl); .gz and .zst too
+    /// .nq, .ttl, .trig, .ndjson, .jsonl); with --documents plain JSON or CSV; .gz and .zst too
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) server: Server,
@@ -378,7 +378,11 @@ pub(crate) struct PushArgs {
     /// The file holds messages, each taken or refused by itself: RDF Messages, or lines of JSON-LD
     #[arg(long)]
     pub(crate) messages: bool,
-    /// Sequence number of the first push or message; later ones count up
+    /// The file holds documents for a stream that is declared with MAPPED BY: a JSON document or an
+    /// array of them (.json), one a line (.ndjson, .jsonl), or CSV behind a header (.csv)
+    #[arg(long, conflicts_with = "messages")]
+    pub(crate) documents: bool,
+    /// Sequence number of the first push, message or document; later ones count up
     #[arg(long, value_name = "N", requires = "source")]
     pub(crate) seq: Option<u64>,
     /// Statements in one push

@@ -3,6 +3,7 @@
 
 use crate::args::{SERVER_VARIABLE, TOKEN_VARIABLE};
 use crate::error::{CliError, Refusal};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::io::{self, Read};
 use std::time::Duration;
@@ -300,18 +301,16 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
+/// All characters but the unreserved ones (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// A name or IRI as one segment of a URL's path.
 pub(crate) fn segment(name: &str) -> String {
-    use std::fmt::Write as _;
-    let mut encoded = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            write!(encoded, "%{byte:02X}").expect("a string takes everything");
-        }
-    }
-    encoded
+    utf8_percent_encode(name, RESERVED).to_string()
 }
 
 #[cfg(test)]

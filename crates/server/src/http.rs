@@ -1,6 +1,7 @@
 //! The HTTP layer that every address uses: connections, hosts, bodies, negotiation, errors.
 
 pub(crate) mod body;
+pub(crate) mod coding;
 pub(crate) mod connections;
 pub(crate) mod contexts;
 pub(crate) mod credentials;
@@ -15,6 +16,7 @@ pub(crate) mod metrics;
 pub(crate) mod multipart;
 pub(crate) mod negotiate;
 pub(crate) mod nesting;
+pub(crate) mod packed;
 pub(crate) mod rdf;
 pub(crate) mod reading;
 pub(crate) mod recovering;
@@ -22,3 +24,4 @@ pub(crate) mod repoll;
 pub(crate) mod socket;
 pub(crate) mod text;
 pub(crate) mod time;
+pub(crate) mod unpacked;

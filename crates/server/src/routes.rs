@@ -3,9 +3,11 @@
 pub(crate) mod batch;
 pub(crate) mod calls;
 pub(crate) mod checkpoint;
+pub(crate) mod contexts;
 pub(crate) mod copies;
 pub(crate) mod dataflows;
 pub(crate) mod declarations;
+pub(crate) mod description;
 pub(crate) mod events;
 pub(crate) mod exposition;
 pub(crate) mod firing_messages;
@@ -53,18 +55,24 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
         (
             "/query",
             &[("GET", Needs::Token), ("POST", Needs::Token)],
-            get(sparql::query).post(sparql::query),
+            get(sparql::query)
+                .post(sparql::query)
+                .fallback(sparql::by_method_query),
         ),
         ("/update", &[("POST", Needs::Token)], post(sparql::update)),
         (
             "/sparql",
             &[("GET", Needs::Token), ("POST", Needs::Token)],
-            get(sparql::sparql).post(sparql::sparql),
+            get(sparql::sparql)
+                .post(sparql::sparql)
+                .fallback(sparql::by_method_query),
         ),
         (
             "/sparql/",
             &[("GET", Needs::Token), ("POST", Needs::Token)],
-            get(sparql::sparql).post(sparql::sparql),
+            get(sparql::sparql)
+                .post(sparql::sparql)
+                .fallback(sparql::by_method_query),
         ),
         (
             "/explain",
@@ -99,11 +107,30 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
             get(openapi::openapi),
         ),
     ];
+    all.extend(of_descriptions());
     all.extend(of_streams_and_queries());
     all.extend(of_subscriptions());
     all.extend(of_transactions());
     all.extend(of_dataflows());
     all
+}
+
+fn of_descriptions() -> Vec<AddressRoute> {
+    vec![
+        (
+            "/.well-known/void",
+            &[("GET", Needs::Token)],
+            get(description::dataset),
+        ),
+        ("/contexts", &[("GET", Needs::Token)], get(contexts::list)),
+        (
+            "/contexts/{name}",
+            &[("GET", Needs::Token), ("PUT", ADMIN), ("DELETE", ADMIN)],
+            get(contexts::show)
+                .put(contexts::put)
+                .delete(contexts::delete),
+        ),
+    ]
 }
 
 fn of_streams_and_queries() -> Vec<AddressRoute> {

@@ -1,6 +1,6 @@
 //! `MAPPED BY CONSTRUCT` and `CONTEXT`: documents in, messages out.
 //!
-//! The one thing to know before changing it: this runs on the thread of whoever pushes, before
+//! The one thing to know before changing it: this runs on the thread of the caller, before
 //! anything is logged. What is logged are the statements, so a replay evaluates no mapping.
 
 use oxrdf::Quad;
@@ -23,7 +23,8 @@ const DOCUMENT_TIME: Duration = Duration::from_secs(5);
 /// The number of member names whose predicates a reader remembers.
 const REMEMBERED_NAMES: usize = 1_024;
 
-/// What a stream that is declared with `MAPPED BY` or `CONTEXT` makes of documents: each becomes one message.
+/// What a stream that is declared with `MAPPED BY` or `CONTEXT` makes of documents: each becomes
+/// one message.
 /// Any number of threads may use it. [`Engine::mapping`](crate::Engine::mapping) gives it.
 ///
 /// ```

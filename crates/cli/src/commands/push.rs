@@ -1,5 +1,6 @@
 //! `push`: a file of statements into a stream, in pushes of bounded size.
 
+mod documents;
 mod messages;
 
 use crate::args::PushArgs;
@@ -19,6 +20,10 @@ use ureq::http::Response;
 pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
     let client = Client::new(&args.server.url)?;
     let address = format!("/streams/{}", segment(&args.stream));
+    if args.documents {
+        documents::run(args, &client, &address)?;
+        return advance(args, &client, &address);
+    }
     if args.messages {
         messages::run(args, &client, &address)?;
         return advance(args, &client, &address);

@@ -265,6 +265,8 @@ fn counted(mut text: Vec<u8>, counter: &Arc<AtomicU64>) -> Bytes {
 pub(crate) enum TextFrame {
     /// An event of an event stream, with its id.
     Event,
+    /// A line of its own.
+    Line,
     /// Nothing: the JSON is a part of a document.
     Bare,
 }
@@ -274,6 +276,7 @@ impl TextFrame {
     fn end(self) -> &'static str {
         match self {
             TextFrame::Event => "\n\n",
+            TextFrame::Line => "\n",
             TextFrame::Bare => "",
         }
     }
@@ -313,7 +316,7 @@ impl EventWriter {
         text.pop();
         let before = match frame {
             TextFrame::Event => format!("id: {}\ndata: ", firing.id()),
-            TextFrame::Bare => String::new(),
+            TextFrame::Line | TextFrame::Bare => String::new(),
         };
         Ok(EventWriter {
             head: Some(format!("{before}{text},{member}")),

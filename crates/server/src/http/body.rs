@@ -2,9 +2,11 @@
 //! while the client keeps sending, and only in encodings that the server understands.
 
 use crate::config::ServerConfig;
+use crate::http::coding::Coding;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::feed::{BodyFeed, FeedPart, body_feed};
+use crate::http::feed::{FeedPart, body_feed};
 use crate::http::negotiate;
+use crate::http::unpacked::{UnpackedFeed, unpack};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use futures_util::StreamExt as _;
@@ -25,7 +27,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(3);
 const FORM_FIELDS: u64 = 64 << 10;
 
 /// The budget of bytes that all request bodies may occupy together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Budget(Arc<Semaphore>);
 
 impl Budget {
@@ -58,6 +60,24 @@ impl Deref for BodyBytes {
 }
 
 impl BodyBytes {
+    /// Appends bytes, with their share of the budget.
+    ///
+    /// # Errors
+    /// 503 if the budget is used up.
+    fn append(&mut self, bytes: &[u8], budget: &Budget) -> ApiResult<()> {
+        let charged = (self.bytes.len() as u64).div_ceil(GRAIN);
+        let needed = ((self.bytes.len() + bytes.len()) as u64).div_ceil(GRAIN);
+        if needed > charged {
+            let more = budget.take(u32::try_from(needed - charged).unwrap_or(u32::MAX))?;
+            match &mut self._share {
+                Some(share) => share.merge(more),
+                None => self._share = Some(more),
+            }
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
     /// Returns the body as text, without a byte order mark.
     ///
     /// # Errors
@@ -94,7 +114,8 @@ impl Bodies {
     /// Reads the whole body.
     ///
     /// # Errors
-    /// 413 over the limit, 415 for a `Content-Encoding`, 408 when the client stops sending, 400
+    /// 413 over the limit, also of a packed body that unpacks to more, 415 for a `Content-Encoding`
+    /// that is not known, 408 when the client stops sending, 400
     /// when it disconnects, 503 when the budget is used up.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> ApiResult<BodyBytes> {
         self.read_up_to(self.limit, too_large, headers, body).await
@@ -131,7 +152,37 @@ impl Bodies {
         headers: &HeaderMap,
         body: Body,
     ) -> ApiResult<BodyBytes> {
-        check_encoding(headers)?;
+        let coding = Coding::of_body(headers)?;
+        let held = self.read_sent(limit, refuse, headers, body).await?;
+        let Some(coding) = coding else {
+            return Ok(held);
+        };
+        let budget = self.budget.clone();
+        // On a thread that may block: a short body may unpack to a long one.
+        let unpacked = tokio::task::spawn_blocking(move || {
+            let mut unpacked = BodyBytes {
+                bytes: Vec::new(),
+                _share: None,
+            };
+            unpack(&held, coding, |piece| {
+                match (unpacked.len() + piece.len()) as u64 > limit {
+                    true => Err(refuse(limit, None)),
+                    false => unpacked.append(piece, &budget),
+                }
+            })?;
+            Ok(unpacked)
+        });
+        unpacked.await.map_err(ApiError::internal)?
+    }
+
+    /// Reads the body as it was sent.
+    async fn read_sent(
+        &self,
+        limit: u64,
+        refuse: fn(u64, Option<u64>) -> ApiError,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> ApiResult<BodyBytes> {
         let declared = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -144,7 +195,6 @@ impl Bodies {
             bytes: Vec::with_capacity(declared.unwrap_or(0).min(1 << 20) as usize),
             _share: None,
         };
-        let mut charged: u64 = 0;
         loop {
             let Some(chunk) = self.next_chunk(&mut stream).await? else {
                 return Ok(held);
@@ -155,33 +205,23 @@ impl Bodies {
                 linger(&mut stream).await;
                 return Err(refuse(limit, declared));
             }
-            let needed = length.div_ceil(GRAIN);
-            if needed > charged {
-                let more = self
-                    .budget
-                    .take(u32::try_from(needed - charged).unwrap_or(u32::MAX))?;
-                match &mut held._share {
-                    Some(share) => share.merge(more),
-                    None => held._share = Some(more),
-                }
-                charged = needed;
-            }
-            held.bytes.extend_from_slice(&chunk);
+            held.append(&chunk, &self.budget)?;
         }
     }
 
-    /// A body that is read while it comes, in any length. The first part hands it on to the second,
-    /// which a thread reads that may block.
+    /// A body that is read while it comes, in any length; a packed one unpacks to the limit's bytes
+    /// at most. The first part hands it on to the second, which a thread reads that may block.
     ///
     /// # Errors
-    /// 415 for a `Content-Encoding`.
+    /// 415 for a `Content-Encoding` that is not known.
     pub(crate) fn feed(
         &self,
         headers: &HeaderMap,
         body: Body,
-    ) -> ApiResult<(impl Future<Output = ()>, BodyFeed)> {
-        check_encoding(headers)?;
+    ) -> ApiResult<(impl Future<Output = ()>, UnpackedFeed)> {
+        let coding = Coding::of_body(headers)?;
         let (parts, feed) = body_feed();
+        let feed = UnpackedFeed::new(feed, coding, self.limit, too_large)?;
         let remedy = "The messages that were taken are listed; send those from \"from\" on again.";
         Ok((self.pump(body, parts, remedy), feed))
     }
@@ -253,19 +293,6 @@ enum BrokenBody {
     Ended(axum::Error),
     /// Its client sends nothing.
     Stalled,
-}
-
-fn check_encoding(headers: &HeaderMap) -> ApiResult<()> {
-    match headers.get(header::CONTENT_ENCODING) {
-        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
-            Err(ApiError::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_encoding",
-                "This server takes bodies without Content-Encoding only. Unpack the body before sending it (the command line's load and push do that for .gz and .zst).",
-            ))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Reads and discards the body of a request that is refused for its head, for a while.

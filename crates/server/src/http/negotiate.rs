@@ -108,20 +108,39 @@ impl<F> Offer<F> {
     }
 }
 
-const JSON_LD: RdfFormat = RdfFormat::JsonLd {
+/// JSON-LD in any of its profiles.
+pub(crate) const JSON_LD: RdfFormat = RdfFormat::JsonLd {
     profile: JsonLdProfileSet::empty(),
 };
 
+/// The format of a SELECT or ASK answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResultFormat {
+    /// One of the formats of SPARQL.
+    Sparql(QueryResultsFormat),
+    /// A line of JSON for each row.
+    Lines,
+}
+
+/// The media type of lines of JSON.
+pub(crate) const JSON_LINES: &str = "application/x-ndjson";
+
+const JSON: ResultFormat = ResultFormat::Sparql(QueryResultsFormat::Json);
+const XML: ResultFormat = ResultFormat::Sparql(QueryResultsFormat::Xml);
+const CSV: ResultFormat = ResultFormat::Sparql(QueryResultsFormat::Csv);
+const TSV: ResultFormat = ResultFormat::Sparql(QueryResultsFormat::Tsv);
+
 /// Formats of SELECT and ASK answers. The first is the default for clients without a preference.
-pub(crate) const RESULT_OFFERS: &[Offer<QueryResultsFormat>] = &[
-    offer("application/sparql-results+json", QueryResultsFormat::Json),
-    offer("application/sparql-results+xml", QueryResultsFormat::Xml),
-    offer("text/csv", QueryResultsFormat::Csv),
-    offer("text/tab-separated-values", QueryResultsFormat::Tsv),
-    offer("application/json", QueryResultsFormat::Json),
-    offer("application/xml", QueryResultsFormat::Xml),
-    offer("text/xml", QueryResultsFormat::Xml),
-    offer("text/plain", QueryResultsFormat::Csv),
+pub(crate) const RESULT_OFFERS: &[Offer<ResultFormat>] = &[
+    offer("application/sparql-results+json", JSON),
+    offer("application/sparql-results+xml", XML),
+    offer("text/csv", CSV),
+    offer("text/tab-separated-values", TSV),
+    offer("application/json", JSON),
+    offer("application/xml", XML),
+    offer("text/xml", XML),
+    offer(JSON_LINES, ResultFormat::Lines),
+    offer("text/plain", CSV),
 ];
 
 /// Formats of CONSTRUCT and DESCRIBE answers, and of graphs.
@@ -136,6 +155,13 @@ pub(crate) const RDF_OFFERS: &[Offer<RdfFormat>] = &[
     offer("application/json", JSON_LD),
     offer("application/xml", RdfFormat::RdfXml),
     offer("text/plain", RdfFormat::NTriples),
+];
+
+/// Formats of the whole dataset, which is written while it is sent.
+pub(crate) const STORE_OFFERS: &[Offer<RdfFormat>] = &[
+    offer("application/trig", RdfFormat::TriG),
+    offer("application/n-quads", RdfFormat::NQuads),
+    offer("text/plain", RdfFormat::NQuads),
 ];
 
 /// Formats of the answers of a CONSTRUCT with GRAPH in its template.

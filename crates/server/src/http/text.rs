@@ -3,40 +3,29 @@
 //! sides.
 
 use crate::http::error::ApiError;
-use std::fmt::Write as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use std::borrow::Cow;
 
 /// Decodes `%XX`, and with `plus_is_space` also `+`, as in forms and query strings.
 ///
 /// # Errors
 /// 400 for `%` without two hexadecimal digits, or for bytes that are not UTF-8.
 pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, ApiError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    loop {
-        let plain = memchr::memchr2(b'%', b'+', rest).unwrap_or(rest.len());
-        bytes.extend_from_slice(&rest[..plain]);
-        let [first, tail @ ..] = &rest[plain..] else {
-            break;
-        };
-        rest = tail;
-        match first {
-            b'%' => {
-                let [high, low, tail @ ..] = rest else {
-                    return Err(broken_escape(text));
-                };
-                let (Some(high), Some(low)) =
-                    ((*high as char).to_digit(16), (*low as char).to_digit(16))
-                else {
-                    return Err(broken_escape(text));
-                };
-                bytes.push((high * 16 + low) as u8);
-                rest = tail;
-            }
-            b'+' if plus_is_space => bytes.push(b' '),
-            other => bytes.push(*other),
-        }
+    let mut escapes = text.split('%').skip(1);
+    let is_escape = |behind: &str| {
+        let digits = behind.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    // The library leaves other text behind a % as it is.
+    if !escapes.all(is_escape) {
+        return Err(broken_escape(text));
     }
-    String::from_utf8(bytes).map_err(|_| {
+    let spaced = match plus_is_space && text.contains('+') {
+        true => Cow::Owned(text.replace('+', " ")),
+        false => Cow::Borrowed(text),
+    };
+    let decoded = percent_decode_str(&spaced).decode_utf8();
+    decoded.map(Cow::into_owned).map_err(|_| {
         ApiError::bad_request(
             "bad_encoding",
             format!(
@@ -57,18 +46,17 @@ fn broken_escape(text: &str) -> ApiError {
     )
 }
 
+/// All characters but the unreserved ones (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// Percent-encodes everything but the unreserved characters, so that the result is one path segment
 /// or one value of a query string.
 pub(crate) fn percent_encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(byte as char);
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Returns the text without a leading byte order mark, which some editors add to files.

@@ -9,6 +9,7 @@
 use crate::http::connections::EndsWithServer;
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
+use crate::http::packed::Packable;
 use crate::http::text::Params;
 use crate::state::App;
 use axum::body::{Body, Bytes};
@@ -16,6 +17,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::poll_fn;
+use somersault::{Dump, Engine, EngineError};
 use std::io::{self, Write};
 use tokio::sync::mpsc;
 
@@ -49,17 +51,26 @@ pub(crate) async fn backup(app: App, request: Request) -> ApiResult {
 /// `GET /dump/statements`: all stored statements at one snapshot, as N-Quads.
 pub(crate) async fn statements(app: App, request: Request) -> ApiResult {
     Params::of(request.uri())?.only(&[])?;
+    let content_type = HeaderValue::from_static("application/n-quads");
+    written_out(&app, content_type, |engine| engine.dump()).await
+}
+
+/// Sends all stored statements, as `begin` begins to write them out.
+pub(crate) async fn written_out(
+    app: &App,
+    content_type: HeaderValue,
+    begin: impl FnOnce(&Engine) -> Result<Dump, EngineError> + Send + 'static,
+) -> ApiResult {
     let place = app.large_answer()?;
-    let mut dump = app.run(Lane::Control, |engine| engine.dump()).await?;
+    let mut dump = app.run(Lane::Control, begin).await?;
     let sn = dump.sn();
     let body = written(place, move |out| dump.write_to(out));
     let mut response = Response::new(body);
     response.extensions_mut().insert(EndsWithServer);
+    response.extensions_mut().insert(Packable);
     let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/n-quads"),
-    );
+    headers.insert(header::CONTENT_TYPE, content_type);
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
     headers.insert(SN, HeaderValue::from(sn.0));
     Ok(response)
 }

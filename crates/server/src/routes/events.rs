@@ -1,4 +1,5 @@
-//! `GET /queries/{name}/results`: the firings of a continuous query as Server-Sent Events.
+//! `GET /queries/{name}/results`: the firings of a continuous query as Server-Sent Events, or as
+//! lines of JSON.
 //!
 //! A firing is an event whose id gives its position, so that a client which reconnects with
 //! `Last-Event-ID` continues where it stopped. Nothing is left out silently: a `gap` event
@@ -10,7 +11,7 @@
 use crate::event_stream::texts::{OwnText, Piece, TextFrame};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
-use crate::http::negotiate::Accept;
+use crate::http::negotiate::{Accept, JSON_LINES};
 use crate::http::text::{Params, shorten};
 use crate::routes::declarations::name_of;
 use crate::routes::firing_messages;
@@ -40,7 +41,11 @@ pub(crate) async fn results(app: App, request: Request) -> ApiResult {
     let name = name_of(head.uri.path(), "/queries/", "/results")?;
     let params = Params::of(&head.uri)?;
     params.only(&["lastEventId", "empties", "from"])?;
-    let form = Form::wanted(&head.headers, Form::Events)?;
+    let syntax = FeedSyntax::of(&head.headers);
+    let form = match syntax {
+        FeedSyntax::Lines => Form::Events,
+        FeedSyntax::Events => Form::wanted(&head.headers, Form::Events)?,
+    };
     let after = after(&head.headers, &params)?;
     let options = SubscribeOptions {
         after,
@@ -61,8 +66,59 @@ pub(crate) async fn results(app: App, request: Request) -> ApiResult {
     let subscription = app.run(Lane::Control, subscribed).await?;
     Ok(match form {
         Form::Messages(syntax) => firing_messages::response(app, subscription, syntax, place),
-        Form::Events => Feed::new(app, name, Source::Live(subscription), after, place).response(),
+        Form::Events => {
+            let source = (Source::Live(subscription), syntax);
+            Feed::new(app, name, source, after, place).response()
+        }
     })
+}
+
+/// How the events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FeedSyntax {
+    Events,
+    Lines,
+}
+
+impl FeedSyntax {
+    /// Lines, if the client names them and likes events no better.
+    fn of(headers: &HeaderMap) -> FeedSyntax {
+        let lines = headers.get_all(header::ACCEPT).iter();
+        let mut lines = lines.filter_map(|line| line.to_str().ok());
+        let is_named = lines.any(|line| line.to_ascii_lowercase().contains(JSON_LINES));
+        let accept = Accept::from_headers(headers);
+        let quality = accept.quality(JSON_LINES);
+        match is_named && quality > 0 && quality >= accept.quality(EVENT_STREAM) {
+            true => FeedSyntax::Lines,
+            false => FeedSyntax::Events,
+        }
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            FeedSyntax::Events => EVENT_STREAM,
+            FeedSyntax::Lines => JSON_LINES,
+        }
+    }
+
+    /// An event other than a firing. `data` has no line breaks: it is one line of JSON.
+    fn event(self, event: &str, mut data: serde_json::Value) -> Bytes {
+        match self {
+            FeedSyntax::Events => format!("event: {event}\ndata: {data}\n\n").into(),
+            FeedSyntax::Lines => {
+                data["event"] = event.into();
+                format!("{data}\n").into()
+            }
+        }
+    }
+
+    /// What only keeps the connection alive, or tells people something.
+    fn comment(self, text: &'static str) -> Bytes {
+        match self {
+            FeedSyntax::Events => format!(": {text}\n\n").into(),
+            FeedSyntax::Lines => Bytes::from_static(b"\n"),
+        }
+    }
 }
 
 /// Refuses a client that does not accept an event stream.
@@ -103,6 +159,7 @@ pub(crate) fn durable(
         reader,
         message: None,
     };
+    let source = (source, FeedSyntax::Events);
     Feed::new(app, query, source, None, place).response()
 }
 
@@ -194,7 +251,10 @@ struct Feed {
     app: App,
     name: String,
     source: Source,
+    syntax: FeedSyntax,
     last_id: Option<FiringId>,
+    /// Whether an event has carried the time before a reconnection.
+    has_retry: bool,
     state: FeedState,
     /// Yields to other connections between pieces.
     turns: Turns,
@@ -205,7 +265,7 @@ impl Feed {
     fn new(
         app: App,
         name: String,
-        source: Source,
+        (source, syntax): (Source, FeedSyntax),
         last_id: Option<FiringId>,
         place: OwnedSemaphorePermit,
     ) -> Feed {
@@ -213,7 +273,9 @@ impl Feed {
             app,
             name,
             source,
+            syntax,
             last_id,
+            has_retry: false,
             state: FeedState::Opening,
             turns: Turns::default(),
             _place: place,
@@ -221,12 +283,17 @@ impl Feed {
     }
 
     fn response(self) -> Response {
+        let media_type = HeaderValue::from_static(self.syntax.media_type());
         let body = Body::from_stream(futures_util::stream::unfold(self, |mut feed| async move {
             poll_fn(|context| feed.turns.poll_next(context)).await;
             let bytes = feed.next().await?;
             Some((Ok::<_, Infallible>(bytes), feed))
         }));
-        Form::Events.response(body)
+        let mut response = Form::Events.response(body);
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, media_type);
+        response
     }
 
     /// Returns the next bytes of the stream, or `None` at its end.
@@ -236,13 +303,30 @@ impl Feed {
                 self.state = FeedState::Ended;
                 None
             }
-            FeedState::Opening => Some(
-                format!("retry: {RETRY_MS}\n: the firings of a continuous query follow\n\n").into(),
-            ),
-            FeedState::Open => Some(self.next_event().await),
+            FeedState::Opening => {
+                let said = "the firings of a continuous query follow";
+                Some(self.syntax.comment(said))
+            }
+            FeedState::Open => {
+                let bytes = self.next_event().await;
+                Some(self.with_retry(bytes))
+            }
             FeedState::Sending(firing, at) => Some(self.piece(firing, at).await),
             FeedState::SendingOwn(text) => Some(self.own_piece(text)),
         }
+    }
+
+    /// Puts the time before a reconnection into the first event: a block of its own has no data, is
+    /// no event, and some clients drop what it says.
+    fn with_retry(&mut self, bytes: Bytes) -> Bytes {
+        let is_comment = bytes.starts_with(b":");
+        if self.has_retry || is_comment || self.syntax == FeedSyntax::Lines {
+            return bytes;
+        }
+        self.has_retry = true;
+        let mut first = format!("retry: {RETRY_MS}\n").into_bytes();
+        first.extend_from_slice(&bytes);
+        first.into()
     }
 
     /// Waits for an event, and begins to send it.
@@ -251,18 +335,18 @@ impl Feed {
         let event = tokio::select! {
             biased;
             () = self.app.stopped() => {
-                return self.end(": the server is stopping\n", json!({ "reason": "stopping" }));
+                return self.end(json!({ "reason": "stopping" }));
             }
             event = poll_fn(move |context| source.poll(context)) => event,
             () = tokio::time::sleep(self.app.config.heartbeat) => {
                 return match self.app.principal.is_current() {
-                    true => Bytes::from_static(b": still here\n\n"),
-                    false => self.end("", revoked()),
+                    true => self.syntax.comment("still here"),
+                    false => self.end(revoked()),
                 };
             }
         };
         match event {
-            Some(_) if !self.app.principal.is_current() => self.end("", revoked()),
+            Some(_) if !self.app.principal.is_current() => self.end(revoked()),
             Some(SubscriptionEvent::Firing(firing)) => {
                 self.last_id = Some(firing.id());
                 self.piece(firing, 0).await
@@ -270,13 +354,15 @@ impl Feed {
             Some(SubscriptionEvent::Lagged { missed }) => {
                 let after = self.last_id.map(|id| id.close);
                 let data = json!({ "query": self.name, "missed": missed, "after_ms": after });
-                event_bytes("gap", &data.to_string())
+                self.syntax.event("gap", data)
             }
             Some(SubscriptionEvent::Slow { missed }) => self.slow(missed),
-            Some(_) => Bytes::from_static(b": an event that this version does not know\n\n"),
+            Some(_) => self
+                .syntax
+                .comment("an event that this version does not know"),
             None => {
                 let why = self.why_ended();
-                self.end("", why)
+                self.end(why)
             }
         }
     }
@@ -310,6 +396,12 @@ impl Feed {
 
     /// Returns a piece of a firing's event, counted from 0.
     async fn piece(&mut self, firing: Arc<FiringResult>, at: usize) -> Bytes {
+        if self.syntax == FeedSyntax::Lines {
+            return match self.app.firings.own(&firing, TextFrame::Line) {
+                Ok(text) => self.own_piece(text),
+                Err(sentence) => self.fault(&firing, &sentence),
+            };
+        }
         match self.app.firings.piece(&firing, at).await {
             Ok(Piece::Next(bytes, has_more)) => {
                 if has_more {
@@ -337,14 +429,21 @@ impl Feed {
             // discards it.
             Err(sentence) => {
                 tracing::error!(%sentence, "an event could not be written to its end");
-                self.end("\n\n", json!({ "reason": "fault", "message": sentence }))
+                let broken = match self.syntax {
+                    FeedSyntax::Events => "\n\n",
+                    FeedSyntax::Lines => "\n",
+                };
+                let mut bytes = broken.as_bytes().to_vec();
+                let why = json!({ "reason": "fault", "message": sentence });
+                bytes.extend_from_slice(&self.end(why));
+                bytes.into()
             }
         }
     }
 
     fn fault(&self, firing: &FiringResult, sentence: &str) -> Bytes {
         let data = json!({ "query": self.name, "close_ms": firing.close, "error": sentence });
-        event_bytes("fault", &data.to_string())
+        self.syntax.event("fault", data)
     }
 
     /// Tells the client that it reads too slowly, and ends the stream.
@@ -356,28 +455,21 @@ impl Feed {
             "missed": missed,
             "last_event_id": self.last_id.map(|id| id.to_string()),
         });
-        let mut bytes = event_bytes("slow", &data.to_string()).to_vec();
-        bytes.extend_from_slice(&self.end("", data));
+        let mut bytes = self.syntax.event("slow", data.clone()).to_vec();
+        bytes.extend_from_slice(&self.end(data));
         bytes.into()
     }
 
-    fn end(&mut self, comment: &str, mut data: serde_json::Value) -> Bytes {
+    fn end(&mut self, mut data: serde_json::Value) -> Bytes {
         self.state = FeedState::Ended;
         data["query"] = self.name.clone().into();
-        let mut bytes = comment.as_bytes().to_vec();
-        bytes.extend_from_slice(&event_bytes("end", &data.to_string()));
-        bytes.into()
+        self.syntax.event("end", data)
     }
 }
 
 /// Why the stream ends of a client whose token is no longer valid.
 fn revoked() -> serde_json::Value {
     json!({ "reason": "revoked", "message": "The token of this client has expired or was revoked." })
-}
-
-/// Returns an event other than a firing. `data` has no line breaks: it is one line of JSON.
-fn event_bytes(event: &str, data: &str) -> Bytes {
-    format!("event: {event}\ndata: {data}\n\n").into()
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! The SPARQL 1.1 Graph Store HTTP Protocol at `/store`. A request names a graph by `?graph=IRI` or
 //! `?default` (indirectly), or by the graph's own URL below `/store/` (directly). POST to `/store`
 //! without a name creates a graph, or, with N-Quads or TriG, loads the graphs that the body names.
+//! GET and PUT of `/store` without a name read and replace the whole dataset.
 
 use crate::http::body::{self, BodyBytes};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
 use crate::http::multipart;
-use crate::http::negotiate::{self, Accept, RDF_INPUT, RDF_OFFERS, format_of};
+use crate::http::negotiate::{self, Accept, RDF_INPUT, RDF_OFFERS, STORE_OFFERS, format_of};
 use crate::http::nesting;
 use crate::http::reading::{self, Reading};
 use crate::http::text::Params;
+use crate::routes::copies;
 use crate::routes::results::Prepared;
 use crate::routes::sparql::graph_iri;
 use crate::state::App;
@@ -21,7 +23,9 @@ use axum::response::{IntoResponse, Response};
 use oxrdfio::{RdfFormat, RdfParser, RdfSerializer};
 use serde_json::json;
 use somersault::oxrdf::GraphName;
-use somersault::{GraphWrite, LoadOptions, RightKind};
+use somersault::{
+    Contexts, Engine, GraphWrite, LoadOptions, RightKind, UpdateSummary, document_loader,
+};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Deref;
@@ -50,6 +54,8 @@ pub(crate) async fn graph_store(app: App, request: Request) -> ApiResult {
             write_graph(&app, head.method == Method::PUT, graph, document).await
         }
         (&Method::POST, Target::Store) => post_to_store(&app, &head, body).await,
+        (&Method::GET | &Method::HEAD, Target::Store) => read_dataset(&app, &head).await,
+        (&Method::PUT, Target::Store) => replace_dataset(&app, &head, body).await,
         (_, Target::Store) => Err(ApiError::bad_request(
             "missing_parameter",
             "The request names no graph. Add ?graph=IRI (percent-encoded) or ?default.",
@@ -73,7 +79,12 @@ fn check_right(app: &App, method: &Method, target: &Target) -> ApiResult<()> {
     let name = match target {
         Target::Graph(GraphName::NamedNode(name)) => name.as_str(),
         Target::Graph(_) => "default",
-        Target::Store => return Ok(()),
+        // Which graphs a body names, the engine checks.
+        Target::Store if *method == Method::POST => return Ok(()),
+        Target::Store => {
+            app.engine.access().require(kind, None)?;
+            "default"
+        }
     };
     Ok(app.engine.access().require(kind, Some(name))?)
 }
@@ -177,14 +188,15 @@ impl Document {
     }
 
     /// Checks it, and joins several documents into one. This may take long.
-    fn open(self, reading: &Reading) -> ApiResult<(Bytes, RdfFormat)> {
+    fn open(self, contexts: &Contexts, reading: &Reading) -> ApiResult<(Bytes, RdfFormat)> {
         match self.format {
             Some(format) => {
                 nesting::check(&self.held, format)?;
                 Ok((Bytes::Sent(self.held), format))
             }
             None => {
-                let joined = join_parts(&self.content_type, &self.held, &self.base, reading)?;
+                let (content_type, held) = (&self.content_type, &self.held);
+                let joined = join_parts(content_type, held, &self.base, contexts, reading)?;
                 Ok((Bytes::Joined(joined), RdfFormat::NTriples))
             }
         }
@@ -225,6 +237,7 @@ fn join_parts(
     content_type: &str,
     body: &[u8],
     base: &str,
+    contexts: &Contexts,
     reading: &Reading,
 ) -> ApiResult<Vec<u8>> {
     let mut joined = RdfSerializer::from_format(RdfFormat::NTriples).for_writer(Vec::new());
@@ -248,7 +261,9 @@ fn join_parts(
                 )
             })?;
         nesting::check(part.content, format)?;
-        for quad in parser.for_reader(reading.reader(part.content)) {
+        let loader = document_loader(contexts);
+        let quads = parser.for_reader(reading.reader(part.content));
+        for quad in quads.with_document_loader(loader) {
             let quad = quad.map_err(|error| reading.refused(error))?;
             joined
                 .serialize_triple(quad.as_ref())
@@ -262,7 +277,7 @@ async fn write_graph(app: &App, replace: bool, graph: GraphName, document: Docum
     let done = app
         .read(document.is_long(), move |engine, reading| {
             let base = document.base.clone();
-            let (bytes, format) = document.open(reading)?;
+            let (bytes, format) = document.open(engine.context_table(), reading)?;
             let reader = reading.reader(&bytes);
             reading.ended(match replace {
                 true => engine.replace_graph(&graph, reader, format, Some(&base)),
@@ -310,6 +325,43 @@ async fn post_to_store(app: &App, head: &Parts, body: axum::body::Body) -> ApiRe
     Ok(response)
 }
 
+/// Returns all graphs, written while they are sent.
+async fn read_dataset(app: &App, head: &Parts) -> ApiResult {
+    let accept = Accept::from_headers(&head.headers);
+    let offer = accept.choose(STORE_OFFERS, "a whole dataset")?;
+    if head.method == Method::HEAD {
+        let content_type = [(header::CONTENT_TYPE, offer.content_type())];
+        return Ok((content_type, axum::body::Body::empty()).into_response());
+    }
+    let begin = move |engine: &Engine| engine.dump_as(offer.format);
+    copies::written_out(app, offer.content_type(), begin).await
+}
+
+/// Replaces all graphs.
+async fn replace_dataset(app: &App, head: &Parts, body: axum::body::Body) -> ApiResult {
+    let base = app.public_url(&head.headers, "/store");
+    let document = document(app, head, body, base).await?;
+    if !matches!(document.format, Some(RdfFormat::NQuads | RdfFormat::TriG)) {
+        let supported = ["application/n-quads", "application/trig"];
+        let given = Some(document.content_type.as_str());
+        return Err(body::unsupported(given, &supported));
+    }
+    let done = app
+        .read(document.is_long(), move |engine, reading| {
+            let base = document.base.clone();
+            let (bytes, format) = document.open(engine.context_table(), reading)?;
+            let reader = reading.reader(&bytes);
+            reading.ended(engine.replace_dataset(reader, format, Some(&base)))
+        })
+        .await?;
+    let UpdateSummary {
+        sn,
+        inserted,
+        deleted,
+    } = done;
+    Ok(Json(json!({ "sn": sn, "inserted": inserted, "deleted": deleted })).into_response())
+}
+
 async fn load_dataset(app: &App, document: Document) -> ApiResult {
     let done = app
         .read(document.is_long(), move |engine, reading| {
@@ -317,7 +369,7 @@ async fn load_dataset(app: &App, document: Document) -> ApiResult {
                 base: Some(document.base.clone()),
                 ..LoadOptions::default()
             };
-            let (bytes, format) = document.open(reading)?;
+            let (bytes, format) = document.open(engine.context_table(), reading)?;
             reading.ended(engine.load(reading.reader(&bytes), format, options))
         })
         .await?;
@@ -351,6 +403,7 @@ mod tests {
             "multipart/form-data; boundary=b",
             body,
             "http://e/g",
+            &Contexts::default(),
             &reading(),
         )
         .expect("valid");
@@ -371,6 +424,7 @@ mod tests {
             "multipart/form-data; boundary=b",
             body,
             "http://e/g",
+            &Contexts::default(),
             &reading(),
         )
         .expect_err("malformed");

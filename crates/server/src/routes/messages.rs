@@ -3,25 +3,35 @@
 
 use crate::http::body::LINGER;
 use crate::http::error::{ApiError, ApiResult};
-use crate::routes::push::Sender;
+use crate::routes::push::{Sender, supported};
 use crate::state::App;
 use axum::Json;
 use axum::body::Body;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
 use somersault::{
-    EngineError, EventTime, MessageNumbers, MessagePush, MessageRefusal, MessageSyntax,
-    MessagesReceipt,
+    DocumentPush, DocumentSyntax, Engine, EngineError, EventTime, MessageNumbers, MessagePush,
+    MessageRefusal, MessageSender, MessageSyntax, MessagesReceipt,
 };
+use std::io::Read;
 use std::pin::pin;
 
-/// A request whose body is messages.
+/// How a body of several messages is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ManySyntax {
+    /// As messages.
+    Messages(MessageSyntax),
+    /// As documents, which the stream's mapping turns into messages.
+    Documents(DocumentSyntax),
+}
+
+/// A request whose body is messages or documents.
 pub(crate) struct MessagesRequest {
     pub(crate) stream: String,
     pub(crate) sender: Sender,
     pub(crate) at: Option<EventTime>,
-    pub(crate) syntax: MessageSyntax,
+    pub(crate) syntax: ManySyntax,
 }
 
 impl MessagesRequest {
@@ -29,16 +39,8 @@ impl MessagesRequest {
     pub(crate) async fn push(self, app: &App, headers: &HeaderMap, body: Body) -> ApiResult {
         let _place = app.feed_place()?;
         let (pump, mut feed) = app.bodies.feed(headers, body)?;
-        let (source, seq) = self.sender.into_parts();
-        let push = MessagePush {
-            source,
-            seq,
-            at: self.at,
-            syntax: self.syntax,
-        };
-        let stream = self.stream;
         let read = app.read(false, move |engine, _| {
-            let receipt = engine.push_messages(&stream, push, &mut feed);
+            let receipt = self.take(engine, &mut feed);
             Ok((receipt?, feed.take_failure()))
         });
         let (mut pump, mut read) = (pin!(pump), pin!(read));
@@ -53,6 +55,44 @@ impl MessagesRequest {
         let (receipt, broken) = read?;
         answer(receipt, broken)
     }
+
+    fn take(self, engine: &Engine, text: impl Read) -> ApiResult<MessagesReceipt> {
+        let (source, seq) = self.sender.into_parts();
+        let at = self.at;
+        let taken = match self.syntax {
+            ManySyntax::Messages(syntax) => {
+                let push = MessagePush {
+                    source,
+                    seq,
+                    at,
+                    syntax,
+                };
+                engine.push_messages(&self.stream, push, text)
+            }
+            ManySyntax::Documents(syntax) => {
+                let mapping = engine.mapping(&self.stream)?;
+                if !mapping.is_some_and(|mapping| mapping.reads(syntax)) {
+                    return Err(unmapped(syntax));
+                }
+                let sender = MessageSender { source, seq, at };
+                engine.push_documents(&self.stream, DocumentPush { sender, syntax }, text)
+            }
+        };
+        taken.map_err(ApiError::from)
+    }
+}
+
+/// Returns a 415: the stream has no mapping.
+fn unmapped(syntax: DocumentSyntax) -> ApiError {
+    ApiError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        format!(
+            "The stream is not declared with MAPPED BY CONSTRUCT, or CONTEXT for JSON, which would say what {} means in it. Declare it so, or push RDF in one of the types in \"supported\".",
+            syntax.media_type()
+        ),
+    )
+    .detail("supported", supported())
 }
 
 fn answer(receipt: MessagesReceipt, broken: Option<ApiError>) -> ApiResult {
@@ -96,11 +136,16 @@ fn fields(receipt: &MessagesReceipt) -> Map<String, Value> {
         "reasons": reasons.collect::<Vec<_>>(),
         "accepted": receipt.accepted,
         "dropped": receipt.dropped,
+        "dead_letters": receipt.dead_letters,
     });
-    match fields {
+    let mut fields = match fields {
         Value::Object(fields) => fields,
         _ => Map::new(),
+    };
+    if let Some(fault) = &receipt.dead_letter_fault {
+        fields.insert("dead_letter_error".to_owned(), fault.to_string().into());
     }
+    fields
 }
 
 fn reason(refusal: &MessageRefusal) -> Value {

@@ -1,7 +1,7 @@
 //! `/openapi.json`: the description of every address, as OpenAPI 3.1. One entry of [`operations`]
 //! is one operation; a test compares them with the router's table.
 
-use crate::http::negotiate::{Offer, PUSH_INPUT, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
+use crate::http::negotiate::{JSON_LINES, Offer, PUSH_INPUT, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
 use crate::routes;
 use crate::routes::batch::LINES;
 use crate::routes::needs::Needs;
@@ -10,7 +10,7 @@ use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use somersault::MessageSyntax;
+use somersault::{DocumentSyntax, MessageSyntax};
 use std::collections::HashMap;
 
 mod schemas;
@@ -61,12 +61,16 @@ enum Content {
     Text,
     Html,
     Events,
+    /// Events, or a line of JSON for each.
+    EventsOrLines,
     /// RDF Messages, lines of JSON-LD, or events.
     Messages,
     /// All statements as N-Quads.
     Quads,
     /// A tar archive.
     Archive,
+    /// A JSON-LD context.
+    Context,
 }
 
 const DATASET: &[&str] = &["default-graph-uri", "named-graph-uri", "timeout_ms"];
@@ -116,6 +120,7 @@ const FOLLOW: &[&str] = &[
 const CALL: &[&str] = &["procedure", "Idempotency-Key", "timeout_ms", "analyze"];
 const CALLS: &[&str] = &["procedure", "timeout_ms"];
 const DATAFLOW: &[&str] = &["dataflow"];
+const CONTEXT: &[&str] = &["context"];
 const SUBSCRIBE: &[&str] = &["name", "Last-Event-ID", "lastEventId", "from", "empties"];
 
 const WRITTEN: &[(&str, &str, Content)] = &[
@@ -153,7 +158,7 @@ fn operations() -> Vec<OperationDoc> {
     let mut all = vec![
         OperationDoc { success: &[("200", "The page.", Content::Html)], ..op("get", "/", "index", "server", "List the addresses") },
         OperationDoc { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
-            description: "SPARQL 1.1 Protocol. The query sees the snapshot that is stable at its start, and no later change. The header Somersault-Sn has the number of the snapshot.",
+            description: "SPARQL 1.1 Protocol. The HTTP method QUERY is answered as POST is, for queries alone. The query sees the snapshot that is stable at its start, and no later change. The header Somersault-Sn has the number of the snapshot.",
             ..op("get", "/query", "queryGet", "SPARQL", "Answer a SPARQL query") },
         OperationDoc { parameters: DATASET, body: Body::Query, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "413", "415", "422"],
             ..op("post", "/query", "queryPost", "SPARQL", "Answer a SPARQL query") },
@@ -172,7 +177,7 @@ fn operations() -> Vec<OperationDoc> {
             ..op("put", "/streams/{name}", "createStream", "streams", "Declare a stream") },
         OperationDoc { parameters: PUSH, body: Body::Push, errors: &["404", "409", "413", "415", "429"],
             success: &[("200", "The push is durable, or it was a repeat and was dropped; or what became of each message.", Content::Json("PushOrMessagesReceipt"))],
-            description: "A body of messages (a media type with version=1.2-messages, or application/x-ld+ndjson) is read while it comes, and each message is taken or refused by itself: the answer is a MessagesReceipt. Of any other body all is taken or nothing. A header gives the event time of the whole body, or each line of text/tab-separated-values gives its own: `t_ms<TAB>statement .`, one statement in N-Triples or N-Quads a line. A push to a stream declared ARRIVAL TIME gives none. Event times must not go back. A push whose (stream, source, sequence number) was taken before is dropped, and acknowledged with `repeated`.",
+            description: "A body of messages (a media type with version=1.2-messages, or application/x-ld+ndjson), or of documents for a stream that is declared with MAPPED BY (application/json, application/x-ndjson, text/csv), is read while it comes, and each message is taken or refused by itself: the answer is a MessagesReceipt. Of any other body all is taken or nothing. A header gives the event time of the whole body, or each line of text/tab-separated-values gives its own: `t_ms<TAB>statement .`, one statement in N-Triples or N-Quads a line. A push to a stream declared ARRIVAL TIME gives none. Event times must not go back. A push whose (stream, source, sequence number) was taken before is dropped, and acknowledged with `repeated`.",
             ..op("post", "/streams/{name}", "push", "streams", "Push statements into a stream") },
         OperationDoc { parameters: STREAM, success: &[("204", "It is dropped.", Content::None)], errors: &["404", "409"],
             ..op("delete", "/streams/{name}", "dropStream", "streams", "Drop a stream that no query windows") },
@@ -203,8 +208,8 @@ fn operations() -> Vec<OperationDoc> {
             ..op("post", "/queries/{name}/pause", "pauseQuery", "continuous queries", "Stop a query from firing") },
         OperationDoc { parameters: QUERY_NAME, success: &[("204", "It is resumed.", Content::None)], errors: &["404", "409"],
             ..op("post", "/queries/{name}/resume", "resumeQuery", "continuous queries", "Let a paused query fire again") },
-        OperationDoc { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
-            description: "Server-Sent Events. A firing is an event without a name. Its id is the query's uid, a colon and the close time, and its data is a Firing. The event `gap` says that firings after the given id are no longer kept, or that the id belongs to another query. The event `slow` says that the client reads too slowly, and that the firings that waited for it are dropped. The event `end` is the last and gives the reason: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open. Answers of CONSTRUCT and DESCRIBE are also available as RDF Messages, by the media types of messages.",
+        OperationDoc { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::EventsOrLines)], errors: &["404", "406"],
+            description: "Server-Sent Events, or lines of JSON where Accept prefers application/x-ndjson; there other events are lines with the member event, and blank lines keep the connection open. A firing is an event without a name. Its id is the query's uid, a colon and the close time, and its data is a Firing. The event `gap` says that firings after the given id are no longer kept, or that the id belongs to another query. The event `slow` says that the client reads too slowly, and that the firings that waited for it are dropped. The event `end` is the last and gives the reason: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open. Answers of CONSTRUCT and DESCRIBE are also available as RDF Messages, by the media types of messages.",
             ..op("get", "/queries/{name}/results", "subscribe", "continuous queries", "Follow a query's answers") },
         OperationDoc { success: &[("200", "The server works.", Content::Json("Health")), ("503", "Something is wrong, as the message says; queries may still be answered.", Content::Json("Health"))],
             ..op("get", "/health", "health", "server", "Tell whether the server works") },
@@ -213,7 +218,7 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { success: &[("200", "This description.", Content::Json("Anything"))],
             ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
-    all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()));
+    all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()).chain(contexts()));
     all.extend(subscriptions().into_iter().chain(transactions()));
     all.extend(sparql_aliases());
     all.extend(graph_store());
@@ -327,10 +332,29 @@ fn tokens() -> Vec<OperationDoc> {
 }
 
 #[rustfmt::skip]
+fn contexts() -> Vec<OperationDoc> {
+    const TAG: &str = "JSON-LD contexts";
+    vec![
+        OperationDoc { success: &[("200", "The description.", Content::Graph)], errors: &["406"],
+            ..op("get", "/.well-known/void", "describeDataset", "SPARQL", "Describe the dataset (VoID)") },
+        OperationDoc { success: &[("200", "The contexts.", Content::Json("ContextList"))],
+            ..op("get", "/contexts", "listContexts", TAG, "List the JSON-LD contexts") },
+        OperationDoc { parameters: CONTEXT, success: &[("200", "The context, as it was registered.", Content::Context)], errors: &["404"],
+            ..op("get", "/contexts/{name}", "showContext", TAG, "Read a JSON-LD context") },
+        OperationDoc { parameters: CONTEXT, body: Body::Text("A JSON document with the member @context."), errors: &["409", "413"],
+            success: &[("200", "It takes the place of another one.", Content::Json("Context")), ("201", "It is registered.", Content::Json("Context"))],
+            description: "Documents of JSON-LD that name this URL as their context, and are read later, see it. The server fetches no context.",
+            ..op("put", "/contexts/{name}", "putContext", TAG, "Register a JSON-LD context") },
+        OperationDoc { parameters: CONTEXT, success: &[("204", "It is taken away.", Content::None)], errors: &["404"],
+            ..op("delete", "/contexts/{name}", "deleteContext", TAG, "Take a JSON-LD context away") },
+    ]
+}
+
+#[rustfmt::skip]
 fn sparql_aliases() -> Vec<OperationDoc> {
     [("/sparql", ["sparqlGet", "sparqlPost"]), ("/sparql/", ["sparqlSlashGet", "sparqlSlashPost"])].into_iter().flat_map(|(path, [get, post])| [
-        OperationDoc { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
-            ..op("get", path, get, "SPARQL", "As /query") },
+        OperationDoc { parameters: QUERY_GET, success: &[("200", "The answer; without parameters, the service description.", Content::Answer)], errors: &["406", "422"],
+            ..op("get", path, get, "SPARQL", "As /query; without a query, describe the service") },
         OperationDoc { parameters: BOTH, body: Body::QueryOrUpdate, success: &[("200", "The answer, or what the update did.", Content::AnswerOrUpdate)], errors: &["406", "413", "415", "422"],
             ..op("post", path, post, "SPARQL", "As /query or /update, by what is sent") },
     ]).collect()
@@ -351,7 +375,7 @@ fn graph_store() -> Vec<OperationDoc> {
             ..op("delete", path, ids[4], "graph store", "Delete a graph") },
     ];
     let mut all = of_path("/store", GRAPH, ["getGraph", "headGraph", "putGraph", "postGraph", "deleteGraph"],
-        "SPARQL 1.1 Graph Store Protocol.",
+        "SPARQL 1.1 Graph Store Protocol. Without graph and default, the whole dataset: GET answers in TriG or N-Quads, and PUT replaces it (the answer is an UpdateSummary).",
         "Without graph and default: N-Quads and TriG are loaded into the graphs that they name (the answer is a LoadSummary); any other syntax makes a new graph, whose IRI is in the Location header.");
     all.extend(of_path("/store/{path}", DIRECT, ["getGraphByUrl", "headGraphByUrl", "putGraphByUrl", "postGraphByUrl", "deleteGraphByUrl"],
         "The graph whose IRI is this URL.", "The graph whose IRI is this URL."));
@@ -496,6 +520,9 @@ fn content_json(content: Content) -> Option<Value> {
         Content::Text => json!({ "text/plain": text_schema() }),
         Content::Html => json!({ "text/html": text_schema(), "text/plain": text_schema() }),
         Content::Events => json!({ "text/event-stream": schema_ref("Firing") }),
+        Content::EventsOrLines => {
+            json!({ "text/event-stream": schema_ref("Firing"), JSON_LINES: schema_ref("Firing") })
+        }
         Content::Messages => {
             let messages = MessageSyntax::ALL
                 .map(MessageSyntax::media_type)
@@ -507,6 +534,7 @@ fn content_json(content: Content) -> Option<Value> {
         }
         Content::Quads => json!({ "application/n-quads": text_schema() }),
         Content::Archive => json!({ "application/x-tar": text_schema() }),
+        Content::Context => json!({ "application/ld+json": schema_ref("Anything") }),
     })
 }
 
@@ -544,6 +572,8 @@ fn body_json(body: Body) -> Option<Value> {
             types.insert(TIMED_LINES.to_owned(), text_schema());
             let messages = MessageSyntax::ALL.map(MessageSyntax::media_type);
             types.extend(messages.map(|it| (it.to_owned(), text_schema())));
+            let documents = DocumentSyntax::ALL.map(DocumentSyntax::media_type);
+            types.extend(documents.map(|it| (it.to_owned(), text_schema())));
             Value::Object(types)
         }
         Body::Text(description) => {

@@ -2,7 +2,8 @@
 //! sees any of it, so a malformed statement refuses the whole push with its line and column.
 //!
 //! The event time is given in a header for the whole body (any RDF syntax), or per line, as
-//! `t_ms<TAB>statement .` in `text/tab-separated-values`. A body of messages goes to `messages`.
+//! `t_ms<TAB>statement .` in `text/tab-separated-values`. A body of messages, or of documents that
+//! the stream maps to messages, goes to `messages`.
 
 use crate::http::body::{self, BodyBytes};
 use crate::http::error::{ApiError, ApiResult};
@@ -12,7 +13,7 @@ use crate::http::rdf::syntax_error;
 use crate::http::reading::{self, Reading};
 use crate::http::text::{Params, shorten};
 use crate::routes::declarations::name_of;
-use crate::routes::messages::MessagesRequest;
+use crate::routes::messages::{ManySyntax, MessagesRequest};
 use crate::state::App;
 use axum::Json;
 use axum::extract::Request;
@@ -20,7 +21,10 @@ use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use oxrdfio::{RdfFormat, RdfParser};
 use serde_json::json;
-use somersault::{EventTime, MessageSyntax, Push, StreamStatement, TimedLines};
+use somersault::{
+    Contexts, DocumentSyntax, EventTime, MessageSyntax, Push, StreamStatement, TimedLines,
+    document_loader,
+};
 
 /// The media type of lines `t_ms<TAB>statement .`.
 pub(crate) const TIMED_LINES: &str = "text/tab-separated-values";
@@ -33,7 +37,7 @@ pub(crate) async fn push(app: App, request: Request) -> ApiResult {
     params.only(PARAMETERS)?;
     let sender = Sender::of(&head.headers, &params)?;
     let event_time = event_time(&head.headers, &params)?;
-    if let Some(syntax) = message_syntax(&head.headers)? {
+    if let Some(syntax) = many_syntax(&head.headers)? {
         let request = MessagesRequest {
             stream,
             sender,
@@ -57,7 +61,8 @@ pub(crate) async fn push(app: App, request: Request) -> ApiResult {
                     let pushed = engine.push_timed(&stream, source, seq, &lines);
                     return pushed.map_err(ApiError::from);
                 }
-                let statements = statements(&held, syntax, &stream, limit, reading)?;
+                let contexts = engine.context_table();
+                let statements = statements(&held, syntax, &stream, (limit, contexts), reading)?;
                 reading.done();
                 drop(held);
                 let push = Push {
@@ -103,14 +108,18 @@ impl Sender {
     }
 }
 
-/// The syntax of a body of messages; `None` for one push.
-fn message_syntax(headers: &HeaderMap) -> ApiResult<Option<MessageSyntax>> {
+/// The syntax of a body of messages or documents; `None` for one push.
+fn many_syntax(headers: &HeaderMap) -> ApiResult<Option<ManySyntax>> {
     if body::media_type(headers)?.is_none() {
         return Ok(None);
     }
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok());
-    Ok(content_type.and_then(MessageSyntax::of_media_type))
+    Ok(content_type.and_then(|content_type| {
+        let messages = MessageSyntax::of_media_type(content_type).map(ManySyntax::Messages);
+        let documents = || DocumentSyntax::of_media_type(content_type).map(ManySyntax::Documents);
+        messages.or_else(documents)
+    }))
 }
 
 /// Returns a value that may be given as a header or as a parameter, but not as two different ones.
@@ -226,29 +235,29 @@ impl Syntax {
                 format,
                 at: event_time,
             }),
-            None => {
-                let supported: Vec<&str> = PUSH_INPUT
-                    .iter()
-                    .map(|offer| offer.media_type)
-                    .chain([TIMED_LINES])
-                    .chain(MessageSyntax::ALL.map(MessageSyntax::media_type))
-                    .collect();
-                Err(body::unsupported(body_type.as_deref(), &supported))
-            }
+            None => Err(body::unsupported(body_type.as_deref(), &supported())),
         }
     }
+}
+
+/// The media types that every stream takes.
+pub(crate) fn supported() -> Vec<&'static str> {
+    let one = PUSH_INPUT.iter().map(|offer| offer.media_type);
+    one.chain([TIMED_LINES])
+        .chain(MessageSyntax::ALL.map(MessageSyntax::media_type))
+        .collect()
 }
 
 fn statements(
     held: &BodyBytes,
     syntax: Syntax,
     stream: &str,
-    limit: u64,
+    (limit, contexts): (u64, &Contexts),
     reading: &Reading,
 ) -> ApiResult<Vec<StreamStatement>> {
     match syntax {
         Syntax::TimedLines => timed_lines(held, limit),
-        Syntax::Rdf { format, at } => rdf(held, (format, at), stream, limit, reading),
+        Syntax::Rdf { format, at } => rdf(held, (format, at), stream, (limit, contexts), reading),
     }
 }
 
@@ -257,7 +266,7 @@ fn rdf(
     bytes: &[u8],
     (format, at): (RdfFormat, Option<EventTime>),
     stream: &str,
-    limit: u64,
+    (limit, contexts): (u64, &Contexts),
     reading: &Reading,
 ) -> ApiResult<Vec<StreamStatement>> {
     let mut parser = RdfParser::from_format(format);
@@ -268,7 +277,11 @@ fn rdf(
     }
     let mut statements = Vec::new();
     nesting::check(bytes, format)?;
-    for quad in parser.for_reader(reading.reader(bytes)) {
+    let loader = document_loader(contexts);
+    for quad in parser
+        .for_reader(reading.reader(bytes))
+        .with_document_loader(loader)
+    {
         let quad = quad.map_err(|error| reading.refused(error))?;
         within(limit, statements.len())?;
         statements.push(StreamStatement { at, quad });

@@ -4,7 +4,10 @@
 //! the response breaks off visibly.
 
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::negotiate::{Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS};
+use crate::http::negotiate::{
+    Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS, ResultFormat,
+};
+use crate::http::packed::Packable;
 use crate::state::App;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -32,7 +35,7 @@ const PIECES_IN_A_ROW: u32 = 4;
 /// The format of an answer, chosen once the answer's shape is known.
 #[derive(Debug, Clone, Copy)]
 enum Format {
-    Results(Offer<QueryResultsFormat>),
+    Results(Offer<ResultFormat>),
     Graph(Offer<RdfFormat>),
 }
 
@@ -65,7 +68,7 @@ impl Format {
     /// large one is sent.
     fn may_not_hold_all(self) -> bool {
         match self {
-            Format::Results(offer) => offer.format == QueryResultsFormat::Xml,
+            Format::Results(offer) => offer.format == ResultFormat::Sparql(QueryResultsFormat::Xml),
             Format::Graph(offer) => {
                 matches!(offer.format, RdfFormat::JsonLd { .. } | RdfFormat::RdfXml)
             }
@@ -89,14 +92,20 @@ impl Format {
 
     fn writer(self, answer: &Answer) -> Result<AnswerWriter, AnswerError> {
         match self {
-            Format::Results(offer) => answer.results_writer(offer.format),
+            Format::Results(offer) => match offer.format {
+                ResultFormat::Sparql(format) => answer.results_writer(format),
+                ResultFormat::Lines => answer.lines_writer(),
+            },
             Format::Graph(offer) => answer.graph_writer(offer.format),
         }
     }
 
     fn try_all(self, answer: &Answer) -> Result<(), AnswerError> {
         match self {
-            Format::Results(offer) => answer.write_results(offer.format, io::sink()),
+            Format::Results(offer) => match offer.format {
+                ResultFormat::Sparql(format) => answer.write_results(format, io::sink()),
+                ResultFormat::Lines => Ok(()),
+            },
             Format::Graph(offer) => answer.write_graph(offer.format, io::sink()),
         }
     }
@@ -179,6 +188,7 @@ impl Prepared {
             HeaderName::from_static("somersault-execution-us"),
             HeaderValue::from(self.micros),
         );
+        response.extensions_mut().insert(Packable);
         Ok(response)
     }
 }

@@ -9,11 +9,12 @@ use crate::http::gate::{CancelOnDrop, Lane, Reply};
 use crate::http::negotiate::Accept;
 use crate::http::text::{Params, shorten, without_mark};
 use crate::routes::calls::{CallNumber, answers};
+use crate::routes::description;
 use crate::routes::results::{self, Prepared};
 use crate::state::App;
 use axum::Json;
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use somersault::oxrdf::NamedNode;
@@ -25,6 +26,7 @@ use std::time::Duration;
 const FORM: &str = "application/x-www-form-urlencoded";
 const QUERY: &str = "application/sparql-query";
 const UPDATE: &str = "application/sparql-update";
+const QUERY_METHOD: &str = "QUERY";
 
 /// Longest text, in bytes, that is parsed at once, which takes some microseconds; its query is
 /// answered at once if that takes no longer, and its update is handed in. A thread that may block
@@ -54,13 +56,38 @@ pub(crate) async fn update(app: App, request: Request) -> ApiResult {
 }
 
 pub(crate) async fn sparql(app: App, request: Request) -> ApiResult {
-    sparql_request(&app, request, Takes::Both).await
+    let is_bare = request.method() != Method::POST && request.uri().query().is_none();
+    match is_bare {
+        true => description::service(&app, &request),
+        false => sparql_request(&app, request, Takes::Both).await,
+    }
+}
+
+/// Answers the HTTP method QUERY, which is a safe POST, and refuses other methods. The router has
+/// no name for it.
+pub(crate) async fn by_method_query(app: App, request: Request) -> ApiResult {
+    if request.method().as_str() == QUERY_METHOD {
+        return sparql_request(&app, request, Takes::Query).await;
+    }
+    let method = shorten(request.method().as_str());
+    Err(ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        format!(
+            "This address takes no {method}. The Allow header lists the methods that it takes."
+        ),
+    )
+    .header(
+        header::ALLOW,
+        HeaderValue::from_static("GET,HEAD,POST,QUERY"),
+    ))
 }
 
 async fn sparql_request(app: &App, request: Request, takes: Takes) -> ApiResult {
     let (head, body) = request.into_parts();
     let base = app.public_url(&head.headers, head.uri.path());
-    let (operation, params) = if head.method == Method::POST {
+    let has_body = head.method == Method::POST || head.method.as_str() == QUERY_METHOD;
+    let (operation, params) = if has_body {
         let body_type = body::media_type(&head.headers)?;
         let is_form = body_type.as_deref() == Some(FORM);
         let held = app.bodies.read_text(&head.headers, body, is_form).await?;

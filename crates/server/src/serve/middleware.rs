@@ -2,10 +2,12 @@
 //! foreign web pages and senders that may not use the address, and counts requests.
 
 use crate::http::body;
+use crate::http::coding::Coding;
 use crate::http::connections::Reserved;
 use crate::http::error::{self, ApiError, ApiResult};
 use crate::http::head;
 use crate::http::hosts::Visitor;
+use crate::http::packed;
 use crate::routes::needs::Needs;
 use crate::routes::{HEALTH, needs_of};
 use crate::state::Service;
@@ -27,6 +29,7 @@ pub(super) type NeedsTable = HashMap<&'static str, &'static [(&'static str, Need
 struct RequestInfo {
     accept: Vec<HeaderValue>,
     origin: Option<HeaderValue>,
+    coding: Option<Coding>,
 }
 
 pub(crate) async fn middleware(
@@ -40,6 +43,7 @@ pub(crate) async fn middleware(
     let info = RequestInfo {
         accept: headers.get_all(header::ACCEPT).iter().cloned().collect(),
         origin: headers.get(header::ORIGIN).cloned(),
+        coding: packed::wish(&method, headers),
     };
     let route = request.extensions().get::<MatchedPath>().cloned();
     let is_refused = request.extensions().get::<Reserved>().is_some()
@@ -65,7 +69,7 @@ pub(crate) async fn middleware(
                 }),
         },
     };
-    response = error::finish(response, &info.accept);
+    response = packed::pack(error::finish(response, &info.accept), info.coding);
     response.headers_mut().insert(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
@@ -114,7 +118,7 @@ fn preflight() -> Response {
     let headers = response.headers_mut();
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE"),
+        HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, QUERY"),
     );
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,

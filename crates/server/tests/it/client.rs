@@ -181,7 +181,7 @@ pub(crate) fn read_body(
 }
 
 /// One chunk; empty is the last, `None` is a connection that ended before it.
-fn read_chunk(reader: &mut impl BufRead) -> Option<Vec<u8>> {
+pub(crate) fn read_chunk(reader: &mut impl BufRead) -> Option<Vec<u8>> {
     let mut line = String::new();
     if reader.read_line(&mut line).ok()? == 0 {
         return None;

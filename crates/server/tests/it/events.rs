@@ -1,9 +1,10 @@
 //! `/queries/{name}/results`: Server-Sent Events, reconnecting, gaps, slow clients, the end.
 
-use crate::client::until;
+use crate::client::{connect, read_chunk, read_head, request_bytes, until};
 use crate::server::{TestServer, engine_config};
 use serde_json::Value;
 use somersault_server::ServerConfig;
+use std::io::{BufReader, Write};
 use std::time::Duration;
 
 const SEEN: &str =
@@ -41,6 +42,71 @@ fn subjects(firing: &Value) -> Vec<String> {
     rows.iter()
         .map(|row| row["s"]["value"].as_str().expect("a value").to_owned())
         .collect()
+}
+
+#[test]
+fn a_line_of_json_for_each_firing() {
+    let (server, path) = started(TestServer::start());
+    seconds(&server, &path, 0, 3);
+    let mut socket = connect(server.address());
+    let headers = [("Accept", "application/x-ndjson, text/event-stream;q=0.5")];
+    socket
+        .write_all(&request_bytes("GET", RESULTS, &headers, None))
+        .expect("the request is sent");
+    let mut reader = BufReader::new(socket);
+    let (status, headers) = read_head(&mut reader);
+    let content_type = headers.iter().find(|(name, _)| name == "content-type");
+    assert_eq!(status, 200);
+    assert_eq!(
+        content_type.map(|it| it.1.as_str()),
+        Some("application/x-ndjson")
+    );
+    let mut text = Vec::new();
+    while text.iter().filter(|byte| **byte == b'}').count() < 3 || !text.ends_with(b"\n") {
+        text.extend(read_chunk(&mut reader).expect("the answer goes on"));
+    }
+    server.delete("/queries/seen").expect(204);
+    while !String::from_utf8_lossy(&text).contains("\"event\":\"end\"") {
+        text.extend(read_chunk(&mut reader).expect("the end is said"));
+    }
+    let text = String::from_utf8(text).expect("UTF-8");
+    let lines = text.lines().filter(|line| !line.is_empty());
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let (end, firings) = lines.split_last().expect("lines");
+    assert_eq!(end["reason"], "dropped");
+    let closes: Vec<_> = firings.iter().map(|it| it["close_ms"].as_i64()).collect();
+    assert_eq!(closes, [Some(1_000), Some(2_000), Some(3_000)]);
+    assert_eq!(subjects(&firings[1]), ["http://e/s1"]);
+    assert!(
+        firings[0]["id"]
+            .as_str()
+            .is_some_and(|id| id.ends_with(":1000"))
+    );
+}
+
+#[test]
+fn the_first_event_says_when_to_come_back() {
+    let (server, path) = started(TestServer::start());
+    seconds(&server, &path, 0, 1);
+    let mut socket = connect(server.address());
+    socket
+        .write_all(&request_bytes("GET", RESULTS, &[], None))
+        .expect("the request is sent");
+    let mut reader = BufReader::new(socket);
+    read_head(&mut reader);
+    let mut text = Vec::new();
+    while text.windows(2).filter(|pair| pair == b"\n\n").count() < 2 {
+        text.extend(read_chunk(&mut reader).expect("the answer goes on"));
+    }
+    let text = String::from_utf8(text).expect("UTF-8");
+    let blocks: Vec<&str> = text.split("\n\n").collect();
+    assert!(!blocks[0].contains("retry:"), "{text}");
+    assert!(
+        blocks[1].starts_with("retry: ") && blocks[1].contains("\ndata: {"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -82,6 +82,11 @@ GET    /dump/statements                             admin
 GET    /dump/declarations                           admin
 POST   /checkpoint                                  admin
 GET    /metrics                                     monitor
+GET    /contexts                                    token
+GET    /contexts/{name}                             token
+PUT    /contexts/{name}                             admin
+DELETE /contexts/{name}                             admin
+GET    /.well-known/void                            token
 GET    /tokens                                      admin
 POST   /tokens                                      admin
 DELETE /tokens/{id}                                 admin

@@ -413,7 +413,7 @@ fn the_protocol_refuses_wrong_requests() {
         (
             "POST",
             "/query".into(),
-            &[("Content-Type", QUERY), ("Content-Encoding", "gzip")],
+            &[("Content-Type", QUERY), ("Content-Encoding", "br")],
             Some(b"ASK {}"),
             415,
             "unsupported_encoding",

@@ -24,7 +24,8 @@ impl Engine {
     /// use somersault::{Engine, EngineConfig, RdfFormat};
     /// # fn main() -> Result<(), somersault::EngineError> {
     /// # let engine = Engine::open(EngineConfig::default())?;
-    /// engine.update("INSERT DATA { <urn:a> <urn:p> 1 GRAPH <urn:g> { <urn:b> <urn:p> 2 } }").run()?;
+    /// let update = "INSERT DATA { <urn:a> <urn:p> 1 GRAPH <urn:g> { <urn:b> <urn:p> 2 } }";
+    /// engine.update(update).run()?;
     /// let text = "<urn:a> <urn:p> 1 . <urn:h> { <urn:c> <urn:p> 3 }";
     /// let done = engine.replace_dataset(text.as_bytes(), RdfFormat::TriG, None)?;
     /// assert_eq!((done.inserted, done.deleted), (1, 1));

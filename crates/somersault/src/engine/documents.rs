@@ -127,7 +127,8 @@ impl Engine {
     /// use somersault::{DocumentSyntax, Engine, EngineConfig, MessageSender};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let engine = Engine::open(EngineConfig::default())?;
-    /// # let text = "PREFIX xyz: <http://sparql.xyz/facade-x/data/> CREATE STREAM <urn:s> ARRIVAL TIME
+    /// # let text = "PREFIX xyz: <http://sparql.xyz/facade-x/data/>
+    /// #   CREATE STREAM <urn:s> ARRIVAL TIME
     /// #   MAPPED BY CONSTRUCT { [] <urn:celsius> ?celsius } WHERE { ?d xyz:celsius ?celsius }";
     /// # engine.create_stream(None, text)?;
     /// let mapping = engine.mapping("urn:s")?.expect("the stream is mapped");
@@ -140,7 +141,8 @@ impl Engine {
     ///         mapped.push(message);
     ///     }
     /// }
-    /// let sender = MessageSender { source: Some("topic/0".to_owned()), seq: Some(7), at: None };
+    /// let source = Some("topic/0".to_owned());
+    /// let sender = MessageSender { source, seq: Some(7), at: None };
     /// let receipt = engine.push_mapped("urn:s", sender, mapped)?;
     /// assert_eq!(receipt.taken.runs(), [(7, 7), (9, 9)]);
     /// # Ok(())

@@ -4,7 +4,7 @@
 //! which the client accepts no format is sent in another format, and never as an error.
 
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::negotiate::{Accept, Offer, RDF_OFFERS, RESULT_OFFERS};
+use crate::http::negotiate::{Accept, Offer, RDF_OFFERS, RESULT_OFFERS, ResultFormat};
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -27,8 +27,12 @@ pub(crate) fn answer(outcome: CallOutcome, accept: &Accept) -> ApiResult {
     let written = match &answer {
         CallAnswer::Rows { .. } | CallAnswer::Boolean(_) => {
             let offer = offered(accept, RESULT_OFFERS);
-            let write = |offer: Offer<QueryResultsFormat>| {
-                (results(&answer, offer.format), offer.content_type())
+            let write = |offer: Offer<ResultFormat>| {
+                let text = match offer.format {
+                    ResultFormat::Sparql(format) => results(&answer, format),
+                    ResultFormat::Lines => lines(&answer),
+                };
+                (text, offer.content_type())
             };
             or_first(write(offer), || write(RESULT_OFFERS[0]))
         }
@@ -107,6 +111,22 @@ fn results(answer: &CallAnswer, format: QueryResultsFormat) -> io::Result<Vec<u8
             serializer.serialize_boolean_to_writer(Vec::new(), is_true)
         }
     }
+}
+
+/// Rows, or a boolean, a line of JSON each.
+fn lines(answer: &CallAnswer) -> io::Result<Vec<u8>> {
+    let json: Value = serde_json::from_slice(&results(answer, QueryResultsFormat::Json)?)?;
+    let mut text = Vec::new();
+    let mut line = |value: &Value| {
+        serde_json::to_writer(&mut text, value)?;
+        text.push(b'\n');
+        Ok::<(), io::Error>(())
+    };
+    match json["results"]["bindings"].as_array() {
+        Some(rows) => rows.iter().try_for_each(&mut line)?,
+        None => line(&json!({ "boolean": json["boolean"] }))?,
+    }
+    Ok(text)
 }
 
 fn graph(triples: &[Triple], format: RdfFormat) -> io::Result<Vec<u8>> {

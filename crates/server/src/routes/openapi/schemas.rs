@@ -61,6 +61,7 @@ pub(super) fn schemas() -> Value {
         queries(),
         transactions(),
         tokens(),
+        contexts(),
     ]
     .into_iter();
     let members = groups.filter_map(|group| match group {
@@ -120,6 +121,17 @@ fn answers() -> Value {
             "failures": integer("The number of attempts that failed since its start."),
             "last_error": optional_text("Why the newest attempt failed; null if none has failed since an answer was delivered."),
             "trouble": optional_text("Why it delivers nothing; null unless several attempts in a row have failed, or it cannot read its subscription."),
+        }), &[]),
+    })
+}
+
+fn contexts() -> Value {
+    json!({
+        "ContextList": object(json!({ "contexts": list_of("Context") }), &[]),
+        "Context": object(json!({
+            "url": text("The URL by which documents name it."),
+            "href": text("Its address here."),
+            "bytes": integer("The bytes of its text."),
         }), &[]),
     })
 }
@@ -318,7 +330,9 @@ fn streams() -> Value {
             "reasons": json!({ "type": "array", "description": "Why messages were refused: number, line, column, code and a sentence, for the first 1,000.", "items": { "type": "object" } }),
             "accepted": integer("Statements taken."),
             "dropped": integer("Late statements that the stream dropped (LATE DROP)."),
-        }), &[]),
+            "dead_letters": integer("Refused documents that are durable in the stream for dead letters."),
+            "dead_letter_error": json!({ "type": "string", "description": "Why some refused documents are not among the dead letters." }),
+        }), &["dead_letter_error"]),
         "AdvanceOne": object(json!({ "to_ms": integer("Milliseconds since 1970.") }), &[]),
         "AdvanceSeveral": object(json!({
             "to_ms": integer("Milliseconds since 1970, for all streams."),
@@ -492,6 +506,7 @@ pub(super) fn parameters() -> Value {
         "limit": query("limit", "The maximum number of queries.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 })),
         "replace": query("replace", "Replaces the query of this name, if there is one.", switch()),
         "procedure": path("name", "The procedure's name, percent-encoded."),
+        "context": path("name", "The URL of the context, percent-encoded."),
         "dataflow": path("name", "The dataflow's name, percent-encoded."),
         "format": query("format", "A drawing in text, or DOT for Graphviz.", json!({ "type": "string", "enum": ["text", "dot"], "default": "text" })),
         "discard": query("discard", "Also if messages wait for the procedure, which are given up.", switch()),
