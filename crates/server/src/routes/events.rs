@@ -11,7 +11,7 @@
 use crate::event_stream::texts::{OwnText, Piece, TextFrame};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
-use crate::http::negotiate::{Accept, JSON_LINES};
+use crate::http::negotiate::Accept;
 use crate::http::text::{Params, shorten};
 use crate::routes::declarations::name_of;
 use crate::routes::firing_messages;
@@ -41,11 +41,7 @@ pub(crate) async fn results(app: App, request: Request) -> ApiResult {
     let name = name_of(head.uri.path(), "/queries/", "/results")?;
     let params = Params::of(&head.uri)?;
     params.only(&["lastEventId", "empties", "from"])?;
-    let syntax = FeedSyntax::of(&head.headers);
-    let form = match syntax {
-        FeedSyntax::Lines => Form::Events,
-        FeedSyntax::Events => Form::wanted(&head.headers, Form::Events)?,
-    };
+    let form = Form::wanted(&head.headers, Form::Events, &[Form::Events, Form::Lines])?;
     let after = after(&head.headers, &params)?;
     let options = SubscribeOptions {
         after,
@@ -64,13 +60,15 @@ pub(crate) async fn results(app: App, request: Request) -> ApiResult {
         Ok::<_, ApiError>(engine.subscribe(&query, options)?)
     };
     let subscription = app.run(Lane::Control, subscribed).await?;
-    Ok(match form {
-        Form::Messages(syntax) => firing_messages::response(app, subscription, syntax, place),
-        Form::Events => {
-            let source = (Source::Live(subscription), syntax);
-            Feed::new(app, name, source, after, place).response()
+    let syntax = match form {
+        Form::Messages(syntax) => {
+            return Ok(firing_messages::response(app, subscription, syntax, place));
         }
-    })
+        Form::Events => FeedSyntax::Events,
+        Form::Lines => FeedSyntax::Lines,
+    };
+    let source = (Source::Live(subscription), syntax);
+    Ok(Feed::new(app, name, source, after, place).response())
 }
 
 /// How the events are written.
@@ -81,23 +79,10 @@ enum FeedSyntax {
 }
 
 impl FeedSyntax {
-    /// Lines, if the client names them and likes events no better.
-    fn of(headers: &HeaderMap) -> FeedSyntax {
-        let lines = headers.get_all(header::ACCEPT).iter();
-        let mut lines = lines.filter_map(|line| line.to_str().ok());
-        let is_named = lines.any(|line| line.to_ascii_lowercase().contains(JSON_LINES));
-        let accept = Accept::from_headers(headers);
-        let quality = accept.quality(JSON_LINES);
-        match is_named && quality > 0 && quality >= accept.quality(EVENT_STREAM) {
-            true => FeedSyntax::Lines,
-            false => FeedSyntax::Events,
-        }
-    }
-
-    fn media_type(self) -> &'static str {
+    fn form(self) -> Form {
         match self {
-            FeedSyntax::Events => EVENT_STREAM,
-            FeedSyntax::Lines => JSON_LINES,
+            FeedSyntax::Events => Form::Events,
+            FeedSyntax::Lines => Form::Lines,
         }
     }
 
@@ -283,17 +268,13 @@ impl Feed {
     }
 
     fn response(self) -> Response {
-        let media_type = HeaderValue::from_static(self.syntax.media_type());
+        let form = self.syntax.form();
         let body = Body::from_stream(futures_util::stream::unfold(self, |mut feed| async move {
             poll_fn(|context| feed.turns.poll_next(context)).await;
             let bytes = feed.next().await?;
             Some((Ok::<_, Infallible>(bytes), feed))
         }));
-        let mut response = Form::Events.response(body);
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, media_type);
-        response
+        form.response(body)
     }
 
     /// Returns the next bytes of the stream, or `None` at its end.

@@ -30,7 +30,11 @@ pub(crate) async fn messages(app: App, request: Request) -> ApiResult {
     let name = name_of(head.uri.path(), "/streams/", "/messages")?;
     let params = Params::of(&head.uri)?;
     params.only(&["lastEventId", "from", "count"])?;
-    let form = Form::wanted(&head.headers, Form::Messages(MessageSyntax::NQuads))?;
+    let form = Form::wanted(
+        &head.headers,
+        Form::Messages(MessageSyntax::NQuads),
+        &[Form::Events],
+    )?;
     let start = start(&head.headers, &params)?;
     let count = params.one("count")?.map(|text| number(text, "count"));
     let place = place(&app)?;
@@ -97,7 +101,7 @@ impl Writer {
     fn new(form: Form) -> Writer {
         match form {
             Form::Messages(syntax) => Writer::Messages(MessageText::new(syntax)),
-            Form::Events => Writer::Events,
+            Form::Events | Form::Lines => Writer::Events,
         }
     }
 

@@ -4,6 +4,7 @@
 
 use crate::http::connections::EventStream;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::negotiate::JSON_LINES;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -17,14 +18,17 @@ pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 pub(crate) enum Form {
     Messages(MessageSyntax),
     Events,
+    /// A line of JSON for each event.
+    Lines,
 }
 
 impl Form {
-    /// The form that the client likes best; `otherwise` for one that has no wish.
+    /// The form that the client likes best, of messages and what there is beside them; `otherwise`
+    /// for one that has no wish.
     ///
     /// # Errors
     /// 406 with the media types that there are.
-    pub(crate) fn wanted(headers: &HeaderMap, otherwise: Form) -> ApiResult<Form> {
+    pub(crate) fn wanted(headers: &HeaderMap, otherwise: Form, beside: &[Form]) -> ApiResult<Form> {
         let lines = headers.get_all(header::ACCEPT).iter();
         let lines = lines.filter_map(|line| line.to_str().ok());
         let ranges: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
@@ -36,13 +40,15 @@ impl Form {
             let (Some(form), quality) = (Form::of(range, otherwise), quality(range)) else {
                 continue;
             };
-            if quality > 0.0 && best.is_none_or(|(most, _)| quality > most) {
+            let is_there = matches!(form, Form::Messages(_)) || beside.contains(&form);
+            if is_there && quality > 0.0 && best.is_none_or(|(most, _)| quality > most) {
                 best = Some((quality, form));
             }
         }
         best.map(|(_, form)| form).ok_or_else(|| {
             let messages = MessageSyntax::ALL.map(MessageSyntax::media_type);
-            let available: Vec<&str> = messages.into_iter().chain([EVENT_STREAM]).collect();
+            let beside = beside.iter().map(|form| form.media_type());
+            let available: Vec<&str> = messages.into_iter().chain(beside).collect();
             ApiError::new(
                 StatusCode::NOT_ACCEPTABLE,
                 "not_acceptable",
@@ -59,6 +65,7 @@ impl Form {
             "application/*" => Some(Form::Messages(MessageSyntax::NQuads)),
             "text/*" => Some(Form::Events),
             _ if name.eq_ignore_ascii_case(EVENT_STREAM) => Some(Form::Events),
+            _ if name.eq_ignore_ascii_case(JSON_LINES) => Some(Form::Lines),
             _ => MessageSyntax::of_media_type(range).map(Form::Messages),
         }
     }
@@ -67,6 +74,7 @@ impl Form {
         match self {
             Form::Messages(syntax) => syntax.media_type(),
             Form::Events => EVENT_STREAM,
+            Form::Lines => JSON_LINES,
         }
     }
 
@@ -152,11 +160,11 @@ mod tests {
         let wanted = |accept: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-            Form::wanted(&headers, nquads).ok()
+            Form::wanted(&headers, nquads, &[Form::Events]).ok()
         };
         for otherwise in [nquads, Form::Events] {
             assert_eq!(
-                Form::wanted(&HeaderMap::new(), otherwise).ok(),
+                Form::wanted(&HeaderMap::new(), otherwise, &[Form::Events]).ok(),
                 Some(otherwise)
             );
         }
@@ -166,5 +174,10 @@ mod tests {
         assert_eq!(wanted(turtle), Some(Form::Messages(MessageSyntax::Turtle)));
         assert_eq!(wanted("text/turtle"), None, "it says nothing of messages");
         assert_eq!(wanted("text/event-stream;q=0"), None);
+        assert_eq!(wanted("application/x-ndjson"), None);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(JSON_LINES));
+        let lines = Form::wanted(&headers, Form::Events, &[Form::Events, Form::Lines]);
+        assert_eq!(lines.ok(), Some(Form::Lines));
     }
 }
