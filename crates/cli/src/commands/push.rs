@@ -6,6 +6,7 @@ use crate::args::PushArgs;
 use crate::client::{Client, segment};
 use crate::error::CliError;
 use crate::files;
+use crate::target::client_for;
 use serde_json::Value;
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -17,7 +18,7 @@ use ureq::http::Response;
 /// # Errors
 /// With the server's sentence, and how many statements were acknowledged before.
 pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let address = format!("/streams/{}", segment(&args.stream));
     if args.messages {
         messages::run(args, &client, &address)?;
