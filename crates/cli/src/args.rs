@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server: SPARQL, streams and continuous queries over HTTP
     #[command(
-        after_help = "Examples:\n  somersault serve                                  in memory, on 127.0.0.1:7878\n  somersault serve --data ./data --workers 2        durable: acknowledged data survives a crash\n  somersault token create boss --right admin --data ./data\n  somersault serve --data ./data --auth tokens --listen 0.0.0.0:7878\n                                                    for other machines: each request needs a token"
+        after_help = "Examples:\n  somersault serve                                  in memory, on 127.0.0.1:7878\n  somersault serve --data ./data --workers 2        durable: acknowledged data survives a crash\n  somersault token create boss --right admin --data ./data\n  somersault serve --data ./data --auth tokens --listen 0.0.0.0:7878\n                                                    for other machines: each request needs a token\n  somersault serve --data ./data --auth tokens --listen 0.0.0.0:7878 --tls-cert server.pem --tls-key server.key\n                                                    the same with HTTPS"
     )]
     Serve(Box<ServeArgs>),
     /// Load RDF files into a server's stored graph, or into a data folder
@@ -169,6 +169,8 @@ pub(crate) struct Target {
     /// A data folder that no server has open
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
 }
 
 /// A running server.
@@ -177,6 +179,35 @@ pub(crate) struct Server {
     /// URL of a running server
     #[arg(long = "server", value_name = "URL", env = SERVER_VARIABLE, default_value = DEFAULT_SERVER)]
     pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+}
+
+/// What is trusted at https addresses, and shown there.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// Certificates (PEM) that are trusted at https addresses, in place of the public authorities
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", env = "SOMERSAULT_CA_FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Certificate (PEM) that is shown at https addresses that ask for one
+    #[cfg(feature = "tls")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SOMERSAULT_CLIENT_CERT",
+        requires = "client_key"
+    )]
+    pub(crate) client_cert: Option<PathBuf>,
+    /// Private key (PEM) of --client-cert
+    #[cfg(feature = "tls")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SOMERSAULT_CLIENT_KEY",
+        requires = "client_cert"
+    )]
+    pub(crate) client_key: Option<PathBuf>,
 }
 
 /// The text of a query, or the file that holds it.
@@ -252,6 +283,20 @@ pub(crate) struct ServeArgs {
     /// 4GiB if not given
     #[arg(long, value_name = "SIZE", value_parser = values::size, requires = "data")]
     pub(crate) checkpoint_every: Option<u64>,
+    /// Certificate (PEM) with which the server speaks HTTPS, and behind it in the file those that
+    /// lead to an authority. It is read again when it changes, and at SIGHUP
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of --tls-cert
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Authorities (PEM) of clients' certificates: a client without a certificate of one of them is
+    /// refused
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
     /// Origin whose web pages may use the server, or `*` for any; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = values::origin)]
     pub(crate) cors: Vec<String>,
@@ -269,6 +314,30 @@ pub(crate) struct ServeArgs {
     /// File of the tokens; tokens.json in the data folder if not given
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// With --auth jwt: file of the public keys of the identity provider (a JSON Web Key Set). It
+    /// is read again when it changes
+    #[cfg(feature = "jwt")]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jwks: Option<PathBuf>,
+    /// With --auth jwt: issuer (iss) of the tokens
+    #[cfg(feature = "jwt")]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) jwt_issuer: Option<String>,
+    /// With --auth jwt: audience (aud) that tokens must be for
+    #[cfg(feature = "jwt")]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) jwt_audience: Option<String>,
+    /// With --auth jwt: claim of the tokens that has the rights
+    #[cfg(feature = "jwt")]
+    #[arg(long, value_name = "CLAIM", default_value = "rights")]
+    pub(crate) jwt_rights: String,
+    /// Requests that one token may send in a second, with --auth; any number if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) token_requests: Option<u32>,
+    /// Queries of one token that run or are being sent at one time, with --auth; any number if not
+    /// given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) token_queries: Option<u16>,
     /// Listen on an address that other machines reach although any of them may then read and write
     /// everything
     #[arg(long)]
@@ -285,6 +354,9 @@ pub(crate) struct ServeArgs {
     /// empties=true|false, answers=N, bytes=N, deadline-ms=MS, when-full=end|skip, in-flight=N
     #[arg(long, value_name = "SINK")]
     pub(crate) sink: Vec<SinkSpec>,
+    // For SERVICE, LOAD and webhooks.
+    #[command(flatten)]
+    pub(crate) trust: Trust,
 }
 
 #[derive(Debug, Args)]
@@ -1005,6 +1077,8 @@ pub(crate) struct TokenPlace {
     /// File of tokens that the server is started with (serve --tokens)
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
 }
 
 /// The variable that has the token with which client subcommands ask a server.
@@ -1021,6 +1095,9 @@ pub(crate) enum AuthMode {
     Off,
     /// By the token of the request (Authorization: Bearer smr_…)
     Tokens,
+    /// By a signed token of an identity provider (Authorization: Bearer, a JWT)
+    #[cfg(feature = "jwt")]
+    Jwt,
 }
 
 /// The format of an answer.

@@ -5,6 +5,8 @@ use crate::args::{SERVER_VARIABLE, TOKEN_VARIABLE};
 use crate::error::{CliError, Refusal};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use somersault_connect::ClientTls;
+use somersault_connect::tls::{is_distrust, is_reachable};
 use std::io::{self, Read};
 use std::time::Duration;
 use ureq::http::{Method, Request, Response, StatusCode};
@@ -30,20 +32,24 @@ pub(crate) struct Answered {
 }
 
 impl Client {
-    /// A client for the server at `url`; nothing is sent yet.
+    /// A client for the server at `url`, with what it trusts if that is an https address; nothing
+    /// is sent yet.
     ///
     /// # Errors
-    /// When the URL is not plain HTTP.
-    pub(crate) fn new(url: &str) -> Result<Self, CliError> {
-        if !url.starts_with("http://") {
+    /// When the URL is not one of the web.
+    pub(crate) fn new(url: &str, tls: &ClientTls) -> Result<Self, CliError> {
+        if !is_reachable(url) {
             return Err(CliError::Usage(match url.contains("://") {
                 true => format!(
-                    "the server URL {url} does not start with http://; Somersault speaks plain HTTP, put a proxy in front for TLS"
+                    "the server URL {url} does not start with http:// or, in a program that was built with TLS, https://"
                 ),
                 false => format!("the server URL {url} has no scheme; write http://{url}"),
             }));
         }
-        let agent = Agent::config_builder()
+        let agent = tls
+            .agent()
+            // A redirect must not lead what was to be encrypted to an open address.
+            .https_only(url.starts_with("https://"))
             .http_status_as_error(false)
             .build()
             .into();
@@ -231,6 +237,11 @@ impl Client {
             ureq::Error::Io(error) => error.to_string(),
             other => other.to_string(),
         };
+        if is_distrust(error) {
+            return CliError::Unreachable(format!(
+                "the server at {base} is not trusted: {cause}; name the certificate of its authority with --ca-file FILE or SOMERSAULT_CA_FILE"
+            ));
+        }
         CliError::Unreachable(format!(
             "no answer from the server at {base}: {cause}; is it running (somersault serve)? Name another server with --server URL or {SERVER_VARIABLE}"
         ))
@@ -326,8 +337,10 @@ mod tests {
     }
 
     #[test]
-    fn https_is_refused_with_the_remedy() {
-        let error = Client::new("https://example.org").err().unwrap();
-        assert!(error.to_string().contains("proxy"), "{error}");
+    fn an_address_that_is_not_of_the_web_is_refused_with_the_remedy() {
+        for (url, word) in [("ftp://e.org", "http://"), ("e.org", "http://e.org")] {
+            let error = Client::new(url, &ClientTls::default()).err().unwrap();
+            assert!(error.to_string().contains(word), "{error}");
+        }
     }
 }

@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod follow;
 mod script;
+mod signals;
 mod sse;
 mod table;
 mod target;

@@ -1,6 +1,6 @@
 //! The target of a client subcommand: a server, a data folder, or files in process.
 
-use crate::args::{DEFAULT_SERVER, SERVER_VARIABLE, Target};
+use crate::args::{DEFAULT_SERVER, SERVER_VARIABLE, Server, Target, Trust};
 use crate::client::Client;
 use crate::error::CliError;
 use crate::files;
@@ -9,6 +9,7 @@ use somersault::{
     CheckpointConfig, CheckpointStatus, Engine, EngineConfig, LoadOptions, LoadProgress,
     LoadSummary,
 };
+use somersault_connect::ClientTls;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -94,9 +95,48 @@ impl Place {
 /// A client of the server that the options name.
 ///
 /// # Errors
-/// When its URL is not plain HTTP.
+/// When its URL is not one of the web, or the files of its certificates cannot be used.
 pub(crate) fn client_of(target: &Target) -> Result<Client, CliError> {
-    Client::new(&server_url(target.server.as_deref()))
+    client_at(&server_url(target.server.as_deref()), &target.trust)
+}
+
+/// A client of a running server.
+///
+/// # Errors
+/// As [`client_of`].
+pub(crate) fn client_for(server: &Server) -> Result<Client, CliError> {
+    client_at(&server.url, &server.trust)
+}
+
+/// A client of the server at a URL.
+///
+/// # Errors
+/// As [`client_of`].
+pub(crate) fn client_at(url: &str, trust: &Trust) -> Result<Client, CliError> {
+    Client::new(url, &tls_of(trust)?)
+}
+
+/// Reads what is trusted at https addresses, and shown there.
+///
+/// # Errors
+/// When a file cannot be used.
+#[cfg(feature = "tls")]
+pub(crate) fn tls_of(trust: &Trust) -> Result<ClientTls, CliError> {
+    let identity = trust
+        .client_cert
+        .as_deref()
+        .zip(trust.client_key.as_deref());
+    ClientTls::read(trust.ca_file.as_deref(), identity)
+        .map_err(|error| CliError::Usage(error.to_string()))
+}
+
+/// Returns the trust of a program that was built without TLS.
+///
+/// # Errors
+/// Never.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn tls_of(_trust: &Trust) -> Result<ClientTls, CliError> {
+    Ok(ClientTls::default())
 }
 
 /// Shuts an engine down, and says if a checkpoint is written first.

@@ -6,7 +6,9 @@
 //! is delivered again under the same key. The sink's class ([`SinkClass`]) says which side drops
 //! the repeat.
 //!
-//! Rooms, lowest first: error, line, sink, file, webhook, spec, monitor, runner.
+//! The clients of this program at https addresses are here as well ([`tls`]).
+//!
+//! Rooms, lowest first: error, line, sink, file, tls, webhook, spec, monitor, runner.
 
 mod error;
 mod file;
@@ -15,6 +17,7 @@ mod monitor;
 mod runner;
 mod sink;
 mod spec;
+pub mod tls;
 mod webhook;
 
 pub use error::SinkError;
@@ -24,4 +27,5 @@ pub use monitor::{SinkMonitor, SinkStatus};
 pub use runner::Sinks;
 pub use sink::{Sink, SinkClass, StopSignal};
 pub use spec::{SinkSpec, SinkTarget};
+pub use tls::ClientTls;
 pub use webhook::WebhookSink;

@@ -12,6 +12,7 @@ use crate::line::AnswerKey;
 use crate::monitor::{SinkMonitor, SinkRecord};
 use crate::sink::{PORTION, Sink, StopSignal};
 use crate::spec::SinkSpec;
+use crate::tls::ClientTls;
 use somersault::{
     DurableEvent, DurableReader, DurableStart, Engine, EngineError, FiringId, FiringResult,
 };
@@ -42,16 +43,17 @@ pub struct Sinks {
 }
 
 impl Sinks {
-    /// Starts a thread for each sink. Their queries may be registered later.
+    /// Starts a thread for each sink. Their queries may be registered later. `tls` says what
+    /// webhooks trust at https addresses.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn start(engine: &Engine, specs: &[SinkSpec]) -> io::Result<Sinks> {
+    pub fn start(engine: &Engine, specs: &[SinkSpec], tls: &ClientTls) -> io::Result<Sinks> {
         let mut sinks = Sinks::default();
         let mut records = Vec::new();
         for spec in specs {
             let (stop, stopped) = mpsc::channel();
-            let sink = spec.target.sink();
+            let sink = spec.target.sink(tls);
             let record = Arc::new(SinkRecord::new(&spec.name, &spec.query, sink.class()));
             records.push(Arc::clone(&record));
             let mut runner = Runner {

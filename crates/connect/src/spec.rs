@@ -2,6 +2,7 @@
 
 use crate::file::FileSink;
 use crate::sink::{PORTION, Sink};
+use crate::tls::{ClientTls, is_reachable};
 use crate::webhook::WebhookSink;
 use somersault::{DurableOptions, WhenFull};
 use std::path::PathBuf;
@@ -49,11 +50,13 @@ pub enum SinkTarget {
 }
 
 impl SinkTarget {
-    /// Returns the sink.
-    pub fn sink(&self) -> Box<dyn Sink> {
+    /// Returns the sink. `tls` says what it trusts at an https address.
+    pub fn sink(&self, tls: &ClientTls) -> Box<dyn Sink> {
         match self {
             SinkTarget::File(path) => Box::new(FileSink::new(path)),
-            SinkTarget::Webhook { url, in_flight } => Box::new(WebhookSink::new(url, *in_flight)),
+            SinkTarget::Webhook { url, in_flight } => {
+                Box::new(WebhookSink::new(url, *in_flight, tls))
+            }
         }
     }
 }
@@ -193,9 +196,9 @@ fn in_flight_of(value: &str) -> Result<usize, String> {
 }
 
 fn webhook(url: &str, in_flight: usize) -> Result<SinkTarget, String> {
-    if !url.starts_with("http://") {
+    if !is_reachable(url) {
         return Err(format!(
-            "webhook={url}: it is an address that begins with http://; for TLS put a proxy in front of the receiver"
+            "webhook={url}: it is an address that begins with http:// or, in a program that was built with TLS, with https://"
         ));
     }
     Ok(SinkTarget::Webhook {
@@ -255,7 +258,7 @@ mod tests {
             ("name=n,query=q,empties=1,file=/x", "true or false"),
             ("name=n,query=q,when-full=no,file=/x", "end or skip"),
             ("name=n,query=q,topic=x,file=/x", "no member of a sink"),
-            ("name=n,query=q,webhook=https://e/", "http://"),
+            ("name=n,query=q,webhook=ftp://e/", "https://"),
             ("name=n,query=q,in-flight=2,file=/x", "leave it out"),
             (
                 "name=n,query=q,in-flight=65,webhook=http://e/",

@@ -1,4 +1,4 @@
-//! The webhook sink: each answer is sent by POST to an HTTP address.
+//! The webhook sink: each answer is sent by POST to an HTTP or HTTPS address.
 //!
 //! The one thing to know before changing it: an answer counts as taken at a status of 2xx. At any
 //! other status, or none, it is sent again later with the same `Idempotency-Key`, so a receiver
@@ -8,6 +8,7 @@
 use crate::error::SinkError;
 use crate::line::{AnswerKey, line};
 use crate::sink::{Sink, SinkClass, StopSignal};
+use crate::tls::ClientTls;
 use somersault::FiringResult;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,9 +36,11 @@ pub struct WebhookSink {
 
 impl WebhookSink {
     /// Returns a sink for a receiver, to which up to `in_flight` answers may be under way at a
-    /// time. With 1 they come in the order of their keys.
-    pub fn new(url: &str, in_flight: usize) -> WebhookSink {
-        let config = Agent::config_builder()
+    /// time. With 1 they come in the order of their keys. `tls` says what it trusts at an https
+    /// address.
+    pub fn new(url: &str, in_flight: usize, tls: &ClientTls) -> WebhookSink {
+        let config = tls
+            .agent()
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_global(Some(TIMEOUT))

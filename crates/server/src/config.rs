@@ -1,7 +1,10 @@
 //! The server's configuration. The defaults suit a server on loopback with trusted clients. If a
 //! client reaches a limit, the error names the limit and how to raise it.
 
+#[cfg(feature = "jwt")]
+use crate::auth::jwt::Jwt;
 use crate::auth::tokens::Tokens;
+use crate::tls::Tls;
 use somersault::Limits;
 use somersault_connect::SinkMonitor;
 use std::sync::Arc;
@@ -38,6 +41,13 @@ pub struct ServerConfig {
     pub connections: usize,
     /// How the server finds out who sends a request.
     pub auth: Auth,
+    /// Requests that one sender may send in a second, where senders are known. `None` = any number.
+    pub sender_requests: Option<u32>,
+    /// Queries of one sender that run or are being answered at one time, where senders are known.
+    /// `None` = any number.
+    pub sender_queries: Option<usize>,
+    /// The certificates with which the server speaks HTTPS. Without them it speaks HTTP.
+    pub tls: Option<Arc<Tls>>,
     /// Web pages of other origins that may use this server.
     pub cors: Cors,
     /// `http://name:port` as clients see it, if that differs from their `Host` header (behind a
@@ -48,7 +58,8 @@ pub struct ServerConfig {
     /// address answers for loopback names, the host of `public_url` and these. Any other server
     /// answers for all hosts, unless `public_url` or hosts are given here.
     pub allowed_hosts: Vec<String>,
-    /// Time a client may take to send a request's head, or leave a connection idle.
+    /// Time a client may take for the handshake of TLS, to send a request's head, or leave a
+    /// connection idle.
     pub head_timeout: Duration,
     /// Time a client may pause while it sends or receives a body.
     pub stall_timeout: Duration,
@@ -72,6 +83,21 @@ pub enum Auth {
     Off,
     /// By the token of the request (`Authorization: Bearer smr_…`).
     Tokens(Arc<Tokens>),
+    /// By a signed token of an identity provider (`Authorization: Bearer`, a JWT).
+    #[cfg(feature = "jwt")]
+    Jwt(Arc<Jwt>),
+}
+
+impl Auth {
+    /// Why the file of tokens or keys cannot be used at present.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Auth::Off => None,
+            Auth::Tokens(tokens) => tokens.trouble(),
+            #[cfg(feature = "jwt")]
+            Auth::Jwt(jwt) => jwt.trouble(),
+        }
+    }
 }
 
 /// Cross-origin resource sharing: which web pages of other origins may use the server. Requests of
@@ -107,6 +133,11 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
+    /// The scheme of the server's own addresses.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     /// Returns the defaults, with the body size of the engine's limits.
     pub fn with_limits(limits: &Limits) -> ServerConfig {
         ServerConfig {
@@ -121,6 +152,9 @@ impl ServerConfig {
             subscribers_backlog_bytes: 128 << 20,
             connections: 4096,
             auth: Auth::Off,
+            sender_requests: None,
+            sender_queries: None,
+            tls: None,
             cors: Cors::Off,
             public_url: None,
             allowed_hosts: Vec::new(),

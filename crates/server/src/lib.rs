@@ -6,7 +6,8 @@
 //! through `http::gate` and not on an async thread. The one exception is a light query, which is
 //! answered in microseconds (`routes::sparql`).
 //!
-//! Rooms, lowest first: auth, config, http, remote, event_stream, state, routes, serve, any_input.
+//! Rooms, lowest first: watch, auth, tls, config, http, remote, event_stream, state, routes, serve,
+//! any_input.
 //!
 //! **Invariant:** this crate decides nothing about data. The engine decides what a request means;
 //! this crate reads and bounds the request, and puts the answer or error into HTTP.
@@ -21,10 +22,17 @@ mod remote;
 mod routes;
 mod serve;
 mod state;
+mod tls;
+mod watch;
 
+#[cfg(feature = "jwt")]
+pub use auth::jwt::{Jwt, JwtError, JwtOptions};
 pub use auth::token_file::{TokenError, TokenFile, TokenInfo};
 pub use auth::tokens::Tokens;
 pub use config::{Auth, Cors, ServerConfig};
 pub use http::recovering::serve_while_opening;
 pub use remote::HttpRemote;
 pub use serve::{Running, STACK_BYTES, serve};
+pub use tls::Tls;
+#[cfg(feature = "tls")]
+pub use tls::TlsFiles;

@@ -1,6 +1,9 @@
 //! SERVICE and LOAD: the HTTP client that the engine uses if remote access is allowed. It speaks
-//! `http` only, follows few redirects, and refuses answers that are larger or slower than its
-//! limits. Which machines it reaches, `resolver` decides.
+//! `http` and `https` only, follows few redirects, and refuses answers that are larger or slower
+//! than its limits. Which machines it reaches, `resolver` decides.
+//!
+//! The one thing to know before changing it: there are two agents. The one for https addresses
+//! follows no redirect to an http address, so nothing that was to be encrypted is sent openly.
 
 mod resolver;
 
@@ -11,6 +14,8 @@ use oxrdfio::{RdfFormat, RdfParser};
 use resolver::CheckedResolver;
 use somersault::oxrdf::{Quad, Term};
 use somersault::{QueryResultsFormat, Remote, RemoteSolutions};
+use somersault_connect::ClientTls;
+use somersault_connect::tls::{is_distrust, is_reachable};
 use sparesults::{QueryResultsParser, ReaderQueryResultsParserOutput};
 use std::io::Read;
 use std::time::Duration;
@@ -29,8 +34,15 @@ const DOCUMENTS: &str = "text/turtle, application/n-triples, application/n-quads
 /// `allow_remote`.
 #[derive(Debug, Clone)]
 pub struct HttpRemote {
-    agent: Agent,
+    /// The hosts that may be reached; `None` = all.
+    hosts: Option<Vec<Authority>>,
+    /// The time for one request.
+    time: Duration,
     answer_bytes: u64,
+    /// For http addresses.
+    open: Agent,
+    /// For https addresses.
+    secure: Agent,
 }
 
 impl Default for HttpRemote {
@@ -66,20 +78,30 @@ impl HttpRemote {
         Ok(HttpRemote::reaching(Some(hosts), TIME, ANSWER_BYTES))
     }
 
-    fn reaching(hosts: Option<Vec<Authority>>, time: Duration, answer_bytes: u64) -> HttpRemote {
-        let config = Agent::config_builder()
-            .timeout_global(Some(time))
-            .timeout_connect(Some(Duration::from_secs(10).min(time)))
-            .max_redirects(5)
-            .http_status_as_error(false)
-            // A proxy would resolve the names itself, and reach what is refused here.
-            .proxy(None)
-            .user_agent(concat!("somersault/", env!("CARGO_PKG_VERSION")))
-            .build();
-        let resolver = CheckedResolver::new(hosts);
+    /// Returns the same client with other certificates that it trusts, and shows, at https
+    /// addresses.
+    pub fn with_tls(self, tls: &ClientTls) -> HttpRemote {
         HttpRemote {
-            agent: Agent::with_parts(config, DefaultConnector::default(), resolver),
+            secure: agent(self.hosts.clone(), self.time, tls, true),
+            ..self
+        }
+    }
+
+    fn reaching(hosts: Option<Vec<Authority>>, time: Duration, answer_bytes: u64) -> HttpRemote {
+        let tls = ClientTls::default();
+        HttpRemote {
+            open: agent(hosts.clone(), time, &tls, false),
+            secure: agent(hosts.clone(), time, &tls, true),
+            hosts,
+            time,
             answer_bytes,
+        }
+    }
+
+    fn agent_for(&self, url: &str) -> &Agent {
+        match url.starts_with("https://") {
+            true => &self.secure,
+            false => &self.open,
         }
     }
 
@@ -89,7 +111,7 @@ impl HttpRemote {
         url: &str,
         answer: Result<Response<ureq::Body>, ureq::Error>,
     ) -> Result<(String, Vec<u8>), String> {
-        let mut answer = answer.map_err(|error| format!("{url} cannot be reached: {error}."))?;
+        let mut answer = answer.map_err(|error| unreachable(url, &error))?;
         if !answer.status().is_success() {
             return Err(format!(
                 "{url} answered with status {}.",
@@ -119,14 +141,46 @@ impl HttpRemote {
     }
 }
 
-/// Checks that an IRI of LOAD or SERVICE is an HTTP URL; no other scheme can be fetched.
+/// Returns a client for http or https addresses.
+fn agent(hosts: Option<Vec<Authority>>, time: Duration, tls: &ClientTls, is_secure: bool) -> Agent {
+    let config = tls
+        .agent()
+        .https_only(is_secure)
+        .timeout_global(Some(time))
+        .timeout_connect(Some(Duration::from_secs(10).min(time)))
+        .max_redirects(5)
+        .http_status_as_error(false)
+        // A proxy would resolve the names itself, and reach what is refused here.
+        .proxy(None)
+        .user_agent(concat!("somersault/", env!("CARGO_PKG_VERSION")))
+        .build();
+    let resolver = CheckedResolver::new(hosts);
+    Agent::with_parts(config, DefaultConnector::default(), resolver)
+}
+
+/// Why an address gave no answer.
+fn unreachable(url: &str, error: &ureq::Error) -> String {
+    let why = match error {
+        ureq::Error::RequireHttpsOnly(to) => {
+            return format!(
+                "{url} redirects to {to}, which is not encrypted, and is not followed."
+            );
+        }
+        error if is_distrust(error) => {
+            "; the server trusts the public authorities, or those of serve --ca-file"
+        }
+        _ => "",
+    };
+    format!("{url} cannot be reached: {error}{why}.")
+}
+
+/// Checks that an IRI of LOAD or SERVICE is a URL of the web; no other scheme can be fetched.
 fn check_url(url: &str) -> Result<(), String> {
-    if url.starts_with("http://") {
-        Ok(())
-    } else {
-        Err(format!(
-            "<{url}> cannot be reached: only http:// is supported. For https:// put a proxy in between."
-        ))
+    match is_reachable(url) {
+        true => Ok(()),
+        false => Err(format!(
+            "<{url}> cannot be reached: SERVICE and LOAD reach http:// and https:// addresses only, and https:// only in a server that was built with TLS."
+        )),
     }
 }
 
@@ -134,7 +188,7 @@ impl Remote for HttpRemote {
     fn select(&self, endpoint: &str, query: &str) -> Result<RemoteSolutions, String> {
         check_url(endpoint)?;
         let answer = self
-            .agent
+            .agent_for(endpoint)
             .post(endpoint)
             .header(header::CONTENT_TYPE, "application/sparql-query")
             .header(header::ACCEPT, RESULTS)
@@ -170,7 +224,8 @@ impl Remote for HttpRemote {
     fn document(&self, iri: &str) -> Result<Vec<Quad>, String> {
         check_url(iri)?;
         let url = iri.split('#').next().unwrap_or(iri);
-        let answer = self.agent.get(url).header(header::ACCEPT, DOCUMENTS).call();
+        let request = self.agent_for(url).get(url);
+        let answer = request.header(header::ACCEPT, DOCUMENTS).call();
         let (media_type, bytes) = self.read(url, answer)?;
         let format = document_format(&media_type, url).ok_or_else(|| {
             format!("{url} was sent as {media_type}, which is not a supported format of RDF.")
@@ -209,15 +264,17 @@ mod tests {
             "http://169.254.169.254/latest/meta-data/",
             "http://[fe80::1]/",
             "http://0.0.0.0:80/",
+            "https://169.254.169.254/latest/meta-data/",
+            "https://[fe80::1]/",
         ] {
             let said = remote.document(url).expect_err(url);
             assert!(said.contains("never reach"), "{said}");
         }
         let remote = HttpRemote::to_hosts(["graph.example.org"]).expect("a host");
-        let said = remote
-            .document("http://127.0.0.1:1/x.ttl")
-            .expect_err("not listed");
-        assert!(said.contains("--remote-host"), "{said}");
+        for url in ["http://127.0.0.1:1/x.ttl", "https://127.0.0.1:1/x.ttl"] {
+            let said = remote.document(url).expect_err("not listed");
+            assert!(said.contains("--remote-host"), "{said}");
+        }
         assert!(HttpRemote::to_hosts(["not a host"]).is_err());
     }
 
@@ -235,11 +292,11 @@ mod tests {
         assert_eq!(document_format("application/json", "http://e/x"), None);
         assert_eq!(document_format("text/html", "http://e/x.ttl"), None);
         let remote = HttpRemote::new();
-        for url in ["file:///etc/passwd", "https://e.org/", "urn:x"] {
+        for url in ["file:///etc/passwd", "ftp://e.org/", "urn:x"] {
             assert!(
                 remote
                     .document(url)
-                    .is_err_and(|sentence| sentence.contains("http://")),
+                    .is_err_and(|sentence| sentence.contains("https://")),
                 "{url}"
             );
         }

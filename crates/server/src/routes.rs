@@ -23,12 +23,15 @@ pub(crate) mod openapi;
 pub(crate) mod procedures;
 pub(crate) mod push;
 pub(crate) mod queries;
+pub(crate) mod ready;
 pub(crate) mod results;
 pub(crate) mod sparql;
 pub(crate) mod streams;
 pub(crate) mod subscriptions;
+pub(crate) mod tickets;
 pub(crate) mod tokens;
 
+use crate::http::probe;
 use crate::state::Service;
 use axum::http::Method;
 use axum::routing::{MethodRouter, delete, get, post, put};
@@ -94,6 +97,8 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
         ),
         ("/checkpoint", &[("POST", ADMIN)], post(checkpoint::take)),
         (HEALTH, &[("GET", Needs::Nothing)], get(health::health)),
+        (LIVE, &[("GET", Needs::Nothing)], get(probe::live)),
+        (READY, &[("GET", Needs::Nothing)], get(ready::ready)),
         ("/metrics", &[("GET", MONITOR)], get(metrics::metrics)),
         (
             "/tokens",
@@ -101,6 +106,7 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
             get(tokens::list).post(tokens::create),
         ),
         ("/tokens/{id}", &[("DELETE", ADMIN)], delete(tokens::revoke)),
+        ("/tickets", &[("POST", Needs::Token)], post(tickets::create)),
         (
             "/openapi.json",
             &[("GET", Needs::Nothing)],
@@ -187,18 +193,14 @@ fn of_streams_and_queries() -> Vec<AddressRoute> {
             &[("POST", REGISTER)],
             post(queries::resume),
         ),
-        (
-            "/queries/{name}/results",
-            &[("GET", SUBSCRIBE)],
-            get(events::results),
-        ),
+        (QUERY_RESULTS, &[("GET", SUBSCRIBE)], get(events::results)),
     ]
 }
 
 fn of_transactions() -> Vec<AddressRoute> {
     vec![
         (
-            "/streams/{name}/messages",
+            STREAM_MESSAGES,
             &[("GET", WINDOW)],
             get(message_feed::messages),
         ),
@@ -302,7 +304,7 @@ fn of_subscriptions() -> Vec<AddressRoute> {
                 .delete(subscriptions::delete),
         ),
         (
-            "/queries/{name}/subscriptions/{who}/results",
+            SUBSCRIPTION_RESULTS,
             &[("GET", SUBSCRIBE)],
             get(subscriptions::results),
         ),
@@ -327,8 +329,30 @@ pub(crate) fn needs_of(methods: &[(&str, Needs)], method: &Method) -> Needs {
     found.map_or(Needs::Token, |(_, needs)| *needs)
 }
 
-/// This address is answered even if all connections are in use.
-pub(crate) const HEALTH: &str = "/health";
+const QUERY_RESULTS: &str = "/queries/{name}/results";
+const SUBSCRIPTION_RESULTS: &str = "/queries/{name}/subscriptions/{who}/results";
+const STREAM_MESSAGES: &str = "/streams/{name}/messages";
+
+/// Whether a request to an address may have a ticket in place of a token: those whose answer is an
+/// event stream.
+pub(crate) fn takes_ticket(address: &str) -> bool {
+    [QUERY_RESULTS, SUBSCRIPTION_RESULTS, STREAM_MESSAGES].contains(&address)
+}
+
+/// Whether requests to an address count as queries of their sender.
+pub(crate) fn is_query(address: &str) -> bool {
+    ["/query", "/sparql", "/sparql/", "/explain"].contains(&address)
+}
+
+const HEALTH: &str = "/health";
+const LIVE: &str = "/livez";
+const READY: &str = "/ready";
+
+/// Whether an address is answered even if all connections are in use.
+pub(crate) fn is_always_answered(address: &str) -> bool {
+    [HEALTH, LIVE, READY].contains(&address)
+}
+
 const GRAPH_METHODS: &[(&str, Needs)] = &[
     ("GET", Needs::Token),
     ("HEAD", Needs::Token),

@@ -12,6 +12,7 @@ use crate::http::head;
 use crate::http::hosts::Hosts;
 use crate::http::socket::Guarded;
 use crate::state::Service;
+use crate::tls::Wire;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -39,8 +40,8 @@ const FULL_PAUSE: Duration = Duration::from_millis(50);
 /// The engine keeps running.
 ///
 /// # Errors
-/// If a host or URL of the configuration is invalid, or if the listener becomes unusable. A fault
-/// of one connection ends only that connection.
+/// If a host or URL of the configuration is invalid, if the system gives no random bytes, or if the
+/// listener becomes unusable. A fault of one connection ends only that connection.
 pub async fn serve(
     engine: Engine,
     listener: TcpListener,
@@ -51,7 +52,7 @@ pub async fn serve(
     let grace = config.shutdown_grace;
     let mut open = Connections::new(config.connections);
     let hosts = Hosts::new(&config, listener.local_addr()?)?;
-    let app = Service::new(engine, config, hosts, stopping);
+    let app = Service::new(engine, config, hosts, stopping)?;
     let router = router::router(app.clone());
     let mut shutdown = pin!(shutdown);
     let event_threads = EventThreads::start()?;
@@ -130,12 +131,14 @@ async fn serve_connection(
     http.timer(TokioTimer::new())
         .header_read_timeout(head_timeout);
     head::limit(&mut http);
-    let guarded = Guarded::new(socket, app.config.stall_timeout, Arc::clone(&connection));
+    let Some(wire) = begin(&app, socket, &connection, head_timeout).await else {
+        return;
+    };
     let router = TowerToHyperService::new(router);
     let exchanged = Arc::clone(&connection);
     let service =
         service_fn(move |request| exchange(router.clone(), Arc::clone(&exchanged), request));
-    let mut serving = pin!(http.serve_connection(TokioIo::new(guarded), service));
+    let mut serving = pin!(http.serve_connection(TokioIo::new(wire), service));
     let result = tokio::select! {
         result = serving.as_mut() => result,
         () = connection.evicted() => {
@@ -160,11 +163,40 @@ async fn serve_connection(
     }
 }
 
+/// Begins a connection within a time limit; `None` if that fails, or if it has to make way.
+async fn begin(
+    app: &Service,
+    socket: TcpStream,
+    connection: &Arc<Connection>,
+    limit: Duration,
+) -> Option<Wire<Guarded>> {
+    let stall = app.config.stall_timeout;
+    let wrap = |socket| Guarded::new(socket, stall, Arc::clone(connection));
+    let begun = Wire::begin(app.config.tls.as_deref(), socket, wrap);
+    tokio::select! {
+        biased;
+        begun = tokio::time::timeout(limit, begun) => match begun {
+            Ok(Ok(wire)) => Some(wire),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a connection could not begin");
+                None
+            }
+            Err(_elapsed) => {
+                tracing::debug!("the handshake of a connection took too long");
+                None
+            }
+        },
+        () = connection.evicted() => None,
+        () = app.stopped() => None,
+    }
+}
+
 /// A server on a thread of its own, for programs that are not asynchronous: the demo, tests,
 /// embedding. Dropping it stops the server and waits until it has stopped.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
+    scheme: &'static str,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<io::Result<()>>>,
 }
@@ -181,6 +213,7 @@ impl Running {
     ) -> io::Result<Running> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let scheme = config.scheme();
         // One worker per core, because workers answer light queries themselves.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("somersault-http")
@@ -205,6 +238,7 @@ impl Running {
             })?;
         Ok(Running {
             address,
+            scheme,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -215,9 +249,9 @@ impl Running {
         self.address
     }
 
-    /// Returns `http://…` of [`Running::address`], without a slash at the end.
+    /// Returns `http://…` or `https://…` of [`Running::address`], without a slash at the end.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     /// Stops the server and waits until it has stopped.

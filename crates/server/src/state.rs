@@ -5,6 +5,7 @@
 //! has the rights of the request's sender. The handle with all rights is private to this file.
 
 use crate::auth::principal::Principal;
+use crate::auth::tickets::Tickets;
 use crate::config::{Auth, ServerConfig};
 use crate::event_stream::texts::Firings;
 use crate::http::body::Bodies;
@@ -13,11 +14,13 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::{Gate, Lane};
 use crate::http::hosts::Hosts;
 use crate::http::metrics::HttpMetrics;
+use crate::http::quotas::Quotas;
 use crate::http::reading::Reading;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use somersault::{Backlog, Engine};
+use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -47,6 +50,8 @@ pub(crate) struct Shared {
     /// The sender of requests without credentials.
     anonymous: Arc<Principal>,
     pub(crate) config: ServerConfig,
+    pub(crate) tickets: Tickets,
+    pub(crate) quotas: Quotas,
     pub(crate) gate: Gate,
     pub(crate) hosts: Hosts,
     pub(crate) bodies: Bodies,
@@ -96,20 +101,24 @@ impl FromRequestParts<Service> for App {
 }
 
 impl Service {
+    /// # Errors
+    /// The system gives no random bytes.
     pub(crate) fn new(
         engine: Engine,
         config: ServerConfig,
         hosts: Hosts,
         stopping: watch::Receiver<bool>,
-    ) -> Service {
+    ) -> io::Result<Service> {
         let subscribers = config.subscribers.min(Semaphore::MAX_PERMITS);
         let anonymous = match config.auth {
             Auth::Off => Principal::trusted(),
-            Auth::Tokens(_) => Principal::unknown(),
+            _ => Principal::unknown(),
         };
-        Service(Arc::new(Shared {
+        Ok(Service(Arc::new(Shared {
             engine,
             anonymous: Arc::new(anonymous),
+            tickets: Tickets::new()?,
+            quotas: Quotas::new(&config),
             gate: Gate::new(&config),
             hosts,
             bodies: Bodies::new(&config),
@@ -125,7 +134,7 @@ impl Service {
             feeds: Arc::new(Semaphore::new(FEEDS)),
             stopping,
             config,
-        }))
+        })))
     }
 
     /// Finds out who sends a request with these headers.
@@ -133,12 +142,22 @@ impl Service {
     /// # Errors
     /// 401 for credentials that are none, and for a token that is not valid.
     pub(crate) async fn sender(&self, headers: &HeaderMap) -> ApiResult<Arc<Principal>> {
-        let Auth::Tokens(tokens) = &self.config.auth else {
+        if !self.asks_for_credentials() {
+            return Ok(Arc::clone(&self.anonymous));
+        }
+        let Some(token) = credentials::bearer(headers)? else {
             return Ok(Arc::clone(&self.anonymous));
         };
-        match credentials::bearer(headers)? {
-            None => Ok(Arc::clone(&self.anonymous)),
-            Some(token) => (tokens.holder(token).await).ok_or_else(credentials::invalid_token),
+        match &self.config.auth {
+            Auth::Off => Ok(Arc::clone(&self.anonymous)),
+            Auth::Tokens(tokens) => {
+                (tokens.holder(token).await).ok_or_else(credentials::invalid_token)
+            }
+            #[cfg(feature = "jwt")]
+            Auth::Jwt(jwt) => {
+                let holder = jwt.holder(token);
+                holder.map_err(|refusal| credentials::refused_token(&refusal.to_string()))
+            }
         }
     }
 
@@ -206,7 +225,8 @@ impl App {
         let host = headers
             .get(header::HOST)
             .and_then(|host| host.to_str().ok());
-        format!("http://{}{path}", host.unwrap_or("localhost"))
+        let scheme = self.config.scheme();
+        format!("{scheme}://{}{path}", host.unwrap_or("localhost"))
     }
 }
 

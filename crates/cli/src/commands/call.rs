@@ -9,7 +9,7 @@ use crate::commands::query::{accept, print_response};
 use crate::error::CliError;
 use crate::files;
 use crate::table::{self, Table};
-use crate::target::{Place, shut_down};
+use crate::target::{Place, client_for, shut_down};
 use oxrdf::Variable;
 use serde_json::Value;
 use somersault::{CallAnswer, CallOutcome, CallRequest};
@@ -24,7 +24,7 @@ const LINES: usize = 1_000;
 /// # Errors
 /// When the procedure aborts, the call is refused, or the server cannot be reached.
 pub(crate) fn run(args: &CallArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     match (&args.procedure, &args.file) {
         (procedure, Some(path)) => calls(&client, procedure.as_deref(), path),
         (Some(procedure), None) => one(&client, procedure, args),

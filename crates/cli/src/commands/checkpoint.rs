@@ -1,9 +1,10 @@
 //! `checkpoint`: a server takes a checkpoint, and says what it holds.
 
 use crate::args::CheckpointArgs;
-use crate::client::{Client, json_of};
+use crate::client::json_of;
 use crate::error::CliError;
 use crate::files;
+use crate::target::client_at;
 use indicatif::HumanBytes;
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use serde_json::Value;
 /// written.
 pub(crate) fn run(args: &CheckpointArgs) -> Result<(), CliError> {
     let url = args.address.as_ref().unwrap_or(&args.server.url);
-    let client = Client::new(url)?;
+    let client = client_at(url, &args.server.trust)?;
     let bar = files::steady_spinner("{spinner} a checkpoint is being written  {elapsed}");
     let taken = client.post("/checkpoint", &[], std::io::empty());
     bar.finish_and_clear();

@@ -4,6 +4,7 @@
 use crate::args::{AdvanceArgs, Declared, DropArgs, QueryNameArgs};
 use crate::client::{Client, segment};
 use crate::error::CliError;
+use crate::target::client_for;
 use crate::times;
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 /// # Errors
 /// When there is no such thing, or the server refuses.
 pub(crate) fn drop(args: &DropArgs) -> Result<(), CliError> {
-    drop_declared(&Client::new(&args.server.url)?, args.kind, &args.name)
+    drop_declared(&client_for(&args.server)?, args.kind, &args.name)
 }
 
 /// The same, of a server that is known.
@@ -34,7 +35,7 @@ pub(crate) fn drop_declared(client: &Client, kind: Declared, name: &str) -> Resu
 /// # Errors
 /// When there is no such query, or the server refuses.
 pub(crate) fn pause(args: &QueryNameArgs) -> Result<(), CliError> {
-    command(&Client::new(&args.server.url)?, &args.query, "pause")
+    command(&client_for(&args.server)?, &args.query, "pause")
 }
 
 /// Lets a paused query go on.
@@ -42,7 +43,7 @@ pub(crate) fn pause(args: &QueryNameArgs) -> Result<(), CliError> {
 /// # Errors
 /// When there is no such query, or the server refuses.
 pub(crate) fn resume(args: &QueryNameArgs) -> Result<(), CliError> {
-    command(&Client::new(&args.server.url)?, &args.query, "resume")
+    command(&client_for(&args.server)?, &args.query, "resume")
 }
 
 /// Pauses or resumes a continuous query.
@@ -60,7 +61,7 @@ pub(crate) fn command(client: &Client, query: &str, word: &str) -> Result<(), Cl
 /// # Errors
 /// When there is no such stream, the time would go back, or the server refuses.
 pub(crate) fn advance(args: &AdvanceArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let body = match args.streams.is_empty() {
         true => json!({ "to_ms": args.to }),
         false => {

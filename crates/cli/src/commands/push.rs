@@ -7,6 +7,7 @@ use crate::args::PushArgs;
 use crate::client::{Client, segment};
 use crate::error::CliError;
 use crate::files;
+use crate::target::client_for;
 use serde_json::Value;
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -18,7 +19,7 @@ use ureq::http::Response;
 /// # Errors
 /// With the server's sentence, and how many statements were acknowledged before.
 pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let address = format!("/streams/{}", segment(&args.stream));
     if args.documents {
         documents::run(args, &client, &address)?;

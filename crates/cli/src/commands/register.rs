@@ -6,6 +6,7 @@ use crate::commands::{manage, transactions};
 use crate::error::CliError;
 use crate::files;
 use crate::script::{self, refused};
+use crate::target::client_for;
 use serde_json::Value;
 use somersault_lang::{ScriptStatement, Statement};
 use std::path::Path;
@@ -17,7 +18,7 @@ use ureq::http::Response;
 /// # Errors
 /// Names the place of the statement that was refused; what was sent before it stays.
 pub(crate) fn run(args: &RegisterArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     if args.batch {
         return args
             .files

@@ -3,10 +3,12 @@
 use crate::args::{AuthMode, ServeArgs};
 use crate::error::CliError;
 use crate::files;
-use crate::target::shut_down;
+use crate::signals::stop_signal;
+use crate::target::{shut_down, tls_of};
 use somersault::{CheckpointConfig, Engine, EngineConfig, Limits, OpenPhase, OpenProgress, Remote};
+use somersault_connect::ClientTls;
 use somersault_connect::{SinkSpec, Sinks};
-use somersault_server::{Auth, Cors, HttpRemote, ServerConfig, TokenError, TokenFile, Tokens};
+use somersault_server::{Auth, Cors, HttpRemote, ServerConfig, Tls, TokenError, TokenFile, Tokens};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +19,21 @@ const BAR_PAUSE: Duration = Duration::from_millis(100);
 /// Opens the engine, serves, and stops in order: no more requests, then the log is flushed.
 ///
 /// # Errors
-/// When sinks do not go together, the data folder is refused or the address cannot be listened on.
+/// When sinks do not go together, a file of certificates cannot be used, the data folder is refused
+/// or the address cannot be listened on.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     SinkSpec::check_together(&args.sink)
         .map_err(|sentence| CliError::Usage(format!("--sink: {sentence}")))?;
+    let trust = tls_of(&args.trust)?;
+    let tls = certificates(args)?;
     // The address first: a taken port should not cost the replay of a long log.
     let listener = listen(&args.listen)?;
-    let config = engine_config(args)?;
+    let config = engine_config(args, &trust)?;
     let address = listener.local_addr()?;
-    check_exposure(args, address)?;
+    check_exposure(args, address, tls.is_some())?;
     let mut server = server_config(args, &config)?;
+    server.tls.clone_from(&tls);
+    let scheme = if tls.is_some() { "https" } else { "http" };
     // A worker for each core: light queries are answered by them.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(somersault_server::STACK_BYTES)
@@ -43,12 +50,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
             folder.display()
         );
     }
-    let engine = runtime.block_on(open(config, &listener))?;
+    let engine = runtime.block_on(open(config, &listener, tls.clone()))?;
     let mut sinks = Sinks::default();
     let served = runtime.block_on(async {
-        let stop = stop_signal();
-        eprintln!("Somersault answers at http://{address} (Ctrl-C stops it)");
-        sinks = Sinks::start(&engine, &args.sink)?;
+        let stop = stop_signal(tls);
+        eprintln!("Somersault answers at {scheme}://{address} (Ctrl-C stops it)");
+        sinks = Sinks::start(&engine, &args.sink, &trust)?;
         server.sinks = sinks.monitor();
         somersault_server::serve(engine.clone(), listener, server, stop).await
     });
@@ -60,14 +67,43 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     Ok(served?)
 }
 
+/// Reads the certificates with which the server speaks HTTPS, if it does.
+#[cfg(feature = "tls")]
+fn certificates(args: &ServeArgs) -> Result<Option<Arc<Tls>>, CliError> {
+    let (Some(certificate), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) else {
+        return Ok(None);
+    };
+    let files = somersault_server::TlsFiles {
+        certificate,
+        key,
+        client_authorities: args.tls_client_ca.clone(),
+    };
+    let tls = Tls::open(files).map_err(|error| CliError::Usage(format!("--tls-cert: {error}")))?;
+    Ok(Some(Arc::new(tls)))
+}
+
+/// A program that was built without TLS has no certificates.
+#[cfg(not(feature = "tls"))]
+fn certificates(_args: &ServeArgs) -> Result<Option<Arc<Tls>>, CliError> {
+    Ok(None)
+}
+
 /// Refuses to open everything to other machines unless that is meant.
-fn check_exposure(args: &ServeArgs, address: SocketAddr) -> Result<(), CliError> {
-    if args.auth != AuthMode::Off || address.ip().to_canonical().is_loopback() {
+fn check_exposure(args: &ServeArgs, address: SocketAddr, has_tls: bool) -> Result<(), CliError> {
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    if args.auth != AuthMode::Off {
+        if !has_tls {
+            eprintln!(
+                "somersault: {address} is not a loopback address, and tokens are sent to it without encryption: whoever can read the network can use them. Give the server a certificate (--tls-cert, --tls-key), or let it listen on loopback behind a proxy that adds TLS (--public-url)"
+            );
+        }
         return Ok(());
     }
     if !args.insecure {
         return Err(CliError::Usage(format!(
-            "{address} is not a loopback address, and without --auth any client that reaches it can read and write everything. Start with --auth tokens, or with --insecure if that is meant"
+            "{address} is not a loopback address, and without --auth any client that reaches it can read and write everything. Start with --auth tokens or --auth jwt, or with --insecure if that is meant"
         )));
     }
     eprintln!(
@@ -78,15 +114,60 @@ fn check_exposure(args: &ServeArgs, address: SocketAddr) -> Result<(), CliError>
 
 /// The way in which the server finds out who sends a request.
 fn auth(args: &ServeArgs) -> Result<Auth, CliError> {
-    if args.auth == AuthMode::Off {
-        return match &args.tokens {
-            None => Ok(Auth::Off),
-            Some(_) => Err(CliError::Usage(
-                "--tokens names a file, and the server does not ask for tokens; add --auth tokens"
-                    .to_owned(),
-            )),
-        };
+    if args.tokens.is_some() && args.auth != AuthMode::Tokens {
+        return Err(CliError::Usage(
+            "--tokens names a file, and the server does not ask for its tokens; add --auth tokens"
+                .to_owned(),
+        ));
     }
+    if args.auth == AuthMode::Off && (args.token_requests.is_some() || args.token_queries.is_some())
+    {
+        return Err(CliError::Usage(
+            "--token-requests and --token-queries limit tokens, and the server does not ask for any; add --auth tokens"
+                .to_owned(),
+        ));
+    }
+    #[cfg(feature = "jwt")]
+    if args.auth != AuthMode::Jwt
+        && (args.jwks.is_some() || args.jwt_issuer.is_some() || args.jwt_audience.is_some())
+    {
+        return Err(CliError::Usage(
+            "--jwks, --jwt-issuer and --jwt-audience say which tokens of an identity provider count, and the server does not ask for them; add --auth jwt"
+                .to_owned(),
+        ));
+    }
+    match args.auth {
+        AuthMode::Off => Ok(Auth::Off),
+        AuthMode::Tokens => tokens(args),
+        #[cfg(feature = "jwt")]
+        AuthMode::Jwt => jwt(args),
+    }
+}
+
+/// The keys and claims of an identity provider's tokens.
+#[cfg(feature = "jwt")]
+fn jwt(args: &ServeArgs) -> Result<Auth, CliError> {
+    use somersault_server::{Jwt, JwtOptions};
+    let (Some(jwks), Some(issuer), Some(audience)) =
+        (&args.jwks, &args.jwt_issuer, &args.jwt_audience)
+    else {
+        return Err(CliError::Usage(
+            "--auth jwt needs --jwks FILE, the public keys of the identity provider, and --jwt-issuer and --jwt-audience, which tokens must name"
+                .to_owned(),
+        ));
+    };
+    let jwt = Jwt::open(JwtOptions {
+        jwks: jwks.clone(),
+        issuer: issuer.clone(),
+        audience: audience.clone(),
+        rights_claim: args.jwt_rights.clone(),
+    });
+    let jwt = jwt.map_err(|error| CliError::Usage(format!("--jwks: {error}")))?;
+    Ok(Auth::Jwt(Arc::new(jwt)))
+}
+
+/// The file of the server's own tokens.
+fn tokens(args: &ServeArgs) -> Result<Auth, CliError> {
     let file = match (&args.tokens, &args.data) {
         (Some(file), _) => TokenFile::at(file),
         (None, Some(folder)) => TokenFile::of_folder(folder),
@@ -114,6 +195,7 @@ fn auth(args: &ServeArgs) -> Result<Auth, CliError> {
 async fn open(
     config: EngineConfig,
     listener: &tokio::net::TcpListener,
+    tls: Option<Arc<Tls>>,
 ) -> Result<Engine, CliError> {
     let progress = Arc::new(OpenProgress::default());
     let bar = files::byte_bar();
@@ -136,7 +218,7 @@ async fn open(
         let progress = Arc::clone(&progress);
         move || Engine::open_reporting(config, &progress)
     });
-    let opened = somersault_server::serve_while_opening(listener, progress, opening).await;
+    let opened = somersault_server::serve_while_opening(listener, tls, progress, opening).await;
     shown.abort();
     bar.finish_and_clear();
     Ok(opened.map_err(|error| CliError::failed("the engine could not be opened", error))??)
@@ -166,6 +248,8 @@ pub(crate) fn listen(address: &str) -> Result<TcpListener, CliError> {
 fn server_config(args: &ServeArgs, engine: &EngineConfig) -> Result<ServerConfig, CliError> {
     let mut config = ServerConfig::with_limits(&engine.limits);
     config.auth = auth(args)?;
+    config.sender_requests = args.token_requests;
+    config.sender_queries = args.token_queries.map(usize::from);
     config.cors = match args.cors.as_slice() {
         [] => Cors::Off,
         origins if origins.iter().any(|origin| origin == "*") => Cors::Any,
@@ -177,7 +261,7 @@ fn server_config(args: &ServeArgs, engine: &EngineConfig) -> Result<ServerConfig
 }
 
 /// The client of SERVICE and LOAD.
-fn remote(args: &ServeArgs) -> Result<Option<Arc<dyn Remote>>, CliError> {
+fn remote(args: &ServeArgs, trust: &ClientTls) -> Result<Option<Arc<dyn Remote>>, CliError> {
     if !args.allow_remote {
         return Ok(None);
     }
@@ -186,10 +270,10 @@ fn remote(args: &ServeArgs) -> Result<Option<Arc<dyn Remote>>, CliError> {
         hosts => HttpRemote::to_hosts(hosts.iter().map(String::as_str))
             .map_err(|said| CliError::Usage(format!("--remote-host: {said}")))?,
     };
-    Ok(Some(Arc::new(remote)))
+    Ok(Some(Arc::new(remote.with_tls(trust))))
 }
 
-fn engine_config(args: &ServeArgs) -> Result<EngineConfig, CliError> {
+fn engine_config(args: &ServeArgs, trust: &ClientTls) -> Result<EngineConfig, CliError> {
     let mut limits = Limits::default();
     if let Some(ms) = args.query_time_ms {
         limits.query_time = Duration::from_millis(ms);
@@ -235,66 +319,7 @@ fn engine_config(args: &ServeArgs) -> Result<EngineConfig, CliError> {
         freshness: Duration::from_millis(args.freshness_ms),
         checkpoints,
         allow_remote: args.allow_remote,
-        remote: remote(args)?,
+        remote: remote(args, trust)?,
         ..EngineConfig::default()
     })
-}
-
-/// Completes at Ctrl-C, and at SIGTERM and SIGHUP where there are such signals. They are listened
-/// for from the call on.
-#[cfg(unix)]
-pub(crate) fn stop_signal() -> impl Future<Output = ()> + use<> {
-    use tokio::signal::unix::SignalKind;
-    let interrupt = signal(SignalKind::interrupt(), "SIGINT");
-    let terminate = signal(SignalKind::terminate(), "SIGTERM");
-    let hangup = (!is_hangup_ignored()).then(|| signal(SignalKind::hangup(), "SIGHUP"));
-    let hangup = async {
-        match hangup {
-            Some(signal) => signal.await,
-            None => std::future::pending().await,
-        }
-    };
-    async {
-        tokio::select! {
-            () = interrupt => {}
-            () = terminate => {}
-            () = hangup => {}
-        }
-    }
-}
-
-#[cfg(not(unix))]
-pub(crate) async fn stop_signal() {
-    let _ = tokio::signal::ctrl_c().await;
-}
-
-/// Completes at a signal, which is listened for from the call on.
-#[cfg(unix)]
-fn signal(kind: tokio::signal::unix::SignalKind, name: &str) -> impl Future<Output = ()> + use<> {
-    let signals = tokio::signal::unix::signal(kind).map_err(|error| {
-        eprintln!("somersault: {name} will end the server at once: {error}");
-    });
-    async {
-        match signals {
-            Ok(mut signals) => {
-                signals.recv().await;
-            }
-            Err(()) => std::future::pending().await,
-        }
-    }
-}
-
-/// Whether the program was started to outlive its terminal, as `nohup` does it.
-#[cfg(unix)]
-fn is_hangup_ignored() -> bool {
-    // Without such a file, a program cannot tell without `unsafe`, and the signal counts.
-    let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
-        return false;
-    };
-    let ignored = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // SIGHUP is signal 1, the lowest bit.
-    ignored.is_some_and(|mask| mask & 1 == 1)
 }

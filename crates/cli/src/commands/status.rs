@@ -3,9 +3,10 @@
 //! Everything is in the server's JSON.
 
 use crate::args::StatusArgs;
-use crate::client::{Client, json_of};
+use crate::client::json_of;
 use crate::commands::subscriptions;
 use crate::error::CliError;
+use crate::target::client_for;
 use crate::times;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// # Errors
 /// When the server cannot be reached, or answers what is no status.
 pub(crate) fn run(args: &StatusArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let read =
         |path: &str| -> Result<Value, CliError> { json_of(client.get(path, &[])?.body_mut()) };
     let now_ms = now_ms();

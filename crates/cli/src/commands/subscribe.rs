@@ -2,11 +2,12 @@
 //! still kept.
 
 use crate::args::{Stream, SubscribeArgs};
-use crate::client::{Client, segment};
+use crate::client::segment;
 use crate::commands::query::print_results_json;
 use crate::error::CliError;
 use crate::follow::{Follower, follow};
 use crate::sse::Event;
+use crate::target::client_for;
 use crate::times;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// When the server refuses, or stays away for longer than `--retry` says.
 pub(crate) fn run(args: &SubscribeArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let mut subscriber = Subscriber {
         args,
         last_id: args.after.map(|ms| ms.to_string()),

@@ -9,6 +9,7 @@ use crate::args::{
 };
 use crate::client::{Client, json_of, segment};
 use crate::error::CliError;
+use crate::target::client_for;
 use indicatif::{HumanBytes, HumanDuration};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -48,7 +49,7 @@ fn acknowledge(client: &Client, of: &SubscriptionName, id: &str) -> Result<Value
 }
 
 fn list(args: &ListSubscriptionsArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let path = format!("/queries/{}/subscriptions", segment(&args.query));
     let answer = json_of(client.get(&path, &[])?.body_mut())?;
     let mut out = io::stdout().lock();
@@ -63,7 +64,7 @@ fn list(args: &ListSubscriptionsArgs) -> Result<(), CliError> {
 }
 
 fn show(args: &ShowSubscriptionArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.of.server.url)?;
+    let client = client_for(&args.of.server)?;
     let subscription = json_of(client.get(&path(&args.of, ""), &[])?.body_mut())?;
     let mut out = io::stdout().lock();
     match args.json {
@@ -74,7 +75,7 @@ fn show(args: &ShowSubscriptionArgs) -> Result<(), CliError> {
 }
 
 fn create(args: &CreateSubscriptionArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.of.server.url)?;
+    let client = client_for(&args.of.server)?;
     let mut terms = json!({
         "from": args.from,
         "empties": args.empties,
@@ -108,13 +109,13 @@ fn millis(time: Duration) -> u64 {
 }
 
 fn ack(args: &AckSubscriptionArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.of.server.url)?;
+    let client = client_for(&args.of.server)?;
     println!("{}", line(&acknowledge(&client, &args.of, &args.id)?));
     Ok(())
 }
 
 fn delete(of: &SubscriptionName) -> Result<(), CliError> {
-    Client::new(&of.server.url)?.delete(&path(of, ""))?;
+    client_for(&of.server)?.delete(&path(of, ""))?;
     println!("subscription {} of query {} deleted", of.name, of.query);
     Ok(())
 }

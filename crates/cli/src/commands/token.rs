@@ -6,7 +6,7 @@
 use crate::args::{TokenCommand, TokenCreateArgs, TokenPlace};
 use crate::client::{Client, json_of, segment};
 use crate::error::CliError;
-use crate::target::server_url;
+use crate::target::{client_at, server_url};
 use serde_json::{Value, json};
 use somersault_server::{TokenError, TokenFile, TokenInfo};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,9 +37,10 @@ fn keeper(place: &TokenPlace) -> Result<Keeper, CliError> {
             "there is no data folder {}; `somersault serve --data {0}` makes one",
             folder.display()
         ))),
-        (None, None) => Ok(Keeper::Server(Client::new(&server_url(
-            place.server.as_deref(),
-        ))?)),
+        (None, None) => {
+            let url = server_url(place.server.as_deref());
+            Ok(Keeper::Server(client_at(&url, &place.trust)?))
+        }
     }
 }
 

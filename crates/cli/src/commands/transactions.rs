@@ -6,6 +6,7 @@ use crate::args::{
 use crate::client::{Client, json_of, segment};
 use crate::commands::register;
 use crate::error::CliError;
+use crate::target::client_for;
 use crate::times;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -60,8 +61,8 @@ pub(crate) fn dataflows(command: &DataflowsCommand) -> Result<(), CliError> {
         DataflowsCommand::Show(args) => show(kind, args),
         DataflowsCommand::Declare(args) => declare(args),
         DataflowsCommand::Drop(args) => drop(kind, args, ""),
-        DataflowsCommand::Pause(args) => hold(&client(args)?, &args.name, "pause"),
-        DataflowsCommand::Resume(args) => hold(&client(args)?, &args.name, "resume"),
+        DataflowsCommand::Pause(args) => hold(&client_for(&args.server)?, &args.name, "pause"),
+        DataflowsCommand::Resume(args) => hold(&client_for(&args.server)?, &args.name, "resume"),
         DataflowsCommand::Explain(args) => {
             let more = if args.dot { "?format=dot" } else { "" };
             explain(kind, &args.of, more)
@@ -70,16 +71,12 @@ pub(crate) fn dataflows(command: &DataflowsCommand) -> Result<(), CliError> {
     }
 }
 
-fn client(args: &NamedArgs) -> Result<Client, CliError> {
-    Client::new(&args.server.url)
-}
-
 fn get(client: &Client, path: &str) -> Result<Value, CliError> {
     json_of(client.get(path, &[])?.body_mut())
 }
 
 fn list(kind: Kind, args: &WholeArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let member = format!("{}s", kind.word());
     let all = get(&client, &format!("/{member}"))?;
     let mut out = io::stdout().lock();
@@ -156,7 +153,7 @@ fn abort_line(abort: &Value) -> String {
 
 /// Prints the text of one with its state, or all that is known as JSON.
 fn show(kind: Kind, args: &ShowNamedArgs) -> Result<(), CliError> {
-    let shown = get(&client(&args.of)?, &kind.path(&args.of.name, ""))?;
+    let shown = get(&client_for(&args.of.server)?, &kind.path(&args.of.name, ""))?;
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{shown}")?;
@@ -175,13 +172,13 @@ fn show(kind: Kind, args: &ShowNamedArgs) -> Result<(), CliError> {
 }
 
 fn declare(args: &DeclareArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let mut files = args.files.iter();
     files.try_for_each(|path| register::send_file(&client, path, args.namespace.as_deref()))
 }
 
 fn drop(kind: Kind, args: &NamedArgs, more: &str) -> Result<(), CliError> {
-    drop_declared(&client(args)?, kind, &args.name, more)
+    drop_declared(&client_for(&args.server)?, kind, &args.name, more)
 }
 
 fn drop_declared(client: &Client, kind: Kind, name: &str, more: &str) -> Result<(), CliError> {
@@ -239,7 +236,7 @@ pub(crate) fn create(
 /// Prints how a procedure runs, or the drawing of a dataflow.
 fn explain(kind: Kind, args: &NamedArgs, more: &str) -> Result<(), CliError> {
     let path = kind.path(&args.name, &format!("/explain{more}"));
-    let mut response = client(args)?.get(&path, &[("Accept", "text/plain")])?;
+    let mut response = client_for(&args.server)?.get(&path, &[("Accept", "text/plain")])?;
     let shown = response.body_mut().read_to_string();
     let shown = shown.map_err(|error| CliError::failed("the answer broke off", error))?;
     write!(io::stdout(), "{shown}")?;
@@ -248,7 +245,10 @@ fn explain(kind: Kind, args: &NamedArgs, more: &str) -> Result<(), CliError> {
 
 /// Lists the transactions that aborted, oldest first.
 fn aborted(kind: Kind, args: &ShowNamedArgs) -> Result<(), CliError> {
-    let list = get(&client(&args.of)?, &kind.path(&args.of.name, "/aborted"))?;
+    let list = get(
+        &client_for(&args.of.server)?,
+        &kind.path(&args.of.name, "/aborted"),
+    )?;
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{list}")?;

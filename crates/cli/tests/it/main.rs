@@ -1,6 +1,9 @@
 //! The integration tests of the command, in one binary.
 
 mod bank_kills;
+#[cfg(feature = "tls")]
+#[path = "../../../server/tests/it/certificates.rs"]
+mod certificates;
 mod checkpoints;
 mod command;
 mod copies;
@@ -10,5 +13,7 @@ mod lesson;
 mod serve;
 mod sinks;
 mod subscriptions;
+#[cfg(feature = "tls")]
+mod tls;
 mod tokens;
 mod transactions;

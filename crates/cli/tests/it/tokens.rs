@@ -173,6 +173,52 @@ fn a_server_without_tokens_stays_on_loopback() {
     assert!(idle.contains("--auth tokens"), "{idle}");
 }
 
+#[cfg(feature = "jwt")]
+#[test]
+fn a_server_takes_tokens_of_an_identity_provider_only_with_all_that_says_which() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = folder.path().join("jwks.json");
+    let named = keys.to_str().expect("a path that is text");
+    let refuses = |more: &[&str]| {
+        let arguments = [&["serve", "--listen", "127.0.0.1:0"], more].concat();
+        fails(&arguments, 2)
+    };
+    let all = [
+        "--auth",
+        "jwt",
+        "--jwks",
+        named,
+        "--jwt-issuer",
+        "i",
+        "--jwt-audience",
+        "a",
+    ];
+    for left_out in ["--jwks", "--jwt-issuer", "--jwt-audience"] {
+        let at = all
+            .iter()
+            .position(|it| *it == left_out)
+            .expect("an option");
+        let rest = [&all[..at], &all[at + 2..]].concat();
+        let said = refuses(&rest);
+        assert!(said.contains(left_out), "{said}");
+    }
+    assert!(refuses(&all).contains("jwks.json"));
+    std::fs::write(&keys, "{\"keys\": []}").expect("written");
+    assert!(refuses(&all).contains("no key for RS256"));
+    assert!(refuses(&all[2..]).contains("--auth jwt"));
+    let limits = refuses(&["--token-requests", "5"]);
+    assert!(limits.contains("--auth tokens"), "{limits}");
+    // The key of RFC 8037, appendix A.2.
+    let key = "{\"keys\": [{\"kty\": \"OKP\", \"crv\": \"Ed25519\", \"x\": \"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}]}";
+    std::fs::write(&keys, key).expect("written");
+    let server = Server::start(&all);
+    let mut asked = somersault();
+    asked.args(["status", "--server", &server.url]);
+    asked.env("SOMERSAULT_TOKEN", "no.jwt.here");
+    let refused = text(&asked.output().expect("the command runs").stderr);
+    assert!(refused.contains("not a signed JWT"), "{refused}");
+}
+
 #[test]
 fn rights_are_checked_when_they_are_typed() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -26,7 +26,7 @@ fn start(engine: &Engine, terms: &str, file: &Path) -> Sinks {
         file.display()
     );
     let spec = text.parse().expect("a sink");
-    Sinks::start(engine, &[spec]).expect("threads")
+    Sinks::start(engine, &[spec], &ClientTls::default()).expect("threads")
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -142,7 +142,12 @@ fn a_stop_does_not_wait_for_a_receiver_that_hangs() {
     let (got, has_got) = mpsc::channel();
     thread::spawn(move || hanging(&listener, &got));
     let text = format!("name=f,query=seen,empties=true,webhook=http://{address}/");
-    let sinks = Sinks::start(&engine, &[text.parse().expect("a sink")]).expect("threads");
+    let sinks = Sinks::start(
+        &engine,
+        &[text.parse().expect("a sink")],
+        &ClientTls::default(),
+    )
+    .expect("threads");
     subscribed(&engine);
     engine
         .advance([("urn:s", EventTime(1000))])

@@ -1,6 +1,7 @@
 //! The sender of a request, as far as the server knows it.
 
 use somersault::Access;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,17 +12,27 @@ pub(crate) struct Principal {
     access: Access,
     /// Milliseconds since 1970 at which its token ends.
     expires_ms: Option<u64>,
-    /// Whether its token was revoked or changed.
-    is_revoked: AtomicBool,
+    /// Whether its token was revoked or changed, or the key withdrawn under which it was signed.
+    is_revoked: Arc<AtomicBool>,
 }
 
 impl Principal {
     pub(crate) fn new(name: &str, access: Access, expires_ms: Option<u64>) -> Principal {
+        Principal::under(name, access, expires_ms, Arc::default())
+    }
+
+    /// A sender that is revoked together with others.
+    pub(crate) fn under(
+        name: &str,
+        access: Access,
+        expires_ms: Option<u64>,
+        is_revoked: Arc<AtomicBool>,
+    ) -> Principal {
         Principal {
             name: name.to_owned(),
             access,
             expires_ms,
-            is_revoked: AtomicBool::new(false),
+            is_revoked,
         }
     }
 

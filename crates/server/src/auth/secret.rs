@@ -5,6 +5,7 @@
 //! useless, and a request with a wrong token cheap.
 
 use argon2::{Algorithm, Argon2, Params, Version};
+use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::io;
 
@@ -59,6 +60,29 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     getrandom::fill(&mut bytes)
         .map_err(|error| io::Error::other(format!("the system gives no random bytes: {error}")))?;
     Ok(bytes)
+}
+
+/// What stands for the text of a token that was verified.
+pub(crate) type TokenKey = [u8; 32];
+
+/// Hashes of texts under a key that this process alone knows. Without the key nothing can be aimed
+/// at an entry of a table by the time that a look takes.
+#[derive(Debug)]
+pub(crate) struct KeyedHash(TokenKey);
+
+impl KeyedHash {
+    /// One under a new key.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub(crate) fn new() -> io::Result<KeyedHash> {
+        random().map(KeyedHash)
+    }
+
+    pub(crate) fn of(&self, text: &str) -> TokenKey {
+        let hasher = Sha256::new().chain_update(self.0);
+        hasher.chain_update(text.as_bytes()).finalize().into()
+    }
 }
 
 /// A secret as the file keeps it.

@@ -92,9 +92,6 @@ pub struct TokenFile {
     path: PathBuf,
 }
 
-/// What tells one state of the file from another.
-pub(crate) type Stamp = Option<(std::time::SystemTime, u64)>;
-
 impl TokenFile {
     /// The file at a path. It need not exist: then there are no tokens.
     pub fn at(path: impl Into<PathBuf>) -> TokenFile {
@@ -185,12 +182,6 @@ impl TokenFile {
         let gone = entries.remove(at);
         self.write(&entries)?;
         Ok(gone.info)
-    }
-
-    /// What tells the present state of the file from others.
-    pub(crate) fn stamp(&self) -> Stamp {
-        let found = std::fs::metadata(&self.path).ok()?;
-        Some((found.modified().ok()?, found.len()))
     }
 
     /// Reads all tokens.
@@ -385,7 +376,7 @@ mod tests {
             );
         }
         assert!(file.create("none", &[], None).is_err());
-        assert!(file.stamp().is_none(), "nothing was written");
+        assert!(!file.path().exists(), "nothing was written");
     }
 
     #[test]

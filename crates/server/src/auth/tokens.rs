@@ -7,39 +7,31 @@
 //!    file no longer has as they were are revoked: their event streams end, too.
 
 use crate::auth::principal::Principal;
-use crate::auth::secret::{TokenText, random};
-use crate::auth::token_file::{Stamp, TokenEntry, TokenError, TokenFile};
-use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
+use crate::auth::secret::{KeyedHash, TokenKey, TokenText};
+use crate::auth::token_file::{TokenEntry, TokenError, TokenFile};
+use crate::watch::Watch;
+use parking_lot::{Mutex, MutexGuard};
 use somersault::Access;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Time between two looks at the file.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// Tokens that are verified at one time.
 const VERIFIED_AT_ONCE: usize = 2;
-
-/// The key of a verified token.
-type TokenKey = [u8; 32];
 
 /// The tokens that a running server accepts.
 #[derive(Debug)]
 pub struct Tokens {
     file: TokenFile,
-    /// Known to this process alone.
-    key: TokenKey,
+    hash: KeyedHash,
     known: Mutex<Known>,
     verifying: Semaphore,
 }
 
 #[derive(Debug)]
 struct Known {
-    stamp: Stamp,
-    looked: Instant,
+    watch: Watch,
     /// By the id.
     entries: HashMap<String, Arc<TokenEntry>>,
     verified: HashMap<TokenKey, (Arc<TokenEntry>, Arc<Principal>)>,
@@ -56,15 +48,15 @@ impl Tokens {
             what: "opened",
             source,
         };
-        let key = random().map_err(no_random)?;
-        let stamp = file.stamp();
+        let hash = KeyedHash::new().map_err(no_random)?;
+        let remains = "The tokens that were read before stay valid meanwhile";
+        let watch = Watch::new(vec![file.path().to_owned()], remains);
         let entries = by_id(file.entries()?);
         Ok(Tokens {
             file,
-            key,
+            hash,
             known: Mutex::new(Known {
-                stamp,
-                looked: Instant::now(),
+                watch,
                 entries,
                 verified: HashMap::new(),
             }),
@@ -79,7 +71,7 @@ impl Tokens {
 
     /// Returns the holder of a token, or `None` if it is not valid.
     pub(crate) async fn holder(&self, text: &str) -> Option<Arc<Principal>> {
-        let key = self.key_of(text);
+        let key = self.hash.of(text);
         if let Some(holder) = self.verified(&key) {
             return holder.is_current().then_some(holder);
         }
@@ -98,25 +90,32 @@ impl Tokens {
         holder.is_current().then_some(holder)
     }
 
-    /// Takes note of a change that this process has made.
-    pub(crate) fn refresh(&self) {
-        self.look(&mut self.known.lock());
+    /// Why the file cannot be read at present.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.current().watch.trouble().map(str::to_owned)
     }
 
-    fn key_of(&self, text: &str) -> TokenKey {
-        let hasher = Sha256::new().chain_update(self.key);
-        hasher.chain_update(text.as_bytes()).finalize().into()
+    /// Takes note of a change that this process has made.
+    pub(crate) fn refresh(&self) {
+        let known = &mut *self.known.lock();
+        if let Some(entries) = known.watch.read_again(|| self.file.entries()) {
+            known.replace(entries);
+        }
     }
 
     fn verified(&self, key: &TokenKey) -> Option<Arc<Principal>> {
+        let known = self.current();
+        let found = known.verified.get(key);
+        found.map(|(_, holder)| Arc::clone(holder))
+    }
+
+    /// The tokens, after a look at the file if one is due.
+    fn current(&self) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock();
-        if known.looked.elapsed() >= LOOK_PAUSE {
-            self.look(&mut known);
+        if let Some(entries) = known.watch.look(|| self.file.entries()) {
+            known.replace(entries);
         }
         known
-            .verified
-            .get(key)
-            .map(|(_, holder)| Arc::clone(holder))
     }
 
     /// Remembers a verified token, if it still is as it was.
@@ -133,33 +132,20 @@ impl Tokens {
         let (_, holder) = known.verified.entry(key).or_insert_with(make);
         Some(Arc::clone(holder))
     }
+}
 
-    /// Reads the file again if it has changed.
-    fn look(&self, known: &mut Known) {
-        known.looked = Instant::now();
-        let stamp = self.file.stamp();
-        if stamp == known.stamp {
-            return;
-        }
-        match self.file.entries() {
-            Ok(entries) => {
-                known.stamp = stamp;
-                known.entries = by_id(entries);
-                let Known {
-                    entries, verified, ..
-                } = known;
-                verified.retain(|_, (entry, holder)| {
-                    let stays = entries.get(&entry.info.id) == Some(entry);
-                    if !stays {
-                        holder.revoke();
-                    }
-                    stays
-                });
+impl Known {
+    /// Replaces the tokens, and revokes the verified ones that are not as they were.
+    fn replace(&mut self, entries: Vec<TokenEntry>) {
+        self.entries = by_id(entries);
+        let entries = &self.entries;
+        self.verified.retain(|_, (entry, holder)| {
+            let stays = entries.get(&entry.info.id) == Some(entry);
+            if !stays {
+                holder.revoke();
             }
-            Err(error) => {
-                tracing::error!("{error}. The tokens that were read before stay valid meanwhile");
-            }
-        }
+            stays
+        });
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::task::Id;
 
 /// Connections that are accepted beyond the limit while no other is idle. Their requests are
-/// refused because the server is full; only `/health` is answered.
+/// refused because the server is full; only `/health`, `/livez` and `/ready` are answered.
 const RESERVED: usize = 64;
 
 /// A client takes nothing of its event stream if its bytes wait at this number of looks in a row,

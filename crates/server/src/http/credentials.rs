@@ -29,7 +29,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> ApiResult<Option<&str>> {
 /// The answer to a request without a token.
 pub(crate) fn missing_token() -> ApiError {
     refused(
-        "This server asks for a token. Send it as Authorization: Bearer smr_…; an administrator makes one with `somersault token create`.",
+        "This server asks for a token. Send it as Authorization: Bearer, with the token behind it. An administrator makes one with `somersault token create`, or an identity provider issues it.",
         ASK,
     )
 }
@@ -40,6 +40,20 @@ pub(crate) fn invalid_token() -> ApiError {
         "The token is not valid: it is wrong, it has expired, or it was revoked. Ask an administrator for another one.",
         ASK_AGAIN,
     )
+}
+
+/// The answer to a ticket that is not valid.
+pub(crate) fn invalid_ticket() -> ApiError {
+    refused(
+        "The ticket is not valid: it is wrong, it was used, it is older than a minute, or its token is no longer valid. Get another one with POST /tickets.",
+        ASK_AGAIN,
+    )
+}
+
+/// The answer to a token of an identity provider that is not valid.
+#[cfg(feature = "jwt")]
+pub(crate) fn refused_token(sentence: &str) -> ApiError {
+    refused(sentence, ASK_AGAIN)
 }
 
 fn refused(sentence: &str, ask: HeaderValue) -> ApiError {

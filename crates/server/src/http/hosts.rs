@@ -53,6 +53,14 @@ impl Authority {
         Some(Authority { name, port })
     }
 
+    /// It with a port if it has none.
+    pub(crate) fn or_port(self, port: u16) -> Authority {
+        Authority {
+            port: self.port.or(Some(port)),
+            ..self
+        }
+    }
+
     /// Whether an entry of a list means this host: one without a port means all its ports.
     pub(crate) fn covers(&self, host: &Authority) -> bool {
         self.name == host.name && self.port.is_none_or(|port| host.port == Some(port))
@@ -139,6 +147,8 @@ pub(crate) struct Hosts {
     /// Whether unknown hosts are refused.
     is_restricted: bool,
     is_on_loopback: bool,
+    /// Whether the server itself speaks HTTPS.
+    has_tls: bool,
     public: Option<Origin>,
     allowed: Vec<Authority>,
     cors: Cors,
@@ -170,6 +180,7 @@ impl Hosts {
         Ok(Hosts {
             is_restricted: is_on_loopback || is_named,
             is_on_loopback,
+            has_tls: config.tls.is_some(),
             public: public.transpose()?,
             allowed: allowed.collect::<io::Result<_>>()?,
             cors: config.cors.clone(),
@@ -253,10 +264,12 @@ impl Hosts {
         if self.public.as_ref() == Some(origin) {
             return true;
         }
-        // This server speaks HTTP only. Under a name other than a loopback one, a proxy may add
-        // TLS.
-        let is_host =
-            |host: &Authority| origin.is_at(host) && (!origin.is_https || !host.is_loopback());
+        // Under a name other than a loopback one, a proxy may add TLS to a server without.
+        let has_scheme = |host: &Authority| match self.has_tls {
+            true => origin.is_https,
+            false => !origin.is_https || !host.is_loopback(),
+        };
+        let is_host = |host: &Authority| origin.is_at(host) && has_scheme(host);
         host.is_some_and(is_host) || self.allowed.iter().any(|allowed| origin.is_at(allowed))
     }
 }
@@ -410,6 +423,14 @@ mod tests {
         assert!(!own(&plain, "http://localhost:7879", "localhost:7878"));
         assert!(!own(&plain, "http://127.0.0.1:7878", "localhost:7878"));
         assert!(!own(&plain, "null", "localhost:7878"));
+        let secure = Hosts {
+            has_tls: true,
+            ..hosts("127.0.0.1:7878", |_| {})
+        };
+        assert!(own(&secure, "https://localhost:7878", "localhost:7878"));
+        assert!(own(&secure, "https://localhost", "localhost:443"));
+        assert!(own(&secure, "https://localhost", "localhost"));
+        assert!(!own(&secure, "http://localhost:7878", "localhost:7878"));
         let named = hosts("127.0.0.1:7878", |config| {
             config.public_url = Some("https://graph.example".to_owned());
             config.allowed_hosts = vec!["one.example".to_owned()];

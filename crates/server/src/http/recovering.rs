@@ -1,10 +1,12 @@
-//! Answers requests while an engine is being opened: `/health` reports the progress, and every
-//! other address answers 503.
+//! Answers requests while an engine is being opened: `/health` reports the progress, `/livez` says
+//! that the process works, and every other address answers 503.
 //!
 //! The one thing to know: there is no engine yet, so nothing here knows any data. Every connection
 //! is closed after one answer, so that the client's next one reaches the real server.
 
 use crate::http::error::ApiError;
+use crate::http::probe;
+use crate::tls::{Tls, Wire};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -29,14 +31,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CONNECTIONS: usize = 256;
 
 /// Answers on `listener` until `opening` completes, and returns its output. `/health` says
-/// `recovering` and how much is done; all other requests are refused with 503.
+/// `recovering` and how much is done, `/livez` answers 200, and all other requests are refused with
+/// 503. With `tls` it speaks
+/// HTTPS, as the server will.
 pub async fn serve_while_opening<T>(
     listener: &TcpListener,
+    tls: Option<Arc<Tls>>,
     progress: Arc<OpenProgress>,
     opening: impl Future<Output = T>,
 ) -> T {
     let router = Router::new()
         .route("/health", get(health))
+        .route("/livez", get(probe::live))
+        .route("/ready", get(not_ready))
         .fallback(not_yet)
         .with_state(progress);
     let mut opening = pin!(opening);
@@ -47,7 +54,7 @@ pub async fn serve_while_opening<T>(
             Some(_ended) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
                 Ok((socket, _peer)) => {
-                    connections.spawn(connection(socket, router.clone()));
+                    connections.spawn(connection(socket, tls.clone(), router.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -62,12 +69,18 @@ pub async fn serve_while_opening<T>(
     opened
 }
 
-async fn connection(socket: TcpStream, router: Router) {
+async fn connection(socket: TcpStream, tls: Option<Arc<Tls>>, router: Router) {
+    let begun = Wire::begin(tls.as_deref(), socket, |socket| socket);
+    let wire = match tokio::time::timeout(PATIENCE, begun).await {
+        Ok(Ok(wire)) => wire,
+        Ok(Err(error)) => return tracing::debug!(%error, "a connection could not begin"),
+        Err(_elapsed) => return tracing::debug!("the handshake of a connection took too long"),
+    };
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .keep_alive(false);
-    let served = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
+    let served = http.serve_connection(TokioIo::new(wire), TowerToHyperService::new(router));
     if let Err(error) = served.await {
         tracing::debug!(%error, "a connection ended early");
     }
@@ -108,6 +121,10 @@ async fn health(State(progress): State<Arc<OpenProgress>>) -> Response {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::RETRY_AFTER, HeaderValue::from(PAUSE_S));
     response
+}
+
+async fn not_ready() -> Response {
+    probe::answer(StatusCode::SERVICE_UNAVAILABLE, "recovering")
 }
 
 async fn not_yet(State(progress): State<Arc<OpenProgress>>) -> ApiError {

@@ -41,7 +41,12 @@ impl CheckedResolver {
             return Ok(());
         };
         let authority = uri.authority().map_or("", |authority| authority.as_str());
-        let asked = Authority::parse(authority);
+        let default = if uri.scheme_str() == Some("https") {
+            443
+        } else {
+            80
+        };
+        let asked = Authority::parse(authority).map(|asked| asked.or_port(default));
         match asked.is_some_and(|asked| hosts.iter().any(|host| host.covers(&asked))) {
             true => Ok(()),
             false => Err(format!(
@@ -146,14 +151,18 @@ mod tests {
 
     #[test]
     fn only_listed_hosts_are_asked() {
-        let list =
-            ["graph.example", "other.example:81"].map(|host| Authority::parse(host).expect(host));
+        let list = ["graph.example", "other.example:81", "secure.example:443"]
+            .map(|host| Authority::parse(host).expect(host));
         let resolver = CheckedResolver::new(Some(list.to_vec()));
         for (url, is_listed) in [
             ("http://graph.example/sparql", true),
             ("http://GRAPH.example:8080/", true),
             ("http://other.example:81/", true),
             ("http://other.example/", false),
+            ("https://graph.example/sparql", true),
+            ("https://secure.example/", true),
+            ("https://secure.example:8443/", false),
+            ("http://secure.example/", false),
             ("http://evil.example/", false),
             ("http://graph.example.evil.example/", false),
             ("http://user@evil.example/", false),

@@ -1,14 +1,16 @@
 //! `/health`: the server's condition, in a word and a sentence.
 //!
 //! Before changing it: a status other than 200 takes the server out of a load balancer. So a sink
-//! that delivers nothing, or a dataflow that an abort has stopped, makes it *degraded*, with 200:
-//! all else works.
+//! that delivers nothing, a dataflow that an abort has stopped, or a changed file of certificates,
+//! tokens or keys that cannot be used makes it *degraded*, with 200: all else works.
 
+use crate::config::Auth;
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
 use crate::routes::checkpoint::status_json;
 use crate::routes::subscriptions::subscription_json;
 use crate::state::App;
+use crate::tls::Tls;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
@@ -30,7 +32,12 @@ pub(crate) async fn health(app: App) -> ApiResult {
     let troubles = sinks.iter().filter_map(|sink| sink.trouble.clone());
     let stopped = health.stopped_dataflows.iter().map(stopped_sentence);
     let absent = health.absent_procedures.iter().map(absent_sentence);
+    let tls = app.config.tls.as_deref();
+    let certificate = tls.and_then(Tls::trouble);
+    let senders = app.config.auth.trouble();
     let trouble = troubles
+        .chain(certificate.clone())
+        .chain(senders.clone())
         .chain(stopped)
         .chain(absent)
         .collect::<Vec<_>>()
@@ -57,6 +64,11 @@ pub(crate) async fn health(app: App) -> ApiResult {
         "inflight_limit_bytes": health.inflight_limit_bytes,
         "checkpoints": health.checkpoints.as_ref().map(status_json),
         "sinks": sinks.iter().map(sink_json).collect::<Vec<_>>(),
+        "auth": match app.config.auth {
+            Auth::Off => Value::Null,
+            _ => json!({ "trouble": senders }),
+        },
+        "tls": tls.map(|_| json!({ "trouble": certificate })),
         "subscriptions": shown.map(subscription_json).collect::<Vec<_>>(),
         "stopped_dataflows": health.stopped_dataflows.iter().map(stopped_json).collect::<Vec<_>>(),
         "absent_procedures": health.absent_procedures,

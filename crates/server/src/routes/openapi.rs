@@ -112,6 +112,7 @@ const PROCEDURE: &[&str] = &["procedure"];
 const DISCARD: &[&str] = &["procedure", "discard"];
 const FOLLOW: &[&str] = &[
     "stream",
+    "ticket",
     "Last-Event-ID",
     "lastEventId",
     "message-from",
@@ -121,7 +122,15 @@ const CALL: &[&str] = &["procedure", "Idempotency-Key", "timeout_ms", "analyze"]
 const CALLS: &[&str] = &["procedure", "timeout_ms"];
 const DATAFLOW: &[&str] = &["dataflow"];
 const CONTEXT: &[&str] = &["context"];
-const SUBSCRIBE: &[&str] = &["name", "Last-Event-ID", "lastEventId", "from", "empties"];
+const SUBSCRIBE: &[&str] = &[
+    "name",
+    "ticket",
+    "Last-Event-ID",
+    "lastEventId",
+    "from",
+    "empties",
+];
+const READ: &[&str] = &["name", "who", "ticket"];
 
 const WRITTEN: &[(&str, &str, Content)] = &[
     (
@@ -211,18 +220,32 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::EventsOrLines)], errors: &["404", "406"],
             description: "Server-Sent Events, or lines of JSON where Accept prefers application/x-ndjson; there other events are lines with the member event, and blank lines keep the connection open. A firing is an event without a name. Its id is the query's uid, a colon and the close time, and its data is a Firing. The event `gap` says that firings after the given id are no longer kept, or that the id belongs to another query. The event `slow` says that the client reads too slowly, and that the firings that waited for it are dropped. The event `end` is the last and gives the reason: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open. Answers of CONSTRUCT and DESCRIBE are also available as RDF Messages, by the media types of messages.",
             ..op("get", "/queries/{name}/results", "subscribe", "continuous queries", "Follow a query's answers") },
-        OperationDoc { success: &[("200", "The server works.", Content::Json("Health")), ("503", "Something is wrong, as the message says; queries may still be answered.", Content::Json("Health"))],
-            ..op("get", "/health", "health", "server", "Tell whether the server works") },
-        OperationDoc { success: &[("200", "Counters in the Prometheus text format.", Content::Text)],
-            ..op("get", "/metrics", "metrics", "server", "Show counters for Prometheus") },
-        OperationDoc { success: &[("200", "This description.", Content::Json("Anything"))],
-            ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
     all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()).chain(contexts()));
+    all.extend(watching());
+    all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()));
     all.extend(subscriptions().into_iter().chain(transactions()));
     all.extend(sparql_aliases());
     all.extend(graph_store());
     all
+}
+
+#[rustfmt::skip]
+fn watching() -> Vec<OperationDoc> {
+    vec![
+        OperationDoc { success: &[("200", "The server works.", Content::Json("Health")), ("503", "Something is wrong, as the message says; queries may still be answered.", Content::Json("Health"))],
+            ..op("get", "/health", "health", "server", "Tell whether the server works") },
+        OperationDoc { success: &[("200", "The process works.", Content::Json("Probe"))],
+            description: "For programs that start a process again when it no longer answers. It says nothing about the data.",
+            ..op("get", "/livez", "livez", "server", "Tell whether the process answers") },
+        OperationDoc { success: &[("200", "Requests can be sent.", Content::Json("Probe")), ("503", "The data is being read (recovering), the server is stopping, or it has failed.", Content::Json("Probe"))],
+            description: "For balancers. A server whose disk is full is ready, because it answers queries.",
+            ..op("get", "/ready", "ready", "server", "Tell whether requests can be sent") },
+        OperationDoc { success: &[("200", "Counters in the Prometheus text format.", Content::Text)],
+            ..op("get", "/metrics", "metrics", "server", "Show counters for Prometheus") },
+        OperationDoc { success: &[("200", "This description.", Content::Json("Anything"))],
+            ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
+    ]
 }
 
 #[rustfmt::skip]
@@ -253,7 +276,7 @@ fn subscriptions() -> Vec<OperationDoc> {
             ..op("put", "/queries/{name}/subscriptions/{who}", "createSubscription", "continuous queries", "Create a durable subscription") },
         OperationDoc { parameters: WHO, success: &[("204", "It is deleted; nothing is kept for it any more.", Content::None)], errors: &["404"],
             ..op("delete", "/queries/{name}/subscriptions/{who}", "deleteSubscription", "continuous queries", "Delete a durable subscription") },
-        OperationDoc { parameters: WHO, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
+        OperationDoc { parameters: READ, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
             description: "As the results of the query, from the first answer on that is not acknowledged. `Last-Event-ID` is ignored. The event `gap` says how many answers were let go since the last acknowledgement. The event `end` with the reason `ended` says that the subscription has reached a limit, or was deleted.",
             ..op("get", "/queries/{name}/subscriptions/{who}/results", "readSubscription", "continuous queries", "Read a durable subscription") },
         OperationDoc { parameters: NEXT_ANSWERS, success: &[("200", "The next answers.", Content::Json("NextAnswers"))], errors: &["404"],
@@ -326,6 +349,9 @@ fn tokens() -> Vec<OperationDoc> {
             ..op("get", "/tokens", "listTokens", TAG, "List the tokens") },
         OperationDoc { body: Body::Json("NewToken"), success: &[("201", "It is made. This answer is the only one that has its text.", Content::Json("MadeToken"))], errors: &["409", "413"],
             ..op("post", "/tokens", "createToken", TAG, "Make a token") },
+        OperationDoc { success: &[("201", "It is made, with the rights of the token of the request.", Content::Json("Ticket"))], errors: &["429"],
+            description: "For web pages: a browser sends no Authorization header where an event stream begins. A ticket is used once, within a minute, as the parameter `ticket` of the URL of an event stream.",
+            ..op("post", "/tickets", "createTicket", TAG, "Get a ticket for the URL of an event stream") },
         OperationDoc { parameters: &["id"], success: &[("204", "It is revoked; its event streams end.", Content::None)], errors: &["404", "409"],
             ..op("delete", "/tokens/{id}", "revokeToken", TAG, "Revoke a token") },
     ]
@@ -429,7 +455,7 @@ fn document() -> Value {
             "securitySchemes": { "token": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "A token of the server (`somersault token create`), where it asks for tokens (`serve --auth tokens`).",
+                "description": "A token of the server (`somersault token create`), or of an identity provider, where the server asks for them (`serve --auth tokens`, `serve --auth jwt`).",
             } },
             "schemas": schemas::schemas(),
             "parameters": schemas::parameters(),

@@ -92,7 +92,7 @@ async fn change<T: Send + 'static>(
         return Err(ApiError::new(
             StatusCode::CONFLICT,
             "no_tokens",
-            "This server does not ask for tokens. Start it with --auth tokens.",
+            "This server keeps no tokens of its own. Start it with --auth tokens.",
         ));
     };
     let tokens = Arc::clone(tokens);

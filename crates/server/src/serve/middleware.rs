@@ -4,12 +4,14 @@
 use crate::http::body;
 use crate::http::coding::Coding;
 use crate::http::connections::Reserved;
+use crate::http::credentials;
 use crate::http::error::{self, ApiError, ApiResult};
 use crate::http::head;
 use crate::http::hosts::Visitor;
 use crate::http::packed;
+use crate::http::{quotas, ticket};
 use crate::routes::needs::Needs;
-use crate::routes::{HEALTH, needs_of};
+use crate::routes::{is_always_answered, is_query, needs_of, takes_ticket};
 use crate::state::Service;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
@@ -21,6 +23,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The methods of each address, with what they need.
 pub(super) type NeedsTable = HashMap<&'static str, &'static [(&'static str, Needs)]>;
@@ -47,7 +50,9 @@ pub(crate) async fn middleware(
     };
     let route = request.extensions().get::<MatchedPath>().cloned();
     let is_refused = request.extensions().get::<Reserved>().is_some()
-        && route.as_ref().is_none_or(|route| route.as_str() != HEALTH);
+        && route
+            .as_ref()
+            .is_none_or(|route| !is_always_answered(route.as_str()));
     let admitted = head::check(&request)
         .and_then(|()| body::check_transfer_coding(request.headers()))
         .and_then(|()| app.hosts.check(&mut request));
@@ -61,12 +66,13 @@ pub(crate) async fn middleware(
                 body::discard(request.into_body()).await;
                 error.into_response()
             }
-            Ok(()) => AssertUnwindSafe(next.run(request))
-                .catch_unwind()
-                .await
-                .unwrap_or_else(|_panic| {
+            Ok(place) => {
+                let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+                let response = answered.unwrap_or_else(|_panic| {
                     ApiError::internal("the handler was broken off").into_response()
-                }),
+                });
+                quotas::hold(response, place)
+            }
         },
     };
     response = packed::pack(error::finish(response, &info.accept), info.coding);
@@ -84,22 +90,46 @@ pub(crate) async fn middleware(
 }
 
 /// Finds out who sends a request, and refuses what the sender may not do. The request then says
-/// who its sender is.
+/// who its sender is. Returns the place of a query among those of its sender.
 async fn identify(
     app: &Service,
     table: &NeedsTable,
     request: &mut Request,
     route: Option<&MatchedPath>,
-) -> ApiResult<()> {
-    let sender = app.sender(request.headers()).await?;
-    let is_unknown =
-        app.asks_for_credentials() && !request.headers().contains_key(header::AUTHORIZATION);
+) -> ApiResult<Option<OwnedSemaphorePermit>> {
     let route = route.map_or("", MatchedPath::as_str);
+    let ticket = match takes_ticket(route) {
+        true => take_ticket(request)?,
+        false => None,
+    };
+    let (sender, is_unknown) = match ticket {
+        Some(ticket) => {
+            let holder = app.tickets.redeem(&ticket, Instant::now());
+            (holder.ok_or_else(credentials::invalid_ticket)?, false)
+        }
+        None => {
+            let has_token = request.headers().contains_key(header::AUTHORIZATION);
+            let sender = app.sender(request.headers()).await?;
+            (sender, app.asks_for_credentials() && !has_token)
+        }
+    };
     let methods = table.get(route).copied().unwrap_or_default();
     let needs = needs_of(methods, request.method());
     needs.check(&sender, is_unknown, (route, request.uri().path()))?;
+    let place = match app.asks_for_credentials() && needs != Needs::Nothing {
+        true => (app.quotas).admit(&sender, is_query(route), Instant::now())?,
+        false => None,
+    };
     request.extensions_mut().insert(sender);
-    Ok(())
+    Ok(place)
+}
+
+/// Takes the ticket out of the URL of a request.
+fn take_ticket(request: &mut Request) -> ApiResult<Option<String>> {
+    let mut uri = std::mem::take(request.uri_mut());
+    let taken = ticket::take(&mut uri, request.headers());
+    *request.uri_mut() = uri;
+    taken
 }
 
 fn full(app: &Service) -> ApiError {

@@ -141,7 +141,9 @@ fn a_server_whose_connections_are_all_in_use_says_so() {
     assert!(refused.header("retry-after").is_some());
     assert_eq!(refused.header("connection"), Some("close"));
     refused.expect_error(503, "busy", &["connections"]);
-    server.get("/health").expect(200);
+    for probe in ["/health", "/livez", "/ready"] {
+        server.get(probe).expect(200);
+    }
     readers.pop();
     until("there is room again", || {
         server.get("/queries").status == 200

@@ -68,6 +68,8 @@ fn after_a_shard_has_failed_writes_are_refused_and_queries_are_answered() {
     assert!(said.contains("restart the engine to go on"), "{said}");
     let health = server.get("/health").expect(503).json();
     assert_eq!(health["status"], "failed", "{health}");
+    assert_eq!(server.get("/ready").expect(503).json()["status"], "failed");
+    server.get("/livez").expect(200);
     assert_eq!(server.select("SELECT * { ?s <urn:p> 1 }").len(), 1);
     server.get("/streams").expect(200);
     server.get("/metrics").expect(200);

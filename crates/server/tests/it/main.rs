@@ -1,5 +1,7 @@
 //! The server over real sockets: each test starts an engine and a server of its own on loopback.
 
+#[cfg(feature = "tls")]
+mod certificates;
 mod client;
 mod server;
 
@@ -15,6 +17,8 @@ mod events;
 mod faults;
 mod graph_store;
 mod hardening;
+#[cfg(feature = "jwt")]
+mod jwt;
 mod live;
 mod manual;
 mod messages;
@@ -26,4 +30,7 @@ mod rights;
 mod sparql;
 mod streams;
 mod subscriptions;
+mod tickets;
+#[cfg(feature = "tls")]
+mod tls;
 mod transactions;

@@ -28,6 +28,22 @@ fn health_is_json() {
 }
 
 #[test]
+fn probes_tell_a_process_that_works_from_one_that_is_ready() {
+    let server = TestServer::start();
+    for (path, word) in [("/livez", "live"), ("/ready", "ready")] {
+        let reply = server.get(path).expect(200);
+        assert_eq!(reply.json()["status"], word);
+        assert_eq!(reply.header("cache-control"), Some("no-store"));
+    }
+    server.engine.shutdown().expect("it stops");
+    assert_eq!(server.get("/livez").expect(200).json()["status"], "live");
+    assert_eq!(
+        server.get("/ready").expect(503).json()["status"],
+        "stopping"
+    );
+}
+
+#[test]
 fn metrics_count_events() {
     let server = TestServer::start();
     let path = server.stream("s", "TIMELESS");

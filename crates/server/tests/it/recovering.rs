@@ -15,7 +15,7 @@ fn a_server_that_recovers_says_so_and_refuses_all_else() {
     let (opened, opening) = tokio::sync::oneshot::channel::<u32>();
     let serving = runtime.spawn(async move {
         let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-        serve_while_opening(&listener, Arc::new(OpenProgress::default()), opening).await
+        serve_while_opening(&listener, None, Arc::new(OpenProgress::default()), opening).await
     });
     let send = |method: &str, path: &str, body: Option<&[u8]>| -> Reply {
         exchange(address, &request_bytes(method, path, &[], body), false)
@@ -29,6 +29,12 @@ fn a_server_that_recovers_says_so_and_refuses_all_else() {
             (&said["progress"], &said["phase"]),
             (&json!(0.0), &json!("begun"))
         );
+        assert_eq!(
+            send("GET", "/livez", None).expect(200).json()["status"],
+            "live"
+        );
+        let ready = send("GET", "/ready", None).expect(503);
+        assert_eq!(ready.json()["status"], "recovering");
         let queried = send("POST", "/query", Some(b"ASK {}"));
         assert_eq!(queried.status, 503);
         assert_eq!(queried.json()["code"], "recovering");

@@ -16,6 +16,8 @@ use tempfile::TempDir;
 const TABLE: &str = "
 GET    /                                            anyone
 GET    /health                                      anyone
+GET    /livez                                       anyone
+GET    /ready                                       anyone
 GET    /openapi.json                                anyone
 GET    /query                                       token
 POST   /query                                       token
@@ -90,6 +92,7 @@ GET    /.well-known/void                            token
 GET    /tokens                                      admin
 POST   /tokens                                      admin
 DELETE /tokens/{id}                                 admin
+POST   /tickets                                     token
 ";
 
 const KINDS: [&str; 10] = [

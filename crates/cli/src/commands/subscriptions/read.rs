@@ -6,10 +6,11 @@
 use super::{acknowledge, path};
 use crate::args::{ReadSubscriptionArgs, SubscriptionName};
 use crate::client::Client;
-use crate::commands::serve::stop_signal;
 use crate::error::CliError;
 use crate::follow::{Follower, follow};
+use crate::signals::stop_signal;
 use crate::sse::Event;
+use crate::target::client_for;
 use serde_json::Value;
 use somersault_connect::AnswerKey;
 use std::io::{self, Write};
@@ -29,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// When the server refuses or stays away for longer than `--retry` says, or the subscription has
 /// ended.
 pub(crate) fn run(args: &ReadSubscriptionArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.of.server.url)?;
+    let client = client_for(&args.of.server)?;
     let writing = Arc::new(Mutex::new(()));
     end_at_signal(Arc::clone(&writing))?;
     let mut reader = Reader {
@@ -51,7 +52,7 @@ fn end_at_signal(writing: Arc<Mutex<()>>) -> Result<(), CliError> {
         .build()?;
     let listening = {
         let _entered = runtime.enter();
-        stop_signal()
+        stop_signal(None)
     };
     thread::Builder::new().spawn(move || {
         runtime.block_on(listening);

@@ -105,14 +105,23 @@ fn answers() -> Value {
             "inflight_limit_bytes": integer("The limit of `inflight_bytes`; one larger input passes alone."),
             "checkpoints": json!({ "anyOf": [refer("Checkpoints"), { "type": "null" }], "description": "The checkpoints; null without a data folder that is written to." }),
             "sinks": list_of("Sink"),
+            "auth": json!({ "anyOf": [object(json!({ "trouble": optional_text("Why the file of tokens or keys cannot be used; what was read before stays in use.") }), &[]), { "type": "null" }], "description": "How senders are identified; null if they are not." }),
+            "tls": json!({ "anyOf": [object(json!({ "trouble": optional_text("Why the files of the certificate cannot be used; the one that was read before stays in use.") }), &[]), { "type": "null" }], "description": "The server's certificate; null if it speaks plain HTTP." }),
             "subscriptions": json!({ "type": "array", "items": refer("Subscription"), "description": "The durable subscriptions with the most waiting answers, at most 100." }),
             "stopped_dataflows": list_of("StoppedDataflow"),
             "absent_procedures": texts("Native procedures whose body the program has not registered: their calls and rounds wait."),
             "version": text("The server's version."),
         }), &[
             "message", "stable_sn", "stored_statements", "inflight_bytes", "inflight_limit_bytes",
-            "checkpoints", "sinks", "subscriptions", "stopped_dataflows",
+            "checkpoints", "sinks", "subscriptions", "stopped_dataflows", "auth", "tls",
         ]),
+        "Ticket": object(json!({
+            "ticket": text("The ticket."),
+            "expires_ms": integer("When it ends if it is not used, in milliseconds since 1970."),
+        }), &[]),
+        "Probe": object(json!({
+            "status": json!({ "type": "string", "enum": ["live", "ready", "recovering", "stopping", "failed"] }),
+        }), &[]),
         "Sink": object(json!({
             "name": text("Its name, which is that of its durable subscription."),
             "query": text("The query's name."),
@@ -477,6 +486,7 @@ pub(super) fn parameters() -> Value {
     let path = |name: &str, description: &str| json!({ "name": name, "in": "path", "required": true, "description": description, "schema": { "type": "string" } });
     json!({
         "id": path("id", "The id of a token, or its name."),
+        "ticket": query("ticket", "A ticket in place of the Authorization header.", string()),
         "query": { "name": "query", "in": "query", "required": true, "description": "The SPARQL text.", "schema": string() },
         "analyze": query("analyze", "Also runs the query, and shows actual rows; a call is undone.", switch()),
         "default-graph-uri": query("default-graph-uri", "A graph of the default graph; replaces the query's own dataset.", iris()),
@@ -532,7 +542,7 @@ pub(super) fn errors() -> Value {
         "413": error("The body or the push is over its limit, which is named."),
         "415": error("This address does not read the body's media type; `supported` lists those that it reads."),
         "422": error("The query is valid, but was not answered: it reached a limit, which is named, or its evaluation failed."),
-        "429": error("The stream's memory budget is used up, or too many bytes of inputs are on their way; Retry-After says when to try again."),
+        "429": error("The stream's memory budget is used up, too many bytes of inputs are on their way, or the token has used what it may; Retry-After says when to try again."),
         "500": error("A fault of the server."),
         "503": error("Not now: too many requests at one time, or a disk or server that has failed or is stopping. Retry-After says when to try again."),
         "507": error("The disk is full: inputs are refused, and taken again once there is room. Retry-After says when to try again."),
