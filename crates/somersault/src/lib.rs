@@ -47,6 +47,7 @@ pub use info::{
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
 pub use push::messages::{MessageNumbers, MessagePush, MessageRefusal, MessagesReceipt};
+pub use push::numbered::{NumberedMessage, NumberedOutcome, NumberedPush, NumberedReceipt};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 
 #[cfg(feature = "futures")]
@@ -56,7 +57,7 @@ pub use somersault_continuous::{
     ParseFiringIdError, QueryMetrics, RecvTimeoutError, SubscribeOptions, Subscription,
     SubscriptionEvent, WhenSlow,
 };
-pub use somersault_lang::Argument;
+pub use somersault_lang::{Argument, Statement};
 pub use somersault_lines::{
     Message, MessageLimits, MessageReader, MessageSyntax, MessageWriter, RefusedMessage, TimedLines,
 };
