@@ -7,7 +7,8 @@
 
 use crate::error::SinkError;
 use crate::line::{AnswerKey, line};
-use crate::sink::{Sink, SinkClass, StopSignal};
+use crate::sink::{Sink, SinkClass};
+use crate::worker::StopSignal;
 use somersault::FiringResult;
 use std::collections::BTreeSet;
 use std::sync::Arc;

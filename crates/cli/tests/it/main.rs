@@ -9,6 +9,7 @@ mod kills;
 mod lesson;
 mod serve;
 mod sinks;
+mod sources;
 mod subscriptions;
 mod tokens;
 mod transactions;

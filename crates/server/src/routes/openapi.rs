@@ -116,6 +116,8 @@ const FOLLOW: &[&str] = &[
 const CALL: &[&str] = &["procedure", "Idempotency-Key", "timeout_ms", "analyze"];
 const CALLS: &[&str] = &["procedure", "timeout_ms"];
 const DATAFLOW: &[&str] = &["dataflow"];
+const SOURCE: &[&str] = &["source_name"];
+const SINK: &[&str] = &["sink_name"];
 const SUBSCRIBE: &[&str] = &["name", "Last-Event-ID", "lastEventId", "from", "empties"];
 
 const WRITTEN: &[(&str, &str, Content)] = &[
@@ -214,6 +216,7 @@ fn operations() -> Vec<OperationDoc> {
             ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
     all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()));
+    all.extend(connectors());
     all.extend(subscriptions().into_iter().chain(transactions()));
     all.extend(sparql_aliases());
     all.extend(graph_store());
@@ -311,6 +314,37 @@ fn checkpoint() -> OperationDoc {
     OperationDoc { success: &[("200", "It is written.", Content::Json("Checkpoint"))], errors: &["409", "507"],
         description: "Queries and inputs go on meanwhile. A server takes checkpoints by itself, too (`serve --recovery-target`, `--checkpoint-every`).",
         ..op("post", "/checkpoint", "takeCheckpoint", "server", "Take a checkpoint") }
+}
+
+#[rustfmt::skip]
+fn connectors() -> Vec<OperationDoc> {
+    const TAG: &str = "connectors";
+    vec![
+        OperationDoc { success: &[("200", "The sources.", Content::Json("SourceList"))], ..op("get", "/sources", "listSources", TAG, "List the sources") },
+        OperationDoc { parameters: SOURCE, success: &[("200", "The source.", Content::Json("Source"))], errors: &["404"],
+            ..op("get", "/sources/{name}", "showSource", TAG, "Show a source") },
+        OperationDoc { parameters: SOURCE, body: Body::Text("A CREATE SOURCE or CREATE OR REPLACE SOURCE text."), errors: &["404", "409", "413"],
+            success: &[("200", "It was there, with this text or another.", Content::Json("Source")), ("201", "It is declared.", Content::Json("Source"))],
+            ..op("put", "/sources/{name}", "createSource", TAG, "Declare a source, which feeds a stream") },
+        OperationDoc { parameters: SOURCE, success: &[("204", "It is dropped. Its stream keeps its positions.", Content::None)], errors: &["404"],
+            ..op("delete", "/sources/{name}", "dropSource", TAG, "Drop a source") },
+        OperationDoc { parameters: SOURCE, success: &[("204", "It brings nothing from now on.", Content::None)], errors: &["404"],
+            ..op("post", "/sources/{name}/pause", "pauseSource", TAG, "Pause a source") },
+        OperationDoc { parameters: SOURCE, success: &[("204", "It goes on where it stopped.", Content::None)], errors: &["404"],
+            ..op("post", "/sources/{name}/resume", "resumeSource", TAG, "Resume a source") },
+        OperationDoc { success: &[("200", "The sinks.", Content::Json("SinkList"))], ..op("get", "/sinks", "listSinks", TAG, "List the sinks") },
+        OperationDoc { parameters: SINK, success: &[("200", "The sink.", Content::Json("Sink"))], errors: &["404"],
+            ..op("get", "/sinks/{name}", "showSink", TAG, "Show a sink") },
+        OperationDoc { parameters: SINK, body: Body::Text("A CREATE SINK or CREATE OR REPLACE SINK text."), errors: &["409", "413"],
+            success: &[("200", "It was there, with this text or another.", Content::Json("Sink")), ("201", "It is declared.", Content::Json("Sink"))],
+            ..op("put", "/sinks/{name}", "createSink", TAG, "Declare a sink, which takes the answers of a query") },
+        OperationDoc { parameters: SINK, success: &[("204", "It is dropped, and its subscription with it.", Content::None)], errors: &["404", "409"],
+            ..op("delete", "/sinks/{name}", "dropSink", TAG, "Drop a sink") },
+        OperationDoc { parameters: SINK, success: &[("204", "It delivers nothing from now on; answers are kept for it.", Content::None)], errors: &["404", "409"],
+            ..op("post", "/sinks/{name}/pause", "pauseSink", TAG, "Pause a sink") },
+        OperationDoc { parameters: SINK, success: &[("204", "It delivers what was kept, and goes on.", Content::None)], errors: &["404", "409"],
+            ..op("post", "/sinks/{name}/resume", "resumeSink", TAG, "Resume a sink") },
+    ]
 }
 
 #[rustfmt::skip]

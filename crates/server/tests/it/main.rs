@@ -1,6 +1,7 @@
 //! The server over real sockets: each test starts an engine and a server of its own on loopback.
 
 mod client;
+mod connectors;
 mod server;
 
 mod answers;
