@@ -1,8 +1,8 @@
 //! The file of declared sources and sinks, in the data folder, and the notes of sources beside it.
 //!
-//! The one thing to know before changing it: declarations are beside the log and not in it. A backup
-//! or a copy of the log must hold neither passwords of brokers nor a second client of the same id
-//! (ADR 80). How far a source is, stands in the log: it is its stream's.
+//! The one thing to know before changing it: declarations are beside the log and not in it. A
+//! backup or a copy of the log must hold neither passwords of brokers nor a second client of the
+//! same id (ADR 80). How far a source is, stands in the log: it is its stream's.
 
 use crate::error::ConnectError;
 use serde_json::{Map, Value, json};

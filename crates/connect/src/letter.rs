@@ -1,8 +1,8 @@
 //! Dead letters: what a stream is told of messages that another stream has refused.
 //!
 //! The one thing to know before changing it: a letter has the partition and the position of its
-//! message as source and sequence number. So a message that is refused again, after a restart, gives
-//! no second letter.
+//! message as source and sequence number. So a message that is refused again, after a restart,
+//! gives no second letter.
 
 use crate::source::SourceMessage;
 use somersault::oxrdf::vocab::rdf;

@@ -1,5 +1,5 @@
-//! What is known of sources and sinks while they run: what they brought or delivered, and what keeps
-//! them from it.
+//! What is known of sources and sinks while they run: what they brought or delivered, and what
+//! keeps them from it.
 //!
 //! The one thing to know before changing it: a failure passes when an answer is delivered, or when
 //! the sink opens again after it could not be opened. Until then, and from the third in a row on,

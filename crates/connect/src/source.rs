@@ -50,7 +50,7 @@ pub enum MessageBody {
 
 impl MessageBody {
     /// Returns the bytes as a message, if it is not too long.
-    pub(crate) fn new(bytes: Vec<u8>) -> MessageBody {
+    pub fn new(bytes: Vec<u8>) -> MessageBody {
         match bytes.len() > LONGEST_MESSAGE {
             false => MessageBody::Whole(bytes),
             true => MessageBody::TooLong {

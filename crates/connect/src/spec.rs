@@ -1,4 +1,5 @@
-//! What a sink is: read from `CREATE SINK`, or from `serve --sink name=NAME,query=QUERY,…,file=PATH`.
+//! What a sink is: read from `CREATE SINK`, or from the text of `serve --sink`, which is
+//! `name=NAME,query=QUERY,…,file=PATH`.
 //!
 //! The one thing to know before changing it: both texts become options of an endpoint, which are
 //! read in one place.

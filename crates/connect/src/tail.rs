@@ -5,7 +5,7 @@
 //! is brought. So a line has the same position after a restart, although the file's name may belong
 //! to another file by then.
 //!
-//! 1. The file that was read last is looked for: under its path, then beside it, under another name.
+//! 1. The file that was read last is looked for: under its path, then beside it under another name.
 //! 2. It is read from the highest position on that the stream has taken.
 //! 3. At its end, it is compared with the file that has the path. If that is another one, the open
 //!    file is read to its end once more, and the other one begins at the position behind it. A file

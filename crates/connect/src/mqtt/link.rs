@@ -165,8 +165,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The broker ends a connection that says goodbye, and its thread ends with it; at the latest
-        // with the next sign of life. Until then no other link may begin: a broker has one
+        // The broker ends a connection that says goodbye, and the thread ends with it, at the
+        // latest with the next sign of life. Until then no other link may begin: a broker has one
         // connection of a client id.
         if let Some(client) = self.client.take() {
             // The connection may have ended; then there is nothing to end.

@@ -1,11 +1,11 @@
 //! The MQTT source: one session with a fixed client id, QoS 1, acknowledged when durable.
 //!
-//! The one thing to know before changing it: MQTT has no positions, so they are given here, counting
-//! on from the highest that the stream has taken. Before a portion is brought, the positions of its
-//! messages are noted beside their packet numbers. The broker sends a message that it has no
-//! acknowledgement for again, with its packet number and the mark DUP, also after a crash of either
-//! side: it then has its old position, and the engine drops the repeat. A broker that has forgotten
-//! the session gives numbers anew, so what was noted is forgotten with it.
+//! The one thing to know before changing it: MQTT has no positions, so they are given here,
+//! counting on from the highest that the stream has taken. Before a portion is brought, the
+//! positions of its messages are noted beside their packet numbers. The broker sends a message that
+//! it has no acknowledgement for again, with its packet number and the mark DUP, also after a crash
+//! of either side: it then has its old position, and the engine drops the repeat. A broker that has
+//! forgotten the session begins with its numbers again, so what was noted is forgotten too.
 
 use super::MqttOptions;
 use super::link::{Link, LinkEvent};

@@ -1,8 +1,8 @@
 //! What every source keeps to: order, positions, acknowledgement after commit, reconnects, full
 //! streams, and messages that cannot be taken.
 //!
-//! A broker is a [`Broker`]. [`suite!`] makes a test of each law for it. Times of messages ascend and
-//! the stream refuses late ones, so a message out of order is a refused one.
+//! A broker is a [`Broker`]. [`suite!`] makes a test of each law for it. Times of messages ascend
+//! and the stream refuses late ones, so a message out of order is a refused one.
 
 use somersault::{Engine, EngineConfig};
 use somersault_connect::{

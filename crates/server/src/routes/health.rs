@@ -1,8 +1,8 @@
 //! `/health`: the server's condition, in a word and a sentence.
 //!
 //! Before changing it: a status other than 200 takes the server out of a load balancer. So a sink
-//! that delivers nothing, a source that brings nothing, or a dataflow that an abort has stopped, makes it *degraded*, with 200:
-//! all else works.
+//! that delivers nothing, a source that brings nothing, or a dataflow that an abort has stopped,
+//! makes it *degraded*, with 200: all else works.
 
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;

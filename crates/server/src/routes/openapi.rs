@@ -215,8 +215,7 @@ fn operations() -> Vec<OperationDoc> {
         OperationDoc { success: &[("200", "This description.", Content::Json("Anything"))],
             ..op("get", "/openapi.json", "openapi", "server", "Describe the addresses") },
     ];
-    all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()));
-    all.extend(connectors());
+    all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()).chain(connectors()));
     all.extend(subscriptions().into_iter().chain(transactions()));
     all.extend(sparql_aliases());
     all.extend(graph_store());

@@ -35,7 +35,10 @@ impl Engine {
     ///     source: "readings/0".to_owned(),
     ///     syntax: MessageSyntax::Turtle,
     /// };
-    /// let message = |seq, text: &'static str| NumberedMessage { seq, at: None, bytes: text.as_bytes() };
+    /// let message = |seq, text: &'static str| {
+    ///     let bytes = text.as_bytes();
+    ///     NumberedMessage { seq, at: None, bytes }
+    /// };
     /// let messages = [
     ///     message(17, "<urn:a> <urn:at> 1000 ; <urn:p> 1 ."),
     ///     message(18, "no statement"),
