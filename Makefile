@@ -24,7 +24,7 @@ VOTES ?= 5000
 # make unit
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo demo-vote build test lint fmt unit examples programs w3c rsp txn txn-nightly jena-oracle bench bench-oneshot bench-http bench-load bench-streams bench-papers bench-durability bench-transactions bench-ab bench-check bench-report fuzz nightly doctor clean
+.PHONY: brokers brokers-stop help demo demo-vote build test lint fmt unit examples programs w3c rsp txn txn-nightly jena-oracle bench bench-oneshot bench-http bench-load bench-streams bench-papers bench-durability bench-transactions bench-ab bench-check bench-report fuzz nightly doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -186,13 +186,29 @@ bench-report: doctor ## writes the newest figures into bench/RESULTS.md and docs
 fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
 	@ls fuzz/fuzz_targets | sed 's/\.rs$$//' | sed 's/^/  cargo +nightly fuzz run /'
 
+# make brokers
+BROKERS := $(TARGET)/brokers
+MQTT_PORT ?= 1883
+
+brokers: ## installs the brokers that sources and sinks are tested against, and starts them on loopback (MQTT_PORT=)
+	@command -v mosquitto >/dev/null || [ -x /usr/sbin/mosquitto ] || apt-get install -y --no-install-recommends mosquitto || { \
+	  echo "skipped: mosquitto cannot be installed; install it by hand (apt-get install mosquitto, as root)"; exit 0; }
+	@mkdir -p $(BROKERS)/mosquitto
+	@if [ -f $(BROKERS)/mosquitto.pid ] && kill -0 $$(cat $(BROKERS)/mosquitto.pid) 2>/dev/null; then echo "mosquitto runs already"; else \
+	  printf 'listener $(MQTT_PORT) 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location $(BROKERS)/mosquitto/\npid_file $(BROKERS)/mosquitto.pid\nuser %s\n' "$$(id -un)" >$(BROKERS)/mosquitto.conf; \
+	  PATH=$$PATH:/usr/sbin mosquitto -d -c $(BROKERS)/mosquitto.conf; fi
+	@echo "mqtt://127.0.0.1:$(MQTT_PORT) (make brokers-stop ends it)"
+
+brokers-stop: ## ends the brokers that make brokers has started
+	@if [ -f $(BROKERS)/mosquitto.pid ]; then kill $$(cat $(BROKERS)/mosquitto.pid) && rm -f $(BROKERS)/mosquitto.pid; fi
+
 SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
 
 nightly: doctor ## the checks that take too long for make test: SEEDS=10000 of the simulator, newly drawn inputs, histories checked for serializability, servers killed 200 times, each fuzz target for FUZZ_SECONDS=60
 	@seed=$$RANDOM$$RANDOM; echo "PROPTEST_RNG_SEED=$$seed"; PROPTEST_RNG_SEED=$$seed $(CARGO) test --workspace --locked --quiet
 	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=200 SOMERSAULT_SEED=$$seed $(CARGO) test --workspace --locked --quiet --test it -- kills
-	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed $(CARGO) test --workspace --locked --quiet --test it -- sinks
+	@seed=$$RANDOM; echo "SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed"; SOMERSAULT_KILLS=50 SOMERSAULT_SEED=$$seed $(CARGO) test --workspace --locked --quiet --test it -- sinks sources
 	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS)
 	@seed=$$RANDOM; echo "histories from seed $$seed"; $(CARGO) run --release --locked -p somersault-sim -- --histories --seed $$seed --seeds $(SEEDS)
 	for workload in list-append register bank; do $(BENCH) histories --workload $$workload --seed $$RANDOM --check; done

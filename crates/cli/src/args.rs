@@ -48,9 +48,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  somersault explain --analyze --file q.rq --stored people.ttl"
     )]
     Explain(ExplainArgs),
-    /// Register continuous queries, and declare streams, from files
+    /// Register continuous queries, and declare streams, sources and sinks, from files
     #[command(
-        after_help = "Examples:\n  somersault register streams.sql            CREATE STREAM statements\n  somersault register trending.csparql --name trending\n  somersault register trending.csparql --name trending --replace"
+        after_help = "Examples:\n  somersault register streams.sql            CREATE STREAM statements\n  somersault register meters.sql             CREATE SOURCE and CREATE SINK statements\n  somersault register trending.csparql --name trending\n  somersault register trending.csparql --name trending --replace"
     )]
     Register(RegisterArgs),
     /// Push a file of statements into a stream
@@ -96,6 +96,16 @@ pub(crate) enum Command {
         after_help = "Examples:\n  somersault token create boss --right admin --data ./data       before the first start\n  somersault token create till --right call:deposit --right read:default --expires 2160h\n  somersault token create rooms --right 'push:http://example.org/rooms/*'\n  somersault token list\n  somersault token revoke till\n\nWithout --data or --tokens a running server is asked, with the token in SOMERSAULT_TOKEN, which needs\nthe right admin. A token is printed once. A change of the file holds for a running server within a second.\n\nRights, for all names or, behind a colon, for one name or the names that begin as the text before a *:\n  read, write      a stored graph, by its IRI; the default graph is read:default, write:default\n  push             a stream: to send into it and to move its time\n  window           a stream: to read it in windows of queries and procedures\n  subscribe        a continuous query: to read its answers\n  register         a stream, query, procedure or dataflow: to declare, change and drop it\n  call             a procedure\n  remote, monitor, admin   without names: SERVICE and LOAD; counters and the condition; everything"
     )]
     Token(TokenArgs),
+    /// List the sources of a server, which feed streams: how far each is, and what it refused
+    #[command(
+        after_help = "Example:\n  somersault sources\n  somersault sources --json\n\nThey are declared, dropped, paused and resumed by statements: somersault register FILE.\n  CREATE SOURCE meters INTO <http://example.org/m> FROM MQTT (url = 'mqtt://broker:1883', topic = 'meters/+')\n    FORMAT JSONLD DEAD LETTER INTO <http://example.org/bad>;\n  PAUSE SOURCE meters; RESUME SOURCE meters; DROP SOURCE meters"
+    )]
+    Sources(ConnectorsArgs),
+    /// List the sinks of a server, which deliver answers: what each has delivered, and what failed
+    #[command(
+        after_help = "Example:\n  somersault sinks\n  somersault sinks --json\n\nThey are declared, dropped, paused and resumed by statements: somersault register FILE.\n  CREATE SINK bill FROM QUERY orders INTO WEBHOOK (url = 'http://127.0.0.1:9000/orders');\n  PAUSE SINK bill; RESUME SINK bill; DROP SINK bill"
+    )]
+    Sinks(ConnectorsArgs),
     /// Drop a continuous query, or a stream that no query windows
     #[command(
         after_help = "Examples:\n  somersault drop query trending\n  somersault drop query 'tea first'\n  somersault drop stream http://example.org/likes"
@@ -411,8 +421,8 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RegisterArgs {
-    /// Files of statements separated by `;`: CREATE STREAM, REGISTER …, queries, DROP, PAUSE,
-    /// RESUME
+    /// Files of statements separated by `;`: CREATE STREAM, SOURCE, SINK …, REGISTER …, queries,
+    /// DROP, PAUSE, RESUME
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// The files hold one query a line, as {"name": …, "query": …}; .gz and .zst too
@@ -463,6 +473,15 @@ pub(crate) struct PushArgs {
     /// Then advance the stream to this event time: milliseconds since 1970, or a date
     #[arg(long, value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) advance: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConnectorsArgs {
+    /// Print everything that the server says, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
 }
 
 #[derive(Debug, Args)]

@@ -65,6 +65,8 @@ fn main() -> ExitCode {
         Command::Verify(args) => commands::verify::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Generate(args) => commands::generate::run(args),
+        Command::Sources(args) => commands::connectors::list("sources", args),
+        Command::Sinks(args) => commands::connectors::list("sinks", args),
         Command::Demo(args) => demo::run(args),
         Command::DemoVote(args) => demo::vote::run(args),
     };

@@ -58,6 +58,7 @@ fn addresses_bare_stream(statement: &Statement) -> bool {
             Some(stream) => stream.iri.as_str(),
             None => return false,
         },
+        Statement::CreateSource(source) => source.stream.as_str(),
         _ => return false,
     };
     iri.starts_with(UNKNOWN_NAMESPACE)
@@ -74,6 +75,9 @@ pub(crate) fn kind(statement: &Statement) -> &'static str {
         Statement::Register(_) => "a continuous query",
         Statement::CreateProcedure(_) => "CREATE PROCEDURE",
         Statement::CreateDataflow(_) => "CREATE DATAFLOW",
+        Statement::CreateSource(_) => "CREATE SOURCE",
+        Statement::CreateSink(_) => "CREATE SINK",
+        Statement::ManageConnector(_) => "a statement about a source or a sink",
         Statement::Call(_) => "CALL (somersault call does)",
         _ => "a statement of another kind",
     }

@@ -7,8 +7,10 @@
 //! data folder must not swallow answers.
 
 use crate::error::SinkError;
+use crate::identity::is_at;
 use crate::line::{AnswerKey, line};
-use crate::sink::{Sink, SinkClass, StopSignal};
+use crate::sink::{Sink, SinkClass};
+use crate::worker::StopSignal;
 use somersault::FiringResult;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -141,25 +143,6 @@ fn sync_parent(path: &Path) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => File::open(".")?.sync_all(),
     }
-}
-
-/// Whether an open file still has this path. After a rotation the path is that of another file, or
-/// of none.
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let open = file.metadata()?;
-    match std::fs::metadata(path) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether an open file still has this path. An open file is neither moved nor removed here.
-#[cfg(not(unix))]
-fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
-    Ok(true)
 }
 
 /// The end of a file of answers.

@@ -1,4 +1,4 @@
-//! The threads of the sinks: each reads a durable subscription, delivers, and acknowledges.
+//! The thread of a sink: it reads a durable subscription, delivers, and acknowledges.
 //!
 //! The one thing to know before changing it: an answer is acknowledged after the sink has it, never
 //! before. A sink that does not take answers is tried again after a pause that grows. Meanwhile
@@ -9,18 +9,17 @@ mod tests;
 
 use crate::error::SinkError;
 use crate::line::AnswerKey;
-use crate::monitor::{SinkMonitor, SinkRecord};
-use crate::sink::{PORTION, Sink, StopSignal};
+use crate::monitor::SinkRecord;
+use crate::sink::{PORTION, Sink};
 use crate::spec::SinkSpec;
 use crate::tls::ClientTls;
+use crate::worker::{StopSignal, Worker};
 use somersault::{
     DurableEvent, DurableReader, DurableStart, Engine, EngineError, FiringId, FiringResult,
 };
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// The interval at which a sink that has nothing to deliver looks whether it is to stop.
@@ -33,67 +32,33 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The sinks of an engine. They end when this is dropped; what was not acknowledged is delivered
-/// when they are started again.
-#[derive(Debug, Default)]
-pub struct Sinks {
-    threads: Vec<(Sender<()>, JoinHandle<()>)>,
-    monitor: SinkMonitor,
-    stop: StopSignal,
-}
-
-impl Sinks {
-    /// Starts a thread for each sink. Their queries may be registered later. `tls` says what
-    /// webhooks trust at https addresses.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub fn start(engine: &Engine, specs: &[SinkSpec], tls: &ClientTls) -> io::Result<Sinks> {
-        let mut sinks = Sinks::default();
-        let mut records = Vec::new();
-        for spec in specs {
-            let (stop, stopped) = mpsc::channel();
-            let sink = spec.target.sink(tls);
-            let record = Arc::new(SinkRecord::new(&spec.name, &spec.query, sink.class()));
-            records.push(Arc::clone(&record));
-            let mut runner = Runner {
-                engine: engine.clone(),
-                sink,
-                record,
-                stop: sinks.stop.clone(),
-                spec: spec.clone(),
-                stopped,
-                pause: FIRST_PAUSE,
-                uid: None,
-                waits_for_query: false,
-            };
-            let thread = thread::Builder::new()
-                .name(format!("sink-{}", spec.name))
-                .spawn(move || runner.run())?;
-            sinks.threads.push((stop, thread));
-        }
-        sinks.monitor = SinkMonitor::new(records);
-        Ok(sinks)
-    }
-
-    /// Returns a handle to what is known of them.
-    pub fn monitor(&self) -> SinkMonitor {
-        self.monitor.clone()
-    }
-}
-
-impl Drop for Sinks {
-    fn drop(&mut self) {
-        let (stops, threads): (Vec<_>, Vec<_>) = self.threads.drain(..).unzip();
-        // Each thread sees that its channel has closed, or that the signal is set, and ends.
-        self.stop.set();
-        drop(stops);
-        for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("the thread of a sink panicked");
-            }
-        }
-    }
+/// Starts the thread of a sink. Its query may be registered later. What is not acknowledged when it
+/// ends is delivered when it is started again. `tls` says what it trusts at an https address.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn start(
+    engine: &Engine,
+    spec: &SinkSpec,
+    tls: &ClientTls,
+) -> io::Result<(Worker, Arc<SinkRecord>)> {
+    let sink = spec.target.sink(tls);
+    let record = Arc::new(SinkRecord::new(&spec.name, &spec.query, sink.class()));
+    let mut runner = Runner {
+        engine: engine.clone(),
+        sink,
+        record: Arc::clone(&record),
+        stop: StopSignal::default(),
+        spec: spec.clone(),
+        pause: FIRST_PAUSE,
+        uid: None,
+        waits_for_query: false,
+    };
+    let worker = Worker::start(format!("sink-{}", spec.name), move |stop| {
+        runner.stop = stop;
+        runner.run();
+    })?;
+    Ok((worker, record))
 }
 
 /// One sink.
@@ -103,8 +68,6 @@ struct Runner {
     record: Arc<SinkRecord>,
     stop: StopSignal,
     spec: SinkSpec,
-    /// Its other end is dropped when the sink is to stop.
-    stopped: Receiver<()>,
     /// The next pause after a failure.
     pause: Duration,
     /// The uid of the query whose subscription it had last.
@@ -352,9 +315,9 @@ impl Runner {
 
     /// Waits; an error if it is to stop.
     fn wait(&self, time: Duration) -> Result<(), Interruption> {
-        match self.stopped.recv_timeout(time) {
-            Err(RecvTimeoutError::Timeout) => Ok(()),
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => Err(Interruption::Halt),
+        match self.stop.wait(time) {
+            false => Ok(()),
+            true => Err(Interruption::Halt),
         }
     }
 }

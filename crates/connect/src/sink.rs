@@ -2,9 +2,9 @@
 
 use crate::error::SinkError;
 use crate::line::AnswerKey;
+use crate::worker::StopSignal;
 use somersault::FiringResult;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The number of answers that are delivered and acknowledged together, at most.
 pub(crate) const PORTION: usize = 64;
@@ -27,22 +27,6 @@ impl std::fmt::Display for SinkClass {
             SinkClass::Transactional => "transactional",
             SinkClass::Idempotent => "idempotent",
         })
-    }
-}
-
-/// Says whether a sink is to stop; clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct StopSignal(Arc<AtomicBool>);
-
-impl StopSignal {
-    /// Asks the sinks to stop.
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether the sink is to stop.
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
     }
 }
 

@@ -1,16 +1,34 @@
-//! The text that declares a sink: `name=NAME,query=QUERY,…,file=PATH` or `…,webhook=URL`.
+//! What a sink is: read from `CREATE SINK`, or from the text of `serve --sink`, which is
+//! `name=NAME,query=QUERY,…,file=PATH`.
+//!
+//! The one thing to know before changing it: both texts become options of an endpoint, which are
+//! read in one place.
 
 use crate::file::FileSink;
+#[cfg(feature = "mqtt")]
+use crate::mqtt::{MqttOptions, MqttSink};
+use crate::options::Options;
 use crate::sink::{PORTION, Sink};
 use crate::tls::{ClientTls, is_reachable};
 use crate::webhook::WebhookSink;
 use somersault::{DurableOptions, WhenFull};
+use somersault_lang::{ConnectorOption, CreateSink, Endpoint};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// Answers that may be on their way to a webhook, unless its text says another number.
 const IN_FLIGHT: usize = 4;
+
+/// The options of the subscription of every sink.
+const TERMS: [&str; 7] = [
+    "from",
+    "empties",
+    "answers",
+    "bytes",
+    "deadline",
+    "deadline-ms",
+    "when-full",
+];
 
 /// A sink: its name, its query, and where its answers go.
 ///
@@ -47,6 +65,9 @@ pub enum SinkTarget {
         /// The number of answers that may be on their way.
         in_flight: usize,
     },
+    /// To a topic of an MQTT broker.
+    #[cfg(feature = "mqtt")]
+    Mqtt(MqttOptions),
 }
 
 impl SinkTarget {
@@ -57,34 +78,114 @@ impl SinkTarget {
             SinkTarget::Webhook { url, in_flight } => {
                 Box::new(WebhookSink::new(url, *in_flight, tls))
             }
+            #[cfg(feature = "mqtt")]
+            SinkTarget::Mqtt(options) => Box::new(MqttSink::new(options.clone())),
+        }
+    }
+
+    /// Reads where answers go.
+    fn read(name: &str, kind: &str, options: &Options) -> Result<SinkTarget, String> {
+        match kind {
+            "FILE" => Ok(SinkTarget::File(options.required("path")?.into())),
+            "WEBHOOK" => {
+                let url = webhook_url(options.required("url")?)?;
+                let in_flight = options.number("in-flight")?.map(in_flight_of).transpose()?;
+                Ok(SinkTarget::Webhook {
+                    url,
+                    in_flight: in_flight.unwrap_or(IN_FLIGHT),
+                })
+            }
+            #[cfg(feature = "mqtt")]
+            "MQTT" => Ok(SinkTarget::Mqtt(MqttOptions::read("sink", name, options)?)),
+            other => Err(unknown_kind(other, "sinks", SINK_KINDS, name)),
         }
     }
 }
 
+/// The kinds of sinks that this program has.
+const SINK_KINDS: &[&str] = &[
+    "FILE",
+    "WEBHOOK",
+    #[cfg(feature = "mqtt")]
+    "MQTT",
+];
+
+/// The refusal of a kind of connectors that this program does not have.
+pub(crate) fn unknown_kind(kind: &str, what: &str, known: &[&str], name: &str) -> String {
+    let why = match kind {
+        "MQTT" => "this program was built without the feature mqtt",
+        _ => "there is no such kind",
+    };
+    format!(
+        "{name}: {kind}: {why}; the kinds of {what} are {}",
+        known.join(", ")
+    )
+}
+
 impl SinkSpec {
+    /// Reads a CREATE SINK.
+    ///
+    /// # Errors
+    /// A sentence that names the option, the kind or the format that cannot be.
+    pub fn of(declared: &CreateSink) -> Result<SinkSpec, String> {
+        match declared.into.format.as_deref() {
+            None => {}
+            Some(format) if format.eq_ignore_ascii_case("json") => {}
+            Some(format) => {
+                return Err(format!(
+                    "FORMAT {format}: sinks write answers as JSON; write FORMAT JSON, or leave it out"
+                ));
+            }
+        }
+        SinkSpec::new(&declared.name, &declared.query, &declared.into)
+    }
+
+    fn new(name: &str, query: &str, into: &Endpoint) -> Result<SinkSpec, String> {
+        if matches!(name, "." | "..") {
+            return Err(format!(
+                "name={name}: it is not a name over HTTP, because clients take it out of an address; choose another name"
+            ));
+        }
+        let options = Options::of(into);
+        let spec = SinkSpec {
+            name: name.to_owned(),
+            query: query.to_owned(),
+            options: terms(&options)?,
+            target: SinkTarget::read(name, &into.kind, &options)?,
+        };
+        options.finish()?;
+        Ok(spec)
+    }
+
     /// Whether sinks go beside one another: each has a subscription and a file of its own.
     ///
     /// # Errors
     /// A sentence that names the two that do not.
     pub fn check_together(specs: &[SinkSpec]) -> Result<(), String> {
         for (at, spec) in specs.iter().enumerate() {
-            let SinkSpec { name, query, .. } = spec;
-            for other in &specs[..at] {
-                if (&other.name, &other.query) == (name, query) {
-                    return Err(format!(
-                        "two sinks of query {query} have the name {name}; give each a name of its own"
-                    ));
-                }
-                if let SinkTarget::File(file) = &spec.target
-                    && spec.target == other.target
-                {
-                    return Err(format!(
-                        "the sinks {} and {name} write to the same file, {}; give each a file of its own",
-                        other.name,
-                        file.display()
-                    ));
-                }
-            }
+            specs[..at]
+                .iter()
+                .try_for_each(|other| spec.check_beside(other))?;
+        }
+        Ok(())
+    }
+
+    /// Whether two sinks go beside one another.
+    pub(crate) fn check_beside(&self, other: &SinkSpec) -> Result<(), String> {
+        let SinkSpec { name, query, .. } = self;
+        if (&other.name, &other.query) == (name, query) {
+            return Err(format!(
+                "two sinks of query {query} have the name {name}; give each a name of its own"
+            ));
+        }
+        if let SinkTarget::File(file) = &self.target
+            && self.target == other.target
+        {
+            return Err(format!(
+                "the sinks {} and {name} write to the same file, {}; give each a file of its own",
+                other.name,
+                file.display()
+            ));
         }
         Ok(())
     }
@@ -94,123 +195,112 @@ impl FromStr for SinkSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<SinkSpec, String> {
-        let (mut name, mut query) = (None, None);
-        let mut options = DurableOptions::default();
-        let mut in_flight = None;
+        let mut options = Vec::new();
         let mut rest = text;
-        loop {
+        // The target comes last, because a path or an address may hold commas.
+        let (kind, target) = loop {
             let Some((member, after)) = rest.split_once('=') else {
                 return Err(format!(
                     "\"{text}\" does not say where the answers go; write name=NAME,query=QUERY,file=PATH or name=NAME,query=QUERY,webhook=URL"
                 ));
             };
-            // The target comes last, because a path or an address may hold commas.
-            let target = match member {
+            match member {
                 "file" if after.is_empty() => {
                     return Err(format!(
                         "\"{text}\" does not name its file; write file=PATH"
                     ));
                 }
-                "file" if in_flight.is_some() => {
-                    return Err(format!(
-                        "\"{text}\" has in-flight, which a file does not take: its answers are written one after the other; leave it out"
-                    ));
-                }
-                "file" => Some(SinkTarget::File(after.into())),
-                "webhook" => Some(webhook(after, in_flight.unwrap_or(IN_FLIGHT))?),
-                _ => None,
-            };
-            if let Some(target) = target {
-                let given = |value: Option<String>, member: &str| {
-                    let value = value.filter(|value| !value.is_empty());
-                    value.ok_or_else(|| format!("\"{text}\" has no {member}=…, before its target"))
-                };
-                let name = given(name, "name")?;
-                if matches!(name.as_str(), "." | "..") {
-                    return Err(format!(
-                        "name={name}: it is not a name over HTTP, because clients take it out of an address; choose another name"
-                    ));
-                }
-                return Ok(SinkSpec {
-                    name,
-                    query: given(query, "query")?,
-                    options,
-                    target,
-                });
+                "file" => break ("FILE", option("path", after)),
+                "webhook" => break ("WEBHOOK", option("url", after)),
+                _ => {}
             }
             let (value, next) = after.split_once(',').unwrap_or((after, ""));
             rest = next;
-            match member {
-                "name" => name = Some(value.to_owned()),
-                "query" => query = Some(value.to_owned()),
-                "in-flight" => in_flight = Some(in_flight_of(value)?),
-                _ => set(&mut options, member, value)?,
-            }
-        }
+            options.push(option(member, value));
+        };
+        options.push(target);
+        let take = |options: &mut Vec<ConnectorOption>, name: &str| {
+            let at = options.iter().position(|option| option.name == name);
+            let given = at.map(|at| options.remove(at).value);
+            let given = given.filter(|value| !value.is_empty());
+            given.ok_or_else(|| format!("\"{text}\" has no {name}=…, before its target"))
+        };
+        let name = take(&mut options, "name")?;
+        let query = take(&mut options, "query")?;
+        let into = Endpoint {
+            kind: kind.to_owned(),
+            options,
+            format: None,
+        };
+        SinkSpec::new(&name, &query, &into)
     }
 }
 
-/// Sets a term of the subscription.
-fn set(options: &mut DurableOptions, member: &str, value: &str) -> Result<(), String> {
-    let expected = |what: &str| Err(format!("{member}={value}: it is {what}"));
-    match member {
-        "answers" => options.answers = number(member, value)?,
-        "bytes" => options.bytes = number(member, value)?,
-        "deadline-ms" => {
-            options.deadline = Some(Duration::from_millis(number(member, value)?));
-        }
-        "empties" => match value {
-            "true" => options.empties = true,
-            "false" => options.empties = false,
-            _ => return expected("true or false"),
-        },
-        "from" => match value.parse() {
-            Ok(start) => options.start = start,
-            Err(_) => return expected("now or kept, or the id of a firing"),
-        },
-        "when-full" => match WhenFull::of_text(value) {
-            Some(term) => options.when_full = term,
-            None => return expected("end or skip"),
-        },
-        _ => {
-            return Err(format!(
-                "\"{member}\" is no member of a sink; known are name, query, from, empties, answers, bytes, deadline-ms, when-full, in-flight, and last file or webhook"
-            ));
-        }
+fn option(name: &str, value: &str) -> ConnectorOption {
+    ConnectorOption {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        span: 0..0,
     }
-    Ok(())
 }
 
-fn number(member: &str, value: &str) -> Result<u64, String> {
-    let number = value.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("{member}={value}: it is a whole number above 0"))
+/// Reads the terms of the subscription.
+fn terms(options: &Options) -> Result<DurableOptions, String> {
+    let mut terms = DurableOptions::default();
+    let [
+        from,
+        empties,
+        answers,
+        bytes,
+        deadline,
+        deadline_ms,
+        when_full,
+    ] = TERMS;
+    if let Some(value) = options.text(from) {
+        terms.start = (value.parse())
+            .map_err(|_| format!("{from}={value}: it is now or kept, or the id of a firing"))?;
+    }
+    if let Some(given) = options.flag(empties)? {
+        terms.empties = given;
+    }
+    if let Some(number) = options.number(answers)? {
+        terms.answers = number;
+    }
+    if let Some(number) = options.number(bytes)? {
+        terms.bytes = number;
+    }
+    terms.deadline = options.duration(deadline)?;
+    if let Some(ms) = options.number(deadline_ms)? {
+        terms.deadline = Some(std::time::Duration::from_millis(ms));
+    }
+    if let Some(value) = options.text(when_full) {
+        terms.when_full = WhenFull::of_text(&value)
+            .ok_or_else(|| format!("{when_full}={value}: it is end or skip"))?;
+    }
+    Ok(terms)
 }
 
 /// More answers than a portion holds are never on their way.
-fn in_flight_of(value: &str) -> Result<usize, String> {
-    let number = value
-        .parse()
-        .ok()
-        .filter(|number| (1..=PORTION).contains(number));
-    number.ok_or_else(|| format!("in-flight={value}: it is a whole number from 1 to {PORTION}"))
+fn in_flight_of(number: u64) -> Result<usize, String> {
+    let fits = usize::try_from(number).ok().filter(|it| *it <= PORTION);
+    fits.ok_or_else(|| format!("in-flight={number}: it is a whole number from 1 to {PORTION}"))
 }
 
-fn webhook(url: &str, in_flight: usize) -> Result<SinkTarget, String> {
-    if !is_reachable(url) {
-        return Err(format!(
+fn webhook_url(url: String) -> Result<String, String> {
+    match is_reachable(&url) {
+        true => Ok(url),
+        false => Err(format!(
             "webhook={url}: it is an address that begins with http:// or, in a program that was built with TLS, with https://"
-        ));
+        )),
     }
-    Ok(SinkTarget::Webhook {
-        url: url.to_owned(),
-        in_flight,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use somersault::DurableStart;
+    use somersault_lang::{Parser, Statement};
+    use std::time::Duration;
 
     #[test]
     fn a_target_may_hold_commas() {
@@ -257,9 +347,15 @@ mod tests {
             ("name=n,query=q,from=then,file=/x", "now or kept"),
             ("name=n,query=q,empties=1,file=/x", "true or false"),
             ("name=n,query=q,when-full=no,file=/x", "end or skip"),
-            ("name=n,query=q,topic=x,file=/x", "no member of a sink"),
+            (
+                "name=n,query=q,topic=x,file=/x",
+                "topic is no option of FILE",
+            ),
             ("name=n,query=q,webhook=ftp://e/", "https://"),
-            ("name=n,query=q,in-flight=2,file=/x", "leave it out"),
+            (
+                "name=n,query=q,in-flight=2,file=/x",
+                "in-flight is no option of FILE",
+            ),
             (
                 "name=n,query=q,in-flight=65,webhook=http://e/",
                 "from 1 to 64",
@@ -267,6 +363,56 @@ mod tests {
         ] {
             let refused = text.parse::<SinkSpec>().unwrap_err();
             assert!(refused.contains(part), "{text}: {refused}");
+        }
+    }
+
+    fn declared(text: &str) -> Result<SinkSpec, String> {
+        match Parser::new().parse_statement(text) {
+            Ok(Statement::CreateSink(sink)) => SinkSpec::of(&sink),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Both ways to declare a sink give the same one.
+    #[test]
+    fn a_declaration_and_a_text_give_the_same_sink() {
+        for (declaration, text) in [
+            (
+                "CREATE SINK n FROM QUERY q INTO FILE (path = '/x', answers = 5, from = kept) FORMAT JSON",
+                "name=n,query=q,answers=5,from=kept,file=/x",
+            ),
+            (
+                "CREATE SINK n FROM STREAM <urn:q> INTO webhook (url = 'http://e/', in-flight = 2, deadline = 9s)",
+                "name=n,query=urn:q,in-flight=2,deadline-ms=9000,webhook=http://e/",
+            ),
+        ] {
+            assert_eq!(declared(declaration), text.parse(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_declaration_is_refused_with_a_sentence() {
+        for (declaration, part) in [
+            ("CREATE SINK n FROM QUERY q INTO PIGEON ()", "PIGEON"),
+            (
+                "CREATE SINK n FROM QUERY q INTO FILE ()",
+                "needs the option path",
+            ),
+            (
+                "CREATE SINK n FROM QUERY q INTO FILE (path = 'x') FORMAT CSV",
+                "FORMAT JSON",
+            ),
+            (
+                "CREATE SINK n FROM QUERY q INTO FILE (path = 'x', url = 'y')",
+                "url is no option",
+            ),
+            (
+                "CREATE SINK '..' FROM QUERY q INTO FILE (path = 'x')",
+                "another name",
+            ),
+        ] {
+            let refused = declared(declaration).expect_err(declaration);
+            assert!(refused.contains(part), "{declaration}: {refused}");
         }
     }
 }

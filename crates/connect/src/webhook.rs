@@ -7,8 +7,9 @@
 
 use crate::error::SinkError;
 use crate::line::{AnswerKey, line};
-use crate::sink::{Sink, SinkClass, StopSignal};
+use crate::sink::{Sink, SinkClass};
 use crate::tls::ClientTls;
+use crate::worker::StopSignal;
 use somersault::FiringResult;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Text to algebra: SPARQL, C-SPARQL, the dialect of the Wukong+S paper, and stream declarations.
+//! Text to algebra: SPARQL, C-SPARQL, the dialect of the Wukong+S paper, and declarations of
+//! streams, procedures and connectors.
 //!
 //! The one thing to know before changing it: this is the only crate that names `spargebra`. SPARQL
 //! itself is read by `spargebra` and converted to the algebra here; everything around it
@@ -23,6 +24,10 @@ mod text;
 pub mod token;
 
 pub use algebra::arguments::Argument;
+pub use algebra::connector::{
+    ConnectorCommand, ConnectorOption, ConnectorSort, CreateSink, CreateSource, Endpoint,
+    ManageConnector,
+};
 pub use algebra::continuous::{
     ContinuousQuery, DerivedStream, Dialect, Extent, Overload, RegistrationKind, Report,
     StreamOperator, WindowClause,

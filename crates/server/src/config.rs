@@ -6,7 +6,7 @@ use crate::auth::jwt::Jwt;
 use crate::auth::tokens::Tokens;
 use crate::tls::Tls;
 use somersault::Limits;
-use somersault_connect::SinkMonitor;
+use somersault_connect::Connectors;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,8 +69,9 @@ pub struct ServerConfig {
     pub document_time: Duration,
     /// Time that running requests may go on after the server is asked to stop.
     pub shutdown_grace: Duration,
-    /// The sinks that run beside the server, for `/health` and `/metrics`.
-    pub sinks: SinkMonitor,
+    /// The sources and sinks that run beside the server. Without them, those that clients declare
+    /// are in memory.
+    pub connectors: Option<Connectors>,
 }
 
 /// How a server finds out who sends a request, and what they may do.
@@ -163,7 +164,7 @@ impl ServerConfig {
             heartbeat: Duration::from_secs(15),
             document_time: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(10),
-            sinks: SinkMonitor::default(),
+            connectors: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod calls;
 pub(crate) mod checkpoint;
+pub(crate) mod connectors;
 pub(crate) mod contexts;
 pub(crate) mod copies;
 pub(crate) mod dataflows;
@@ -118,6 +119,7 @@ pub(crate) fn routes() -> Vec<AddressRoute> {
     all.extend(of_subscriptions());
     all.extend(of_transactions());
     all.extend(of_dataflows());
+    all.extend(of_connectors());
     all
 }
 
@@ -281,6 +283,52 @@ fn of_dataflows() -> Vec<AddressRoute> {
             "/dataflows/{name}/aborted",
             &[("GET", SEE_DATAFLOW)],
             get(dataflows::aborted),
+        ),
+    ]
+}
+
+fn of_connectors() -> Vec<AddressRoute> {
+    const ONE: &[(&str, Needs)] = &[("GET", MONITOR), ("PUT", ADMIN), ("DELETE", ADMIN)];
+    vec![
+        (
+            "/sources",
+            &[("GET", MONITOR)],
+            get(connectors::list_sources),
+        ),
+        (
+            "/sources/{name}",
+            ONE,
+            get(connectors::show_source)
+                .put(connectors::create_source)
+                .delete(connectors::drop_source),
+        ),
+        (
+            "/sources/{name}/pause",
+            &[("POST", ADMIN)],
+            post(connectors::pause_source),
+        ),
+        (
+            "/sources/{name}/resume",
+            &[("POST", ADMIN)],
+            post(connectors::resume_source),
+        ),
+        ("/sinks", &[("GET", MONITOR)], get(connectors::list_sinks)),
+        (
+            "/sinks/{name}",
+            ONE,
+            get(connectors::show_sink)
+                .put(connectors::create_sink)
+                .delete(connectors::drop_sink),
+        ),
+        (
+            "/sinks/{name}/pause",
+            &[("POST", ADMIN)],
+            post(connectors::pause_sink),
+        ),
+        (
+            "/sinks/{name}/resume",
+            &[("POST", ADMIN)],
+            post(connectors::resume_sink),
         ),
     ]
 }

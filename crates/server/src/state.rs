@@ -20,6 +20,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use somersault::{Backlog, Engine};
+use somersault_connect::Connectors;
 use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) hosts: Hosts,
     pub(crate) bodies: Bodies,
+    pub(crate) connectors: Connectors,
     pub(crate) http: HttpMetrics,
     /// Held while a stream is declared or a query is registered.
     pub(crate) declarations: Mutex<()>,
@@ -110,6 +112,8 @@ impl Service {
         stopping: watch::Receiver<bool>,
     ) -> io::Result<Service> {
         let subscribers = config.subscribers.min(Semaphore::MAX_PERMITS);
+        let connectors = config.connectors.clone();
+        let connectors = connectors.unwrap_or_else(|| Connectors::in_memory(&engine));
         let anonymous = match config.auth {
             Auth::Off => Principal::trusted(),
             _ => Principal::unknown(),
@@ -122,6 +126,7 @@ impl Service {
             gate: Gate::new(&config),
             hosts,
             bodies: Bodies::new(&config),
+            connectors,
             http: HttpMetrics::new(),
             declarations: Mutex::new(()),
             backlog: Backlog::new(

@@ -21,6 +21,7 @@ mod graphs;
 mod load;
 mod messages;
 mod native;
+mod numbered;
 mod observe;
 mod options;
 mod permits;

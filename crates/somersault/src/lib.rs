@@ -55,6 +55,7 @@ pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
 pub use push::messages::{
     DocumentPush, MessageNumbers, MessagePush, MessageRefusal, MessageSender, MessagesReceipt,
 };
+pub use push::numbered::{NumberedMessage, NumberedOutcome, NumberedPush, NumberedReceipt};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 
 #[cfg(feature = "futures")]
@@ -64,7 +65,7 @@ pub use somersault_continuous::{
     ParseFiringIdError, QueryMetrics, RecvTimeoutError, SubscribeOptions, Subscription,
     SubscriptionEvent, WhenSlow,
 };
-pub use somersault_lang::Argument;
+pub use somersault_lang::{Argument, Statement};
 pub use somersault_lines::{
     Contexts, DocumentSyntax, Message, MessageLimits, MessageReader, MessageSyntax, MessageWriter,
     RefusedMessage, TimedLines,

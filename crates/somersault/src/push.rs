@@ -2,6 +2,7 @@
 
 pub(crate) mod lines;
 pub(crate) mod messages;
+pub(crate) mod numbered;
 
 use oxrdf::Quad;
 use somersault_model::EventTime;

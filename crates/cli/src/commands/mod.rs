@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod call;
 pub(crate) mod checkpoint;
+pub(crate) mod connectors;
 pub(crate) mod dump;
 pub(crate) mod export;
 pub(crate) mod generate;

@@ -2,7 +2,7 @@
 
 use crate::args::{Declared, RegisterArgs};
 use crate::client::{Client, segment};
-use crate::commands::{manage, transactions};
+use crate::commands::{connectors, manage, transactions};
 use crate::error::CliError;
 use crate::files;
 use crate::script::{self, refused};
@@ -122,7 +122,8 @@ fn send(
             manage::command(client, name, "resume").map_err(failed)?;
         }
         _ => {
-            let sent = send_of_transactions(client, statement).map_err(failed)?;
+            let sent = connectors::send(client, statement).map_err(failed)?
+                || send_of_transactions(client, statement).map_err(failed)?;
             if !sent {
                 let kind = script::kind(&statement.statement);
                 let place = script::place(path, statement);

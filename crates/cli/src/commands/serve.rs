@@ -6,8 +6,7 @@ use crate::files;
 use crate::signals::stop_signal;
 use crate::target::{shut_down, tls_of};
 use somersault::{CheckpointConfig, Engine, EngineConfig, Limits, OpenPhase, OpenProgress, Remote};
-use somersault_connect::ClientTls;
-use somersault_connect::{SinkSpec, Sinks};
+use somersault_connect::{ClientTls, ConnectError, Connectors, SinkSpec};
 use somersault_server::{Auth, Cors, HttpRemote, ServerConfig, Tls, TokenError, TokenFile, Tokens};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
@@ -51,16 +50,18 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
         );
     }
     let engine = runtime.block_on(open(config, &listener, tls.clone()))?;
-    let mut sinks = Sinks::default();
+    let connectors = Connectors::open(&engine, args.data.as_deref(), &args.sink, &trust);
+    let connectors = connectors.map_err(|error: ConnectError| {
+        CliError::Failed(format!("sources and sinks cannot be started: {error}"))
+    })?;
+    server.connectors = Some(connectors.clone());
     let served = runtime.block_on(async {
         let stop = stop_signal(tls);
         eprintln!("Somersault answers at {scheme}://{address} (Ctrl-C stops it)");
-        sinks = Sinks::start(&engine, &args.sink, &trust)?;
-        server.sinks = sinks.monitor();
         somersault_server::serve(engine.clone(), listener, server, stop).await
     });
-    // Before the engine stops: what they have delivered is acknowledged.
-    drop(sinks);
+    // Before the engine stops: what they have brought and delivered is acknowledged.
+    connectors.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));
     shut_down(&engine)?;
     eprintln!("stopped");

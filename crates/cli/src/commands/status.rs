@@ -1,10 +1,10 @@
-//! `status`: a server's condition, its sinks and durable subscriptions, its streams and its
+//! `status`: a server's condition, its connectors and durable subscriptions, its streams and its
 //! continuous queries, a line each, for people.
 //! Everything is in the server's JSON.
 
 use crate::args::StatusArgs;
-use crate::client::json_of;
-use crate::commands::subscriptions;
+use crate::client::{Client, json_of};
+use crate::commands::{connectors, subscriptions};
 use crate::error::CliError;
 use crate::target::client_for;
 use crate::times;
@@ -25,8 +25,11 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     let health = client.health()?;
     writeln!(out, "{}", server_line(&health))?;
+    for source in list(&health, "sources") {
+        writeln!(out, "{}", connectors::source_line(source))?;
+    }
     for sink in list(&health, "sinks") {
-        writeln!(out, "{}", sink_line(sink))?;
+        writeln!(out, "{}", connectors::sink_line(sink))?;
     }
     for subscription in list(&health, "subscriptions") {
         writeln!(out, "{}", subscriptions::line(subscription))?;
@@ -92,20 +95,6 @@ fn server_line(health: &Value) -> String {
         if let Some(age) = checkpoints["newest"]["age_seconds"].as_f64() {
             let _ = write!(line, ", from a checkpoint {age:.0} s ago");
         }
-    }
-    line
-}
-
-fn sink_line(sink: &Value) -> String {
-    let mut line = format!(
-        "sink {} of query {}: {} answers delivered, {} attempts failed",
-        name(&sink["name"]),
-        name(&sink["query"]),
-        sink["delivered"],
-        sink["failures"]
-    );
-    if let Some(error) = sink["last_error"].as_str() {
-        let _ = write!(line, "; the newest failed: {error}");
     }
     line
 }

@@ -12,6 +12,7 @@ mod kills;
 mod lesson;
 mod serve;
 mod sinks;
+mod sources;
 mod subscriptions;
 #[cfg(feature = "tls")]
 mod tls;

@@ -210,7 +210,7 @@ fn a_sink_that_keeps_failing_is_shown() {
     {
         thread::sleep(Duration::from_millis(50));
     }
-    while !status().contains("sink f of query q: 2 answers delivered") {
+    while !status().contains("sink f of query q: running, 2 answers delivered") {
         thread::sleep(Duration::from_millis(50));
     }
     assert!(status().contains("server: everything works"));

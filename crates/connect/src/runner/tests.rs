@@ -5,7 +5,8 @@ use somersault::{EngineConfig, EventTime};
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::mpsc::TryRecvError;
+use std::sync::mpsc::{self, Sender, TryRecvError};
+use std::thread;
 
 const SEEN: &str = "SELECT ?x FROM STREAM <urn:s> [RANGE 1s STEP 1s] WHERE { ?x ?p ?o }";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,13 +21,15 @@ fn engine() -> Engine {
 }
 
 /// Starts the sink `f` with these terms.
-fn start(engine: &Engine, terms: &str, file: &Path) -> Sinks {
+fn started(engine: &Engine, terms: &str, file: &Path) -> Worker {
     let text = format!(
         "name=f,query=seen,empties=true{terms},file={}",
         file.display()
     );
     let spec = text.parse().expect("a sink");
-    Sinks::start(engine, &[spec], &ClientTls::default()).expect("threads")
+    start(engine, &spec, &ClientTls::default())
+        .expect("a thread")
+        .0
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -60,7 +63,7 @@ fn a_sink_that_waits_for_its_query_gets_its_first_answer() {
     let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
     engine.drop_query("seen").expect("it is dropped");
     let file = folder.path().join("answers");
-    let sinks = start(&engine, "", &file);
+    let sinks = started(&engine, "", &file);
     // The sink has looked for its query, and looks again later.
     thread::sleep(LOOK / 2);
     engine.register(Some("seen"), SEEN).expect("a query");
@@ -68,7 +71,7 @@ fn a_sink_that_waits_for_its_query_gets_its_first_answer() {
     delivers(&engine, &file, 2);
     drop(sinks);
     // Its terms are those of the same sink after a restart.
-    let sinks = start(&engine, "", &file);
+    let sinks = started(&engine, "", &file);
     delivers(&engine, &file, 3);
     drop(sinks);
 }
@@ -77,7 +80,7 @@ fn a_sink_that_waits_for_its_query_gets_its_first_answer() {
 fn a_sink_goes_on_when_its_query_was_dropped_and_registered_again() {
     let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
     let file = folder.path().join("answers");
-    let sinks = start(&engine, "", &file);
+    let sinks = started(&engine, "", &file);
     subscribed(&engine);
     delivers(&engine, &file, 1);
     engine.unsubscribe("seen", "f").expect("it is deleted");
@@ -95,7 +98,7 @@ fn a_sink_goes_on_when_its_query_was_dropped_and_registered_again() {
 fn a_sink_subscribes_again_when_its_subscription_alone_was_deleted() {
     let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
     let file = folder.path().join("answers");
-    let sinks = start(&engine, ",from=kept", &file);
+    let sinks = started(&engine, ",from=kept", &file);
     subscribed(&engine);
     delivers(&engine, &file, 1);
     engine.unsubscribe("seen", "f").expect("it is deleted");
@@ -114,7 +117,7 @@ fn a_sink_waits_for_the_end_of_a_subscription_with_other_terms() {
     let file = folder.path().join("answers");
     let other = somersault::DurableOptions::default();
     engine.subscribe_durably("seen", "f", &other).expect("one");
-    let sinks = start(&engine, "", &file);
+    let sinks = started(&engine, "", &file);
     thread::sleep(2 * LOOK);
     engine.unsubscribe("seen", "f").expect("it is deleted");
     subscribed(&engine);
@@ -142,12 +145,10 @@ fn a_stop_does_not_wait_for_a_receiver_that_hangs() {
     let (got, has_got) = mpsc::channel();
     thread::spawn(move || hanging(&listener, &got));
     let text = format!("name=f,query=seen,empties=true,webhook=http://{address}/");
-    let sinks = Sinks::start(
-        &engine,
-        &[text.parse().expect("a sink")],
-        &ClientTls::default(),
-    )
-    .expect("threads");
+    let spec = text.parse().expect("a sink");
+    let sinks = start(&engine, &spec, &ClientTls::default())
+        .expect("a thread")
+        .0;
     subscribed(&engine);
     engine
         .advance([("urn:s", EventTime(1000))])
@@ -164,7 +165,7 @@ fn a_stop_does_not_wait_for_a_receiver_that_hangs() {
         .expect("it is there");
     assert_eq!((info.waiting, info.acknowledged), (1, None));
     let file = folder.path().join("answers");
-    let sinks = start(&engine, "", &file);
+    let sinks = started(&engine, "", &file);
     delivers(&engine, &file, 2);
     let text = std::fs::read_to_string(&file).expect("a file");
     assert_eq!(text.lines().count(), 2, "{text}");
@@ -176,7 +177,7 @@ fn a_sink_at_its_limit_goes_on_when_its_subscription_was_deleted() {
     let (engine, folder) = (engine(), tempfile::tempdir().expect("a folder"));
     let file = folder.path().join("later").join("answers");
     // No file can be made there yet.
-    let sinks = start(&engine, ",answers=1", &file);
+    let sinks = started(&engine, ",answers=1", &file);
     subscribed(&engine);
     let mut second = 0;
     let info = || engine.durable_subscription("seen", "f");

@@ -6,6 +6,7 @@
 //! own, so that one [`VarId`] always means one variable of one scope.
 
 pub mod arguments;
+pub mod connector;
 mod constants;
 pub mod continuous;
 pub mod expression;

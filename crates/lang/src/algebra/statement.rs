@@ -1,5 +1,6 @@
-//! Statements that declare and manage streams and continuous queries.
+//! Statements that declare and manage streams, continuous queries, procedures and connectors.
 
+use crate::algebra::connector::{CreateSink, CreateSource, ManageConnector};
 use crate::algebra::continuous::ContinuousQuery;
 use crate::algebra::procedure::{Call, CreateDataflow, CreateProcedure, DropProcedure};
 use crate::algebra::stream::CreateStream;
@@ -33,6 +34,12 @@ pub enum Statement {
     PauseDataflow(String),
     /// `RESUME DATAFLOW name`
     ResumeDataflow(String),
+    /// `CREATE SOURCE name …`
+    CreateSource(CreateSource),
+    /// `CREATE SINK name …`
+    CreateSink(CreateSink),
+    /// `DROP SOURCE name`, `PAUSE SINK name` …
+    ManageConnector(ManageConnector),
     /// `CALL name ( … )`
     Call(Call),
 }

@@ -33,7 +33,9 @@ pub(crate) fn read_statement(
 ) -> Result<Statement, ParseError> {
     let statement = if cursor.take_keyword("CREATE") {
         if !cursor.take_keyword("STREAM") {
-            return Err(cursor.unexpected("STREAM, PROCEDURE or DATAFLOW after CREATE"));
+            return Err(
+                cursor.unexpected("STREAM, PROCEDURE, DATAFLOW, SOURCE or SINK after CREATE")
+            );
         }
         Statement::CreateStream(read_create(cursor, names, read_mapping)?)
     } else if cursor.take_keyword("DROP") {
@@ -43,7 +45,9 @@ pub(crate) fn read_statement(
         } else if cursor.take_keyword("QUERY") {
             Statement::DropQuery(read_query_name(cursor, names)?)
         } else {
-            return Err(cursor.unexpected("STREAM, QUERY, PROCEDURE or DATAFLOW after DROP"));
+            return Err(
+                cursor.unexpected("STREAM, QUERY, PROCEDURE, DATAFLOW, SOURCE or SINK after DROP")
+            );
         }
     } else if cursor.take_keyword("PAUSE") {
         cursor.expect_keyword("QUERY")?;
@@ -53,7 +57,7 @@ pub(crate) fn read_statement(
         Statement::ResumeQuery(read_query_name(cursor, names)?)
     } else {
         return Err(cursor.unexpected(
-            "CREATE STREAM, PROCEDURE or DATAFLOW, DROP, PAUSE, RESUME, REGISTER or CALL",
+            "CREATE STREAM, PROCEDURE, DATAFLOW, SOURCE or SINK, DROP, PAUSE, RESUME, REGISTER or CALL",
         ));
     };
     end_of_statement(cursor)?;

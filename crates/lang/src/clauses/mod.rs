@@ -2,6 +2,7 @@
 //! declarations of streams, procedures and dataflows.
 
 pub(crate) mod blocks;
+pub(crate) mod connector;
 pub(crate) mod dataflow;
 pub(crate) mod declare;
 pub(crate) mod documents;

@@ -13,6 +13,7 @@ use crate::algebra::query::{Query, QueryForm};
 use crate::algebra::statement::Statement;
 use crate::algebra::update::{DeleteInsert, Update, UpdateOperation};
 use crate::clauses::blocks;
+use crate::clauses::connector;
 use crate::clauses::declare;
 use crate::clauses::live;
 use crate::clauses::options;
@@ -240,8 +241,8 @@ impl Parser {
         })
     }
 
-    /// Parses a statement: CREATE STREAM, PROCEDURE or DATAFLOW, DROP, PAUSE, RESUME, REGISTER,
-    /// CALL.
+    /// Parses a statement: CREATE STREAM, PROCEDURE, DATAFLOW, SOURCE or SINK, DROP, PAUSE, RESUME,
+    /// REGISTER, CALL.
     ///
     /// # Errors
     /// If the text is none of these.
@@ -252,6 +253,9 @@ impl Parser {
         names.read_prologue(&mut cursor)?;
         if cursor.is_keyword("REGISTER") {
             return Ok(Statement::Register(Box::new(self.parse_continuous(text)?)));
+        }
+        if let Some(statement) = connector::read_statement(&mut cursor, &names)? {
+            return Ok(statement);
         }
         if let Some(statement) = procedure::read_statement(self, &mut cursor, &names)? {
             return Ok(statement);

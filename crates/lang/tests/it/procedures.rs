@@ -179,7 +179,7 @@ mod header {
         refuses(
             "CREATE OR REPLACE STREAM <urn:s>",
             "STREAM",
-            "PROCEDURE or DATAFLOW",
+            "PROCEDURE, DATAFLOW, SOURCE or SINK",
         );
     }
 

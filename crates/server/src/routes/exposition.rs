@@ -6,7 +6,7 @@ use somersault::{
     CheckpointStatus, DurableInfo, Latency, MetricsSnapshot, QueryMetrics, ShardMetrics,
     StreamMetrics, TransactionCounts,
 };
-use somersault_connect::SinkStatus;
+use somersault_connect::{SinkStatus, SourceStatus};
 use std::fmt::{Display, Write as _};
 
 /// A family of samples: its name, its type, the value of one of the things that are measured, and
@@ -204,6 +204,26 @@ const SINKS: &[Family<SinkStatus>] = &[
 ];
 
 #[rustfmt::skip]
+const SOURCES: &[Family<SourceStatus>] = &[
+    ("somersault_source_taken_total", "counter", |s| count(s.counts.taken),
+        "Messages of a source that its stream has taken."),
+    ("somersault_source_repeated_total", "counter", |s| count(s.counts.repeated),
+        "Messages of a source that its stream had taken before."),
+    ("somersault_source_refused_total", "counter", |s| count(s.counts.refused),
+        "Messages of a source that were refused."),
+    ("somersault_source_dead_letters_total", "counter", |s| count(s.counts.dead_letters),
+        "Refused messages of a source that went to the dead letters."),
+    ("somersault_source_bytes_total", "counter", |s| count(s.counts.bytes),
+        "Bytes of the messages of a source."),
+    ("somersault_source_lag", "gauge", |s| s.lag.and_then(count),
+        "What waits where the messages of a source come from, in its own unit; absent if that is not known."),
+    ("somersault_source_failures_total", "counter", |s| count(s.failures),
+        "Attempts of a source that failed."),
+    ("somersault_source_in_trouble", "gauge", |s| count(s.trouble.is_some().into()),
+        "1 if a source has brought nothing for a while although it should."),
+];
+
+#[rustfmt::skip]
 const SHARDS: &[Family<ShardMetrics>] = &[
     ("somersault_shard_injected_total", "counter", |s| count(s.injected),
         "Half edges written to a shard: inserts and deletes."),
@@ -247,6 +267,13 @@ pub(crate) fn subscriptions(all: &[DurableInfo], text: &mut String) {
     let shown = &all[..all.len().min(SUBSCRIPTIONS_SHOWN)];
     samples(text, SUBSCRIPTIONS, shown, |s| {
         vec![("query", &s.query as _), ("subscription", &s.name as _)]
+    });
+}
+
+/// Writes the counters of the sources.
+pub(crate) fn sources(all: &[SourceStatus], text: &mut String) {
+    samples(text, SOURCES, all, |s| {
+        vec![("source", &s.name as _), ("stream", &s.stream as _)]
     });
 }
 

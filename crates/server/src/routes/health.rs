@@ -1,13 +1,15 @@
 //! `/health`: the server's condition, in a word and a sentence.
 //!
 //! Before changing it: a status other than 200 takes the server out of a load balancer. So a sink
-//! that delivers nothing, a dataflow that an abort has stopped, or a changed file of certificates,
-//! tokens or keys that cannot be used makes it *degraded*, with 200: all else works.
+//! that delivers nothing, a source that brings nothing, a dataflow that an abort has stopped, or a
+//! changed file of certificates, tokens or keys that cannot be used makes it *degraded*, with 200:
+//! all else works.
 
 use crate::config::Auth;
 use crate::http::error::ApiResult;
 use crate::http::gate::Lane;
 use crate::routes::checkpoint::status_json;
+use crate::routes::connectors::{sink_json, source_json};
 use crate::routes::subscriptions::subscription_json;
 use crate::state::App;
 use crate::tls::Tls;
@@ -16,7 +18,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use somersault::{AbortInfo, HealthStatus, RightKind, StoppedInfo};
-use somersault_connect::SinkStatus;
 
 /// The number of durable subscriptions that are shown: those with the most waiting answers.
 const SHOWN: usize = 100;
@@ -28,14 +29,18 @@ pub(crate) async fn health(app: App) -> ApiResult {
     let look = move || (engine.health(), engine.all_durable_subscriptions());
     let (health, subscriptions) = app.gate.run(Lane::Control, look).await?;
     let stopping = *app.stopping.borrow();
-    let sinks = app.config.sinks.statuses();
-    let troubles = sinks.iter().filter_map(|sink| sink.trouble.clone());
+    let (sources, sinks) = (app.connectors.sources(), app.connectors.sinks());
+    let of_sources = sources
+        .iter()
+        .filter_map(|source| source.status.trouble.clone());
+    let of_sinks = sinks.iter().filter_map(|sink| sink.status.trouble.clone());
     let stopped = health.stopped_dataflows.iter().map(stopped_sentence);
     let absent = health.absent_procedures.iter().map(absent_sentence);
     let tls = app.config.tls.as_deref();
     let certificate = tls.and_then(Tls::trouble);
     let senders = app.config.auth.trouble();
-    let trouble = troubles
+    let trouble = of_sources
+        .chain(of_sinks)
         .chain(certificate.clone())
         .chain(senders.clone())
         .chain(stopped)
@@ -63,6 +68,7 @@ pub(crate) async fn health(app: App) -> ApiResult {
         "inflight_bytes": health.inflight_bytes,
         "inflight_limit_bytes": health.inflight_limit_bytes,
         "checkpoints": health.checkpoints.as_ref().map(status_json),
+        "sources": sources.iter().map(source_json).collect::<Vec<_>>(),
         "sinks": sinks.iter().map(sink_json).collect::<Vec<_>>(),
         "auth": match app.config.auth {
             Auth::Off => Value::Null,
@@ -116,17 +122,5 @@ pub(crate) fn abort_json(abort: &AbortInfo) -> Value {
         "of_call": abort.is_of_call,
         "reason": abort.reason,
         "time_ms": abort.time,
-    })
-}
-
-fn sink_json(sink: &SinkStatus) -> Value {
-    json!({
-        "name": sink.name,
-        "query": sink.query,
-        "class": sink.class.to_string(),
-        "delivered": sink.delivered,
-        "failures": sink.failures,
-        "last_error": sink.last_error,
-        "trouble": sink.trouble,
     })
 }

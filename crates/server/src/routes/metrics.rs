@@ -27,7 +27,10 @@ pub(crate) async fn metrics(app: App) -> ApiResult {
     let mut text = app.http.render();
     exposition::render(&snapshot, &mut text);
     exposition::subscriptions(&subscriptions, &mut text);
-    exposition::sinks(&app.config.sinks.statuses(), &mut text);
+    let sources = app.connectors.sources().into_iter();
+    let sinks = app.connectors.sinks().into_iter();
+    exposition::sources(&sources.map(|it| it.status).collect::<Vec<_>>(), &mut text);
+    exposition::sinks(&sinks.map(|it| it.status).collect::<Vec<_>>(), &mut text);
     exposition::one(&mut text, SUBSCRIBERS, &app);
     Ok((
         [(

@@ -131,6 +131,8 @@ const SUBSCRIBE: &[&str] = &[
     "empties",
 ];
 const READ: &[&str] = &["name", "who", "ticket"];
+const SOURCE: &[&str] = &["source_name"];
+const SINK: &[&str] = &["sink_name"];
 
 const WRITTEN: &[(&str, &str, Content)] = &[
     (
@@ -221,9 +223,8 @@ fn operations() -> Vec<OperationDoc> {
             description: "Server-Sent Events, or lines of JSON where Accept prefers application/x-ndjson; there other events are lines with the member event, and blank lines keep the connection open. A firing is an event without a name. Its id is the query's uid, a colon and the close time, and its data is a Firing. The event `gap` says that firings after the given id are no longer kept, or that the id belongs to another query. The event `slow` says that the client reads too slowly, and that the firings that waited for it are dropped. The event `end` is the last and gives the reason: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open. Answers of CONSTRUCT and DESCRIBE are also available as RDF Messages, by the media types of messages.",
             ..op("get", "/queries/{name}/results", "subscribe", "continuous queries", "Follow a query's answers") },
     ];
-    all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()).chain(contexts()));
-    all.extend(watching());
     all.extend(copies().into_iter().chain([checkpoint()]).chain(tokens()));
+    all.extend(contexts().into_iter().chain(connectors()).chain(watching()));
     all.extend(subscriptions().into_iter().chain(transactions()));
     all.extend(sparql_aliases());
     all.extend(graph_store());
@@ -339,6 +340,37 @@ fn checkpoint() -> OperationDoc {
     OperationDoc { success: &[("200", "It is written.", Content::Json("Checkpoint"))], errors: &["409", "507"],
         description: "Queries and inputs go on meanwhile. A server takes checkpoints by itself, too (`serve --recovery-target`, `--checkpoint-every`).",
         ..op("post", "/checkpoint", "takeCheckpoint", "server", "Take a checkpoint") }
+}
+
+#[rustfmt::skip]
+fn connectors() -> Vec<OperationDoc> {
+    const TAG: &str = "connectors";
+    vec![
+        OperationDoc { success: &[("200", "The sources.", Content::Json("SourceList"))], ..op("get", "/sources", "listSources", TAG, "List the sources") },
+        OperationDoc { parameters: SOURCE, success: &[("200", "The source.", Content::Json("Source"))], errors: &["404"],
+            ..op("get", "/sources/{name}", "showSource", TAG, "Show a source") },
+        OperationDoc { parameters: SOURCE, body: Body::Text("A CREATE SOURCE or CREATE OR REPLACE SOURCE text."), errors: &["404", "409", "413"],
+            success: &[("200", "It was there, with this text or another.", Content::Json("Source")), ("201", "It is declared.", Content::Json("Source"))],
+            ..op("put", "/sources/{name}", "createSource", TAG, "Declare a source, which feeds a stream") },
+        OperationDoc { parameters: SOURCE, success: &[("204", "It is dropped. Its stream keeps its positions.", Content::None)], errors: &["404"],
+            ..op("delete", "/sources/{name}", "dropSource", TAG, "Drop a source") },
+        OperationDoc { parameters: SOURCE, success: &[("204", "It brings nothing from now on.", Content::None)], errors: &["404"],
+            ..op("post", "/sources/{name}/pause", "pauseSource", TAG, "Pause a source") },
+        OperationDoc { parameters: SOURCE, success: &[("204", "It goes on where it stopped.", Content::None)], errors: &["404"],
+            ..op("post", "/sources/{name}/resume", "resumeSource", TAG, "Resume a source") },
+        OperationDoc { success: &[("200", "The sinks.", Content::Json("SinkList"))], ..op("get", "/sinks", "listSinks", TAG, "List the sinks") },
+        OperationDoc { parameters: SINK, success: &[("200", "The sink.", Content::Json("Sink"))], errors: &["404"],
+            ..op("get", "/sinks/{name}", "showSink", TAG, "Show a sink") },
+        OperationDoc { parameters: SINK, body: Body::Text("A CREATE SINK or CREATE OR REPLACE SINK text."), errors: &["409", "413"],
+            success: &[("200", "It was there, with this text or another.", Content::Json("Sink")), ("201", "It is declared.", Content::Json("Sink"))],
+            ..op("put", "/sinks/{name}", "createSink", TAG, "Declare a sink, which takes the answers of a query") },
+        OperationDoc { parameters: SINK, success: &[("204", "It is dropped, and its subscription with it.", Content::None)], errors: &["404", "409"],
+            ..op("delete", "/sinks/{name}", "dropSink", TAG, "Drop a sink") },
+        OperationDoc { parameters: SINK, success: &[("204", "It delivers nothing from now on; answers are kept for it.", Content::None)], errors: &["404", "409"],
+            ..op("post", "/sinks/{name}/pause", "pauseSink", TAG, "Pause a sink") },
+        OperationDoc { parameters: SINK, success: &[("204", "It delivers what was kept, and goes on.", Content::None)], errors: &["404", "409"],
+            ..op("post", "/sinks/{name}/resume", "resumeSink", TAG, "Resume a sink") },
+    ]
 }
 
 #[rustfmt::skip]

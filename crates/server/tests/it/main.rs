@@ -3,6 +3,7 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod client;
+mod connectors;
 mod server;
 
 mod answers;

@@ -79,6 +79,18 @@ POST   /dataflows/{name}/pause                      register
 POST   /dataflows/{name}/resume                     register
 GET    /dataflows/{name}/explain                    register monitor
 GET    /dataflows/{name}/aborted                    register monitor
+GET    /sources                                     monitor
+GET    /sources/{name}                              monitor
+PUT    /sources/{name}                              admin
+DELETE /sources/{name}                              admin
+POST   /sources/{name}/pause                        admin
+POST   /sources/{name}/resume                       admin
+GET    /sinks                                       monitor
+GET    /sinks/{name}                                monitor
+PUT    /sinks/{name}                                admin
+DELETE /sinks/{name}                                admin
+POST   /sinks/{name}/pause                          admin
+POST   /sinks/{name}/resume                         admin
 POST   /backup                                      admin
 GET    /dump/statements                             admin
 GET    /dump/declarations                           admin

@@ -49,7 +49,7 @@ impl Engine {
     /// # Errors
     /// The text does not parse, or does not fit what is declared.
     pub fn declare(&self, text: &str) -> Result<(), EngineError> {
-        let statement = self.transaction_statement(text)?;
+        let statement = self.parse_statement(text)?;
         self.log_statement(statement)
     }
 
@@ -76,7 +76,7 @@ impl Engine {
         name: Option<&str>,
         text: &str,
     ) -> Result<ProcedureInfo, EngineError> {
-        let statement = self.transaction_statement(text)?;
+        let statement = self.parse_statement(text)?;
         let Statement::CreateProcedure(procedure) = &statement else {
             return Err(EngineError::Invalid(
                 "the text declares no procedure; a declaration begins with CREATE PROCEDURE name"
@@ -118,7 +118,7 @@ impl Engine {
         name: Option<&str>,
         text: &str,
     ) -> Result<DataflowInfo, EngineError> {
-        let statement = self.transaction_statement(text)?;
+        let statement = self.parse_statement(text)?;
         let Statement::CreateDataflow(dataflow) = &statement else {
             return Err(EngineError::Invalid(
                 "the text declares no dataflow; a declaration begins with CREATE DATAFLOW name"
@@ -209,7 +209,21 @@ impl Engine {
         self.log_statement(Statement::ResumeDataflow(name.to_owned()))
     }
 
-    fn transaction_statement(&self, text: &str) -> Result<Statement, EngineError> {
+    /// Parses a statement, with the namespace of this engine. Nothing is carried out.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, Statement};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// # let engine = Engine::open(EngineConfig::default())?;
+    /// let parsed = engine.parse_statement("DROP SINK bill")?;
+    /// assert!(matches!(parsed, Statement::ManageConnector(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The text is no statement, or too long.
+    pub fn parse_statement(&self, text: &str) -> Result<Statement, EngineError> {
         self.check_running()?;
         self.check_text(text)?;
         Ok(self.parser(None).parse_statement(text)?)

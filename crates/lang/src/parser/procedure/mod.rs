@@ -53,7 +53,9 @@ pub(super) fn read_statement<'t>(
         }
     } else if replaces {
         cursor.at += 3;
-        return Err(cursor.unexpected("PROCEDURE or DATAFLOW after CREATE OR REPLACE"));
+        return Err(
+            cursor.unexpected("PROCEDURE, DATAFLOW, SOURCE or SINK after CREATE OR REPLACE")
+        );
     } else if cursor.is_keyword("CALL") {
         check_brackets(cursor)?;
         Statement::Call(read_call(parser, cursor, names)?)

@@ -62,6 +62,7 @@ pub(super) fn schemas() -> Value {
         transactions(),
         tokens(),
         contexts(),
+        connectors(),
     ]
     .into_iter();
     let members = groups.filter_map(|group| match group {
@@ -104,6 +105,7 @@ fn answers() -> Value {
             "inflight_bytes": integer("Memory of pushes, loads and updates that are on their way to the shards."),
             "inflight_limit_bytes": integer("The limit of `inflight_bytes`; one larger input passes alone."),
             "checkpoints": json!({ "anyOf": [refer("Checkpoints"), { "type": "null" }], "description": "The checkpoints; null without a data folder that is written to." }),
+            "sources": list_of("Source"),
             "sinks": list_of("Sink"),
             "auth": json!({ "anyOf": [object(json!({ "trouble": optional_text("Why the file of tokens or keys cannot be used; what was read before stays in use.") }), &[]), { "type": "null" }], "description": "How senders are identified; null if they are not." }),
             "tls": json!({ "anyOf": [object(json!({ "trouble": optional_text("Why the files of the certificate cannot be used; the one that was read before stays in use.") }), &[]), { "type": "null" }], "description": "The server's certificate; null if it speaks plain HTTP." }),
@@ -113,7 +115,7 @@ fn answers() -> Value {
             "version": text("The server's version."),
         }), &[
             "message", "stable_sn", "stored_statements", "inflight_bytes", "inflight_limit_bytes",
-            "checkpoints", "sinks", "subscriptions", "stopped_dataflows", "auth", "tls",
+            "checkpoints", "sources", "sinks", "subscriptions", "stopped_dataflows", "auth", "tls",
         ]),
         "Ticket": object(json!({
             "ticket": text("The ticket."),
@@ -124,12 +126,48 @@ fn answers() -> Value {
         }), &[]),
         "Sink": object(json!({
             "name": text("Its name, which is that of its durable subscription."),
+            "text": optional_text("Its declaration, with '***' in the place of passwords; null if the server was started with it (--sink)."),
             "query": text("The query's name."),
             "class": text("transactional or idempotent: which side drops repeats."),
+            "state": one_of(&["running", "paused"]),
             "delivered": integer("The number of answers that it has delivered since its start."),
             "failures": integer("The number of attempts that failed since its start."),
             "last_error": optional_text("Why the newest attempt failed; null if none has failed since an answer was delivered."),
             "trouble": optional_text("Why it delivers nothing; null unless several attempts in a row have failed, or it cannot read its subscription."),
+        }), &[]),
+    })
+}
+
+fn one_of(words: &[&str]) -> Value {
+    json!({ "type": "string", "enum": words })
+}
+
+fn connectors() -> Value {
+    json!({
+        "SourceList": object(json!({ "sources": list_of("Source") }), &[]),
+        "SinkList": object(json!({ "sinks": list_of("Sink") }), &[]),
+        "Source": object(json!({
+            "name": text("Its name."),
+            "href": text("Its address."),
+            "text": optional_text("Its declaration, with '***' in the place of passwords."),
+            "stream": text("The stream that it feeds."),
+            "class": text("exactly once, or once per session: what happens to messages that come again."),
+            "state": one_of(&["running", "connecting", "paused"]),
+            "taken": integer("The number of messages that the stream has taken since its start."),
+            "repeated": integer("The number of messages that the stream had taken before."),
+            "refused": integer("The number of messages that were refused."),
+            "dead_letters": integer("The number of these that went to the dead letters."),
+            "bytes": integer("The length of all these messages."),
+            "lag": optional("What waits where its messages come from, in its own unit (bytes of a file); null if that is not known."),
+            "last_refused": json!({ "anyOf": [refer("RefusedMessage"), { "type": "null" }], "description": "The newest message that was refused." }),
+            "failures": integer("The number of attempts that failed since its start."),
+            "last_error": optional_text("Why the newest attempt failed; null if none has failed since."),
+            "trouble": optional_text("Why it brings nothing; null unless several attempts in a row have failed."),
+        }), &[]),
+        "RefusedMessage": object(json!({
+            "partition": text("Its partition."),
+            "position": integer("Its position in the partition."),
+            "reason": text("Why it was refused."),
         }), &[]),
     })
 }
@@ -517,6 +555,8 @@ pub(super) fn parameters() -> Value {
         "replace": query("replace", "Replaces the query of this name, if there is one.", switch()),
         "procedure": path("name", "The procedure's name, percent-encoded."),
         "context": path("name", "The URL of the context, percent-encoded."),
+        "source_name": path("name", "The source's name, percent-encoded."),
+        "sink_name": path("name", "The sink's name, percent-encoded."),
         "dataflow": path("name", "The dataflow's name, percent-encoded."),
         "format": query("format", "A drawing in text, or DOT for Graphviz.", json!({ "type": "string", "enum": ["text", "dot"], "default": "text" })),
         "discard": query("discard", "Also if messages wait for the procedure, which are given up.", switch()),
