@@ -3,6 +3,7 @@
 use crate::args::ConnectorsArgs;
 use crate::client::{Client, json_of, segment};
 use crate::error::CliError;
+use crate::target::client_for;
 use serde_json::Value;
 use somersault_lang::{ConnectorCommand, ManageConnector, ScriptStatement, Statement};
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use std::io::{self, Write as _};
 /// # Errors
 /// When the server cannot be reached, or refuses.
 pub(crate) fn list(which: &str, args: &ConnectorsArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server.url)?;
+    let client = client_for(&args.server)?;
     let json = json_of(client.get(&format!("/{which}"), &[])?.body_mut())?;
     let mut out = io::stdout().lock();
     if args.json {

@@ -3,7 +3,7 @@
 //! Everything is in the server's JSON.
 
 use crate::args::StatusArgs;
-use crate::client::{Client, json_of};
+use crate::client::json_of;
 use crate::commands::{connectors, subscriptions};
 use crate::error::CliError;
 use crate::target::client_for;

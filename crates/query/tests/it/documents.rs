@@ -1,7 +1,7 @@
 //! A CONSTRUCT over documents, one after the other, gives what spareval gives for each by itself.
 
 use crate::equals_spareval::literal;
-use oxrdf::{BlankNode, Dataset, GraphName, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
+use oxrdf::{BlankNode, Dataset, GraphName, NamedNode, NamedOrBlankNode, Term, Triple};
 use proptest::prelude::*;
 use proptest::sample::select;
 use somersault_lang::{Parser, Query};
@@ -94,7 +94,8 @@ fn oracle(query: &Query, triples: &[Triple]) -> BTreeSet<String> {
         panic!("a CONSTRUCT gives a graph")
     };
     let made = made.map(|triple| triple.expect("it is evaluated"));
-    made.map(|triple| Quad::from(triple).to_string()).collect()
+    made.map(|triple| triple.in_graph(GraphName::DefaultGraph).to_string())
+        .collect()
 }
 
 proptest! {

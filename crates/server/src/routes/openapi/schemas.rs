@@ -54,7 +54,7 @@ fn object(properties: Value, absent: &[&str]) -> Value {
 
 /// Returns every schema by its name.
 pub(super) fn schemas() -> Value {
-    let groups = [
+    together([
         answers(),
         checkpoints(),
         streams(),
@@ -63,9 +63,12 @@ pub(super) fn schemas() -> Value {
         tokens(),
         contexts(),
         connectors(),
-    ]
-    .into_iter();
-    let members = groups.filter_map(|group| match group {
+    ])
+}
+
+/// An object with the members of several.
+fn together(groups: impl IntoIterator<Item = Value>) -> Value {
+    let members = groups.into_iter().filter_map(|group| match group {
         Value::Object(members) => Some(members),
         _ => None,
     });
@@ -513,7 +516,28 @@ fn queries() -> Value {
     })
 }
 
+/// Returns every parameter by its name here.
 pub(super) fn parameters() -> Value {
+    together([parts_of_paths(), other_parameters()])
+}
+
+fn parts_of_paths() -> Value {
+    let path = |name: &str, description: &str| json!({ "name": name, "in": "path", "required": true, "description": description, "schema": { "type": "string" } });
+    json!({
+        "id": path("id", "The id of a token, or its name."),
+        "path": path("path", "The rest of the graph's URL; may hold slashes."),
+        "stream": path("name", "The stream's IRI, percent-encoded."),
+        "name": path("name", "The query's name, percent-encoded."),
+        "who": path("who", "The subscription's name, percent-encoded."),
+        "procedure": path("name", "The procedure's name, percent-encoded."),
+        "context": path("name", "The URL of the context, percent-encoded."),
+        "source_name": path("name", "The source's name, percent-encoded."),
+        "sink_name": path("name", "The sink's name, percent-encoded."),
+        "dataflow": path("name", "The dataflow's name, percent-encoded."),
+    })
+}
+
+fn other_parameters() -> Value {
     let iri = || json!({ "type": "string", "format": "iri" });
     let iris = || json!({ "type": "array", "items": { "type": "string", "format": "iri" } });
     let number = || json!({ "type": "integer", "format": "int64" });
@@ -521,9 +545,7 @@ pub(super) fn parameters() -> Value {
     let string = || json!({ "type": "string" });
     let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "description": description, "schema": schema });
     let header = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "header", "description": description, "schema": schema });
-    let path = |name: &str, description: &str| json!({ "name": name, "in": "path", "required": true, "description": description, "schema": { "type": "string" } });
     json!({
-        "id": path("id", "The id of a token, or its name."),
         "ticket": query("ticket", "A ticket in place of the Authorization header.", string()),
         "query": { "name": "query", "in": "query", "required": true, "description": "The SPARQL text.", "schema": string() },
         "analyze": query("analyze", "Also runs the query, and shows actual rows; a call is undone.", switch()),
@@ -534,10 +556,6 @@ pub(super) fn parameters() -> Value {
         "timeout_ms": query("timeout_ms", "A shorter time limit than the server's.", number()),
         "graph": query("graph", "The IRI of a named graph.", iri()),
         "default": { "name": "default", "in": "query", "description": "The default graph; takes no value.", "allowEmptyValue": true, "schema": string() },
-        "path": path("path", "The rest of the graph's URL; may hold slashes."),
-        "stream": path("name", "The stream's IRI, percent-encoded."),
-        "name": path("name", "The query's name, percent-encoded."),
-        "who": path("who", "The subscription's name, percent-encoded."),
         "answers": query("limit", "The number of answers at most (100; up to 1,000).", number()),
         "wait_ms": query("wait_ms", "How long to wait if no answer is ready (0; up to 60,000).", number()),
         "Event-Time-Ms": header("Event-Time-Ms", "The event time of the whole body in milliseconds since 1970.", number()),
@@ -553,11 +571,6 @@ pub(super) fn parameters() -> Value {
         "after": query("after", "Only queries whose names come after this one.", string()),
         "limit": query("limit", "The maximum number of queries.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 })),
         "replace": query("replace", "Replaces the query of this name, if there is one.", switch()),
-        "procedure": path("name", "The procedure's name, percent-encoded."),
-        "context": path("name", "The URL of the context, percent-encoded."),
-        "source_name": path("name", "The source's name, percent-encoded."),
-        "sink_name": path("name", "The sink's name, percent-encoded."),
-        "dataflow": path("name", "The dataflow's name, percent-encoded."),
         "format": query("format", "A drawing in text, or DOT for Graphviz.", json!({ "type": "string", "enum": ["text", "dot"], "default": "text" })),
         "discard": query("discard", "Also if messages wait for the procedure, which are given up.", switch()),
         "Idempotency-Key": header("Idempotency-Key", "source/number: a call with a key that was used is not run again; it is answered as before.", string()),
