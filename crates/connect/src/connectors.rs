@@ -11,7 +11,7 @@ use crate::ledger::{NotePlace, NotesInMemory, StreamLedger};
 use crate::monitor::{SinkRecord, SinkStatus, SourceRecord, SourceStatus};
 use crate::options::without_secrets;
 use crate::runner;
-use crate::source_spec::SourceSpec;
+use crate::source_spec::{SourceFormat, SourceSpec};
 use crate::spec::SinkSpec;
 use crate::tls::ClientTls;
 use crate::worker::Worker;
@@ -363,6 +363,12 @@ impl Shared {
         };
         for stream in [&source.stream].into_iter().chain(&source.dead_letter) {
             self.engine.stream(stream)?;
+        }
+        let stream = &source.stream;
+        if source.format == SourceFormat::Document && self.engine.mapping(stream)?.is_none() {
+            return Err(ConnectError::Invalid(format!(
+                "the stream {stream} does not say what JSON documents mean; declare it with MAPPED BY or CONTEXT, or choose another FORMAT"
+            )));
         }
         Ok(())
     }

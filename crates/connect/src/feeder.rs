@@ -12,7 +12,7 @@ use crate::source::{Ledger, MessageBody, PORTION_MESSAGES, Portion, Source, Sour
 use crate::source_spec::{SourceFormat, SourceSpec};
 use crate::worker::{StopSignal, Worker};
 use somersault::{
-    Engine, EngineError, LimitKind, MessageSyntax, NumberedMessage, NumberedOutcome, NumberedPush,
+    Engine, EngineError, LimitKind, NumberedMessage, NumberedOutcome, NumberedPush, NumberedSyntax,
     PushLines,
 };
 use std::convert::Infallible;
@@ -168,7 +168,11 @@ impl Feeder {
         let whole = messages.iter().position(is_long).unwrap_or(messages.len());
         match self.spec.format {
             SourceFormat::Message(syntax) => {
+                let syntax = NumberedSyntax::Message(syntax);
                 self.push_messages(partition, syntax, &messages[..whole])
+            }
+            SourceFormat::Document => {
+                self.push_messages(partition, NumberedSyntax::Document, &messages[..whole])
             }
             SourceFormat::TimedLines => self.push_lines(partition, &messages[..whole]),
         }
@@ -177,7 +181,7 @@ impl Feeder {
     fn push_messages(
         &self,
         partition: &str,
-        syntax: MessageSyntax,
+        syntax: NumberedSyntax,
         messages: &[SourceMessage],
     ) -> Pushed {
         let numbered = messages.iter().map(|message| NumberedMessage {
@@ -295,7 +299,11 @@ impl Feeder {
         message: &SourceMessage,
         mut reason: String,
     ) -> Result<(), EngineError> {
-        if let Some(stream) = &self.spec.dead_letter {
+        let dead_letters = match &self.spec.dead_letter {
+            Some(stream) => Some(stream.clone()),
+            None => self.engine.dead_letters_of(&self.spec.stream)?,
+        };
+        if let Some(stream) = &dead_letters {
             let letter = Letter {
                 stream: &self.spec.stream,
                 partition,

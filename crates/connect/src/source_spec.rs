@@ -50,6 +50,8 @@ pub enum SourceOrigin {
 pub enum SourceFormat {
     /// One message of this syntax each.
     Message(MessageSyntax),
+    /// One JSON document each, which the stream maps (`MAPPED BY`, `CONTEXT`).
+    Document,
     /// Lines `t_ms<TAB>statement .`, as `POST /streams/{name}` takes them.
     TimedLines,
 }
@@ -62,12 +64,13 @@ const KINDS: &[&str] = &[
 ];
 
 /// The words for formats.
-const FORMATS: [(&str, SourceFormat); 6] = [
+const FORMATS: [(&str, SourceFormat); 7] = [
     ("NTRIPLES", SourceFormat::Message(MessageSyntax::NTriples)),
     ("NQUADS", SourceFormat::Message(MessageSyntax::NQuads)),
     ("TURTLE", SourceFormat::Message(MessageSyntax::Turtle)),
     ("TRIG", SourceFormat::Message(MessageSyntax::TriG)),
     ("JSONLD", SourceFormat::Message(MessageSyntax::NdJsonLd)),
+    ("JSON", SourceFormat::Document),
     ("TSV", SourceFormat::TimedLines),
 ];
 
@@ -82,9 +85,10 @@ impl SourceFormat {
             .find(|(word, _)| word.eq_ignore_ascii_case(text));
         let by_media_type = || {
             let name = text.split(';').next().unwrap_or_default().trim();
-            match name.eq_ignore_ascii_case("text/tab-separated-values") {
-                true => Some(SourceFormat::TimedLines),
-                false => MessageSyntax::of_media_type(text).map(SourceFormat::Message),
+            match name.to_ascii_lowercase().as_str() {
+                "text/tab-separated-values" => Some(SourceFormat::TimedLines),
+                "application/json" => Some(SourceFormat::Document),
+                _ => MessageSyntax::of_media_type(text).map(SourceFormat::Message),
             }
         };
         let found = word.map(|(_, format)| *format).or_else(by_media_type);

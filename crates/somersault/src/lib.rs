@@ -52,10 +52,13 @@ pub use info::{
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use mapping::{MappedMessage, MappedMessages, Mapping};
 pub use metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
+pub use push::letter::DeadLetter;
 pub use push::messages::{
     DocumentPush, MessageNumbers, MessagePush, MessageRefusal, MessageSender, MessagesReceipt,
 };
-pub use push::numbered::{NumberedMessage, NumberedOutcome, NumberedPush, NumberedReceipt};
+pub use push::numbered::{
+    NumberedMessage, NumberedOutcome, NumberedPush, NumberedReceipt, NumberedSyntax,
+};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 
 #[cfg(feature = "futures")]

@@ -1,5 +1,6 @@
 //! The input of a stream.
 
+pub(crate) mod letter;
 pub(crate) mod lines;
 pub(crate) mod messages;
 pub(crate) mod numbered;

@@ -5,6 +5,7 @@ use super::*;
 use crate::source::SourceClass;
 use serde_json::Value;
 use somersault::EngineConfig;
+use somersault::MessageSyntax;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -111,8 +112,15 @@ impl World {
         }
         let source = ScriptedSource::default();
         let record = Arc::new(SourceRecord::new("s", "urn:s", source.class()));
-        let text = "CREATE SOURCE s INTO <urn:s> FROM FILE (path = '/x') FORMAT TURTLE DEAD LETTER INTO <urn:bad>";
-        let Ok(somersault::Statement::CreateSource(declared)) = engine.parse_statement(text) else {
+        // A stream that is mapped names its dead letters by itself.
+        let letters = match format {
+            SourceFormat::Document => "",
+            _ => "DEAD LETTER INTO <urn:bad>",
+        };
+        let text =
+            format!("CREATE SOURCE s INTO <urn:s> FROM FILE (path = '/x') FORMAT TURTLE {letters}");
+        let Ok(somersault::Statement::CreateSource(declared)) = engine.parse_statement(&text)
+        else {
             panic!("it is a source");
         };
         let spec = SourceSpec::of(&declared).expect("a source");
@@ -199,6 +207,31 @@ fn refused_messages_go_to_the_dead_letters_and_stop_no_other() {
          <urn:somersault:bytes> 10 ; <urn:somersault:reason> ?r",
     );
     world.stores("?l <urn:somersault:number> 3 ; <urn:somersault:bytes> 17825792");
+}
+
+#[test]
+fn plain_json_becomes_what_the_stream_says_that_it_means() {
+    let stream = "PREFIX xyz: <http://sparql.xyz/facade-x/data/>
+        CREATE STREAM <urn:s> TIMELESS IDLE NEVER TIMESTAMP <urn:at> DEAD LETTER INTO <urn:bad>
+        MAPPED BY CONSTRUCT { ?meter <urn:at> ?at ; <urn:celsius> ?celsius }
+                  WHERE { ?d xyz:meter ?name ; xyz:at ?at ; xyz:celsius ?celsius
+                          BIND(IRI(CONCAT('urn:meter:', ?name)) AS ?meter) }";
+    let world = World::start(&[LETTERS, stream], SourceFormat::Document);
+    world.source.sends(&[
+        (1, "{\"meter\": \"north\", \"at\": 1000, \"celsius\": 20.5}"),
+        (2, "{\"meter\": \"north\"}"),
+        (3, "{\"meter\": "),
+        (4, "[{\"meter\": \"a\", \"at\": 1000, \"celsius\": 1}, {\"meter\": \"b\", \"at\": 1000, \"celsius\": 1}]"),
+        (5, "{\"meter\": \"south\", \"at\": 2000, \"celsius\": 21}"),
+    ]);
+    world.acknowledges(5);
+    let counts = world.record.status().counts;
+    assert_eq!(
+        (counts.taken, counts.refused, counts.dead_letters),
+        (2, 3, 3)
+    );
+    world.stores("<urn:meter:north> <urn:celsius> 20.5");
+    world.stores("?l <urn:somersault:number> 4 ; <urn:somersault:reason> ?r FILTER(CONTAINS(?r, \"several\"))");
 }
 
 #[test]

@@ -6,21 +6,13 @@
 
 use super::Engine;
 use crate::error::EngineError;
-use oxrdf::vocab::rdf;
-use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedNodeRef, Quad, Term};
+use crate::push::letter::DeadLetter;
+use oxrdf::{NamedNode, Quad};
 use somersault_runtime::{MessageOffer, RuntimeError};
 use somersault_stream::MessageOutcome;
 
-const CLASS: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("urn:somersault:DeadLetter");
-const STREAM: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("urn:somersault:stream");
-const SOURCE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("urn:somersault:source");
-const NUMBER: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("urn:somersault:number");
-const LINE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("urn:somersault:line");
-const REASON: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("urn:somersault:reason");
-const TEXT: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("urn:somersault:text");
-
 /// A document that was refused.
-pub(super) struct DeadLetter {
+pub(super) struct RefusedDocument {
     /// The number of the document.
     pub(super) number: u64,
     /// The line of the fault in the pushed text.
@@ -37,7 +29,7 @@ pub(super) struct DeadLetters {
     of: NamedNode,
     source: Option<String>,
     is_numbered: bool,
-    waiting: Vec<DeadLetter>,
+    waiting: Vec<RefusedDocument>,
 }
 
 impl DeadLetters {
@@ -57,7 +49,7 @@ impl DeadLetters {
         }
     }
 
-    pub(super) fn add(&mut self, letter: DeadLetter) {
+    pub(super) fn add(&mut self, letter: RefusedDocument) {
         self.waiting.push(letter);
     }
 
@@ -67,7 +59,10 @@ impl DeadLetters {
             return (0, Ok(()));
         }
         let letters = std::mem::take(&mut self.waiting);
-        let messages: Vec<Vec<Quad>> = letters.iter().map(|it| self.statements(it)).collect();
+        let messages: Vec<Vec<Quad>> = letters
+            .iter()
+            .map(|it| self.letter(it).statements())
+            .collect();
         let offers = letters
             .iter()
             .zip(&messages)
@@ -77,14 +72,9 @@ impl DeadLetters {
                 statements: Some(statements.as_slice()),
             });
         let offers: Vec<MessageOffer<'_>> = offers.collect();
-        // Sources of different streams are different sources here.
-        let source = match self.is_numbered {
-            true => format!(
-                "{} {}",
-                self.of.as_str(),
-                self.source.as_deref().unwrap_or_default()
-            ),
-            false => String::new(),
+        let source = match (self.is_numbered, letters.first()) {
+            (true, Some(first)) => self.letter(first).source_name(),
+            _ => String::new(),
         };
         let driver = &engine.inner.driver;
         let receipt = match driver.push_messages(&self.into, &source, &offers) {
@@ -104,27 +94,15 @@ impl DeadLetters {
         (durable, failed)
     }
 
-    fn statements(&self, letter: &DeadLetter) -> Vec<Quad> {
-        let node = BlankNode::new_unchecked("letter");
-        let text = |text: &str| Term::from(Literal::new_simple_literal(text));
-        let source = self.source.as_deref();
-        let parts = [
-            Some((rdf::TYPE, Term::from(CLASS.into_owned()))),
-            Some((STREAM, self.of.clone().into())),
-            source.map(|source| (SOURCE, text(source))),
-            Some((NUMBER, Literal::from(letter.number).into())),
-            Some((LINE, Literal::from(letter.line).into())),
-            Some((REASON, text(&letter.reason))),
-            Some((TEXT, text(&String::from_utf8_lossy(&letter.text)))),
-        ];
-        let statement = |(predicate, object): (NamedNodeRef<'_>, Term)| {
-            Quad::new(
-                node.clone(),
-                predicate.into_owned(),
-                object,
-                GraphName::DefaultGraph,
-            )
-        };
-        parts.into_iter().flatten().map(statement).collect()
+    fn letter<'l>(&'l self, document: &'l RefusedDocument) -> DeadLetter<'l> {
+        DeadLetter {
+            stream: self.of.as_str(),
+            source: self.source.as_deref(),
+            number: document.number,
+            line: Some(document.line),
+            bytes: None,
+            reason: &document.reason,
+            text: &document.text,
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! A message that is offered before an earlier one has its verdict could make that one late.
 
 use super::Engine;
-use super::dead_letters::{DeadLetter, DeadLetters};
+use super::dead_letters::{DeadLetters, RefusedDocument};
 use crate::access::RightKind;
 use crate::error::EngineError;
 use crate::mapping::{MESSAGE_BYTES, MappedMessage};
@@ -277,7 +277,7 @@ impl<'f> MessageFeed<'f> {
     ) {
         self.receipt.refused.add(number);
         if let Some(letters) = &mut self.dead_letters {
-            letters.add(DeadLetter {
+            letters.add(RefusedDocument {
                 number,
                 line,
                 reason: error.sentence(),

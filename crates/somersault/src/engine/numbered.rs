@@ -7,11 +7,15 @@
 use super::Engine;
 use crate::access::RightKind;
 use crate::error::EngineError;
-use crate::push::numbered::{NumberedMessage, NumberedOutcome, NumberedPush, NumberedReceipt};
+use crate::mapping::Mapping;
+use crate::push::numbered::{
+    NumberedMessage, NumberedOutcome, NumberedPush, NumberedReceipt, NumberedSyntax,
+};
 use oxrdf::Quad;
-use somersault_lines::{MessageLimits, MessageReader, MessageSyntax, RefusedMessage};
+use somersault_lines::{DocumentSyntax, Message, MessageLimits, MessageReader, RefusedMessage};
 use somersault_runtime::{MessageOffer, MessageReceipt, RuntimeError};
 use somersault_stream::{MessageOutcome, RefusalKind};
+use std::io;
 use std::sync::atomic::Ordering;
 
 /// The bytes that the text of one message may have.
@@ -26,14 +30,15 @@ impl Engine {
     ///
     /// ```
     /// use somersault::{
-    ///     NumberedMessage, NumberedOutcome, NumberedPush, Engine, EngineConfig, MessageSyntax,
+    ///     Engine, EngineConfig, MessageSyntax, NumberedMessage, NumberedOutcome, NumberedPush,
+    ///     NumberedSyntax,
     /// };
     /// # fn main() -> Result<(), somersault::EngineError> {
     /// # let engine = Engine::open(EngineConfig::default())?;
     /// engine.create_stream(None, "CREATE STREAM <urn:s> IDLE NEVER TIMESTAMP <urn:at>")?;
     /// let push = NumberedPush {
     ///     source: "readings/0".to_owned(),
-    ///     syntax: MessageSyntax::Turtle,
+    ///     syntax: NumberedSyntax::Message(MessageSyntax::Turtle),
     /// };
     /// let message = |seq, text: &'static str| {
     ///     let bytes = text.as_bytes();
@@ -53,7 +58,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// There is no such stream, or it takes nothing from outside. Nothing was taken then.
+    /// There is no such stream, it takes nothing from outside, or the messages are documents and it
+    /// has neither `MAPPED BY` nor `CONTEXT`. Nothing was taken then.
     pub fn push_numbered(
         &self,
         stream: &str,
@@ -66,10 +72,16 @@ impl Engine {
             bytes: MESSAGE_BYTES,
             statements: usize::try_from(statements).unwrap_or(usize::MAX),
         };
-        let read = messages.iter();
-        let mut read: Vec<_> = read
-            .map(|it| read_one(it.bytes, push.syntax, limits))
-            .collect();
+        let texts = messages.iter().map(|message| message.bytes);
+        let mut read: Vec<_> = match push.syntax {
+            NumberedSyntax::Message(syntax) => texts
+                .map(|bytes| only(read(MessageReader::new(bytes, syntax, limits))))
+                .collect(),
+            NumberedSyntax::Document => {
+                let mapping = self.mapping(stream)?.ok_or_else(|| no_mapping(stream))?;
+                texts.map(|bytes| only(mapped(&mapping, bytes))).collect()
+            }
+        };
         let mut receipt = NumberedReceipt::default();
         while receipt.outcomes.len() < messages.len() && receipt.ended.is_none() {
             let from = receipt.outcomes.len();
@@ -103,6 +115,17 @@ impl Engine {
         let sources = self.sources(stream)?;
         let found = sources.into_iter().find(|known| known.name == source);
         Ok(found.map(|known| known.taken))
+    }
+
+    /// Returns the stream for messages that a stream refuses (`DEAD LETTER INTO`).
+    ///
+    /// # Errors
+    /// There is no such stream.
+    pub fn dead_letters_of(&self, stream: &str) -> Result<Option<String>, EngineError> {
+        self.admit(RightKind::Push, Some(stream))?;
+        let declaration = self.inner.driver.declaration(stream)?;
+        let into = declaration.dead_letters.as_ref();
+        Ok(into.map(|stream| stream.as_str().to_owned()))
     }
 
     fn count_numbered(&self, receipt: &NumberedReceipt) {
@@ -151,19 +174,27 @@ fn note(
     }
 }
 
-/// Reads the one message of a text.
-fn read_one(
-    bytes: &[u8],
-    syntax: MessageSyntax,
-    limits: MessageLimits,
-) -> Result<Vec<Quad>, EngineError> {
-    let mut reader = MessageReader::new(bytes, syntax, limits);
-    let first = reader.next().ok_or_else(no_message)?;
+/// The statements of a message, or why there are none.
+type Read = io::Result<Result<Vec<Quad>, RefusedMessage>>;
+
+fn read(messages: impl Iterator<Item = io::Result<Message>>) -> impl Iterator<Item = Read> {
+    messages.map(|message| Ok(message?.statements))
+}
+
+/// What the mapping of a stream makes of the documents of a text.
+fn mapped(mapping: &Mapping, bytes: &[u8]) -> impl Iterator<Item = Read> {
+    let messages = mapping.messages(bytes, DocumentSyntax::Json);
+    messages.map(|mapped| Ok(mapped?.message.statements))
+}
+
+/// The statements of the one message of a text.
+fn only(mut messages: impl Iterator<Item = Read>) -> Result<Vec<Quad>, EngineError> {
+    let first = messages.next().ok_or_else(no_message)?;
     let first = first.map_err(|source| EngineError::Io {
         context: "a message cannot be read".to_owned(),
         source,
     })?;
-    let statements = first.statements.map_err(|refused| {
+    let statements = first.map_err(|refused| {
         let RefusedMessage {
             line,
             column,
@@ -176,12 +207,18 @@ fn read_one(
             message: reason,
         }
     })?;
-    match reader.next() {
+    match messages.next() {
         None => Ok(statements),
         Some(_) => Err(EngineError::Invalid(
             "the text holds several messages, and has one number; send each by itself".to_owned(),
         )),
     }
+}
+
+fn no_mapping(stream: &str) -> EngineError {
+    EngineError::Invalid(format!(
+        "the stream {stream} does not say what JSON documents mean; declare it with MAPPED BY or CONTEXT, or send another format"
+    ))
 }
 
 fn no_message() -> EngineError {

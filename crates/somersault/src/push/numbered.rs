@@ -9,8 +9,18 @@ use somersault_model::EventTime;
 pub struct NumberedPush {
     /// The sending source, as [`Push::source`](crate::Push::source).
     pub source: String,
-    /// The syntax of the messages.
-    pub syntax: MessageSyntax,
+    /// How the messages are written.
+    pub syntax: NumberedSyntax,
+}
+
+/// How numbered messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NumberedSyntax {
+    /// One message in this syntax each.
+    Message(MessageSyntax),
+    /// One JSON document each, of which the stream's `MAPPED BY` or `CONTEXT` makes the message.
+    Document,
 }
 
 /// A message with a text and a number of its own, such as one of a broker.
