@@ -92,8 +92,8 @@ impl fmt::Debug for Connectors {
 
 impl Connectors {
     /// Starts the sources and sinks that are declared in a data folder, and these sinks, which only
-    /// the operator may drop. Without a folder, declarations are in memory. `tls` says what webhooks
-    /// trust at https addresses.
+    /// the operator may drop. Without a folder, declarations are in memory. `tls` says what
+    /// webhooks trust at https addresses.
     ///
     /// # Errors
     /// The file of declarations cannot be read, or holds what this program does not know; two sinks

@@ -10,7 +10,7 @@ use super::delimiters::Delimiter;
 /// The state between two bytes.
 #[derive(Debug, Default)]
 pub(crate) struct ElementCutter {
-    state: State,
+    state: CutState,
     /// The brackets that are open inside the array.
     depth: usize,
     is_in_text: bool,
@@ -18,7 +18,7 @@ pub(crate) struct ElementCutter {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CutState {
     /// Nothing but white space, and perhaps a byte order mark, has come.
     #[default]
     Start,
@@ -33,31 +33,31 @@ enum State {
 impl ElementCutter {
     /// Whether the text is an array that has not ended.
     pub(crate) fn is_open(&self) -> bool {
-        self.state == State::Array
+        self.state == CutState::Array
     }
 
     /// Whether the array has ended.
     pub(crate) fn is_behind(&self) -> bool {
-        self.state == State::Behind
+        self.state == CutState::Behind
     }
 
     /// Goes on from `at` to the next bracket or comma of the array, or to the end of the bytes.
     pub(crate) fn next(&mut self, bytes: &[u8], at: &mut usize) -> Option<Delimiter> {
         while let Some(&byte) = bytes.get(*at) {
             match self.state {
-                State::Start => {
+                CutState::Start => {
                     let is_blank = byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(&byte);
                     match byte {
                         b'[' => {
-                            self.state = State::Array;
+                            self.state = CutState::Array;
                             return Some(cut(at));
                         }
                         _ if is_blank => *at += 1,
-                        _ => self.state = State::One,
+                        _ => self.state = CutState::One,
                     }
                 }
-                State::One | State::Behind => *at = bytes.len(),
-                State::Array => {
+                CutState::One | CutState::Behind => *at = bytes.len(),
+                CutState::Array => {
                     if self.ends_element(byte) {
                         return Some(cut(at));
                     }
@@ -77,7 +77,7 @@ impl ElementCutter {
             _ if self.is_in_text => {}
             b'{' | b'[' => self.depth += 1,
             b']' if self.depth == 0 => {
-                self.state = State::Behind;
+                self.state = CutState::Behind;
                 return true;
             }
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),

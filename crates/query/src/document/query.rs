@@ -46,8 +46,13 @@ impl DocumentQuery {
         });
         let containers = (0..SHARED_CONTAINERS)
             .map(|number| dictionary.intern(TermRef::from(container(number).as_ref())));
+        let prepared = Prepared::compact(query.clone()).of_procedure();
+        // Their ids are the same in all documents, also where no document has had them yet.
+        for constant in &prepared.inner().compiled.constants.terms {
+            dictionary.intern(constant.as_ref());
+        }
         DocumentQuery {
-            prepared: Prepared::compact(query.clone()).of_procedure(),
+            prepared,
             dataset: Dataset {
                 default: vec![Source::Stored(TermId::DEFAULT_GRAPH)],
                 named: NamedGraphs::List(Vec::new()),

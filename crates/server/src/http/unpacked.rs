@@ -47,7 +47,7 @@ fn malformed(error: io::Error) -> ApiError {
 
 /// The reader of a body that may be packed, while it comes.
 pub(crate) struct UnpackedFeed {
-    source: Source,
+    source: PackedSource,
     /// The bytes that may still be unpacked; `None` for a body that is not packed.
     left: Option<u64>,
     /// The refusal of a body that unpacks to more than the limit.
@@ -56,8 +56,10 @@ pub(crate) struct UnpackedFeed {
     failure: Option<ApiError>,
 }
 
-enum Source {
+enum PackedSource {
     Plain(BodyFeed),
+    /// Nothing has been read: a decoder of gzip reads as soon as it is made, and that may block.
+    Unread(Option<BodyFeed>),
     Gzip(Box<MultiGzDecoder<BodyFeed>>),
     Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<BodyFeed>>>),
 }
@@ -74,11 +76,11 @@ impl UnpackedFeed {
         too_large: fn(u64, Option<u64>) -> ApiError,
     ) -> ApiResult<UnpackedFeed> {
         let source = match coding {
-            None => Source::Plain(feed),
-            Some(Coding::Gzip) => Source::Gzip(Box::new(MultiGzDecoder::new(feed))),
+            None => PackedSource::Plain(feed),
+            Some(Coding::Gzip) => PackedSource::Unread(Some(feed)),
             Some(Coding::Zstd) => {
                 let decoder = zstd::stream::read::Decoder::new(feed);
-                Source::Zstd(Box::new(decoder.map_err(ApiError::internal)?))
+                PackedSource::Zstd(Box::new(decoder.map_err(ApiError::internal)?))
             }
         };
         Ok(UnpackedFeed {
@@ -93,9 +95,10 @@ impl UnpackedFeed {
     /// Why the body could not be read on, if it could not.
     pub(crate) fn take_failure(&mut self) -> Option<ApiError> {
         let of_feed = match &mut self.source {
-            Source::Plain(feed) => feed.take_failure(),
-            Source::Gzip(decoder) => decoder.get_mut().take_failure(),
-            Source::Zstd(decoder) => decoder.get_mut().get_mut().take_failure(),
+            PackedSource::Plain(feed) => feed.take_failure(),
+            PackedSource::Unread(feed) => feed.as_mut().and_then(BodyFeed::take_failure),
+            PackedSource::Gzip(decoder) => decoder.get_mut().take_failure(),
+            PackedSource::Zstd(decoder) => decoder.get_mut().get_mut().take_failure(),
         };
         of_feed.or_else(|| self.failure.take())
     }
@@ -109,10 +112,16 @@ impl UnpackedFeed {
 
 impl Read for UnpackedFeed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let PackedSource::Unread(feed) = &mut self.source
+            && let Some(feed) = feed.take()
+        {
+            self.source = PackedSource::Gzip(Box::new(MultiGzDecoder::new(feed)));
+        }
         let read = match &mut self.source {
-            Source::Plain(feed) => return feed.read(buffer),
-            Source::Gzip(decoder) => decoder.read(buffer),
-            Source::Zstd(decoder) => decoder.read(buffer),
+            PackedSource::Unread(_) => return Ok(0),
+            PackedSource::Plain(feed) => return feed.read(buffer),
+            PackedSource::Gzip(decoder) => decoder.read(buffer),
+            PackedSource::Zstd(decoder) => decoder.read(buffer),
         };
         let length = match read {
             Ok(length) => length,

@@ -125,7 +125,7 @@ fn answers_are_packed_for_clients_that_ask() {
             &[("Content-Type", "text/turtle")],
             Some(rows.as_bytes()),
         )
-        .expect(201);
+        .expect(200);
     let query = format!("/query?query={}", encode("SELECT ?s ?o { ?s ?p ?o }"));
     let plain = server.get(&query).expect(200);
     assert_eq!(plain.header("content-encoding"), None);

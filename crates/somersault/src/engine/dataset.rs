@@ -24,11 +24,11 @@ impl Engine {
     /// use somersault::{Engine, EngineConfig, RdfFormat};
     /// # fn main() -> Result<(), somersault::EngineError> {
     /// # let engine = Engine::open(EngineConfig::default())?;
-    /// let update = "INSERT DATA { <urn:a> <urn:p> 1 GRAPH <urn:g> { <urn:b> <urn:p> 2 } }";
+    /// let update = "INSERT DATA { <urn:a> <urn:p> 1, 7 GRAPH <urn:g> { <urn:b> <urn:p> 2 } }";
     /// engine.update(update).run()?;
     /// let text = "<urn:a> <urn:p> 1 . <urn:h> { <urn:c> <urn:p> 3 }";
     /// let done = engine.replace_dataset(text.as_bytes(), RdfFormat::TriG, None)?;
-    /// assert_eq!((done.inserted, done.deleted), (1, 1));
+    /// assert_eq!((done.inserted, done.deleted), (1, 2));
     /// # Ok(())
     /// # }
     /// ```
@@ -50,7 +50,8 @@ impl Engine {
         let bytes = size_of_val(&statements[..]);
         let store = Arc::clone(&self.inner.store);
         let done = self.evaluate_and_apply(bytes, move |snapshot| {
-            let graphs = snapshot.graphs();
+            let mut graphs = snapshot.graphs();
+            graphs.push(TermId::DEFAULT_GRAPH);
             let count = graphs.iter().map(|it| snapshot.statement_count(*it)).sum();
             let kept = kept(&snapshot, &statements);
             let all = distinct(&statements).count() as u64;

@@ -105,9 +105,9 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// There is no such stream, it is declared without `MAPPED BY` and `CONTEXT`, or the first documents cannot
-    /// be taken for want of room. Nothing was taken then; after the log has failed, that is not
-    /// known.
+    /// There is no such stream, it is declared without `MAPPED BY` and `CONTEXT`, or the first
+    /// documents cannot be taken for want of room. Nothing was taken then; after the log has
+    /// failed, that is not known.
     pub fn push_documents(
         &self,
         stream: &str,
