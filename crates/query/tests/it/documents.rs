@@ -98,6 +98,18 @@ fn oracle(query: &Query, triples: &[Triple]) -> BTreeSet<String> {
         .collect()
 }
 
+fn is_spelling_kept(term: &Term) -> bool {
+    use oxrdf::vocab::xsd;
+    let Term::Literal(literal) = term else {
+        return true;
+    };
+    match literal.datatype() {
+        xsd::INTEGER => !literal.value().starts_with('0'),
+        xsd::DECIMAL | xsd::DOUBLE | xsd::FLOAT | xsd::LONG => false,
+        _ => true,
+    }
+}
+
 proptest! {
     #[test]
     fn each_document_is_answered_by_itself(
@@ -106,10 +118,13 @@ proptest! {
     ) {
         let query = query(QUERIES[which]);
         let (native_query, mut document) = (DocumentQuery::new(&query), DocumentGraph::new());
-        for triples in &documents {
-            // spareval normalises the spelling of computed numbers alone.
-            let made = native(&native_query, &mut document, triples);
-            prop_assert_eq!(made, oracle(&query, triples), "{}", QUERIES[which]);
+        for mut triples in documents {
+            // STR gives the spelling, which spareval does not keep of every number.
+            if QUERIES[which].contains("STR(") {
+                triples.retain(|it| is_spelling_kept(&it.object));
+            }
+            let made = native(&native_query, &mut document, &triples);
+            prop_assert_eq!(made, oracle(&query, &triples), "{}", QUERIES[which]);
         }
     }
 }
