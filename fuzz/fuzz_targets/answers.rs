@@ -141,6 +141,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Bytes(bytes.iter());
     let quads = graph(&mut bytes);
     let plan_choices = PlanChoices {
+        no_point: false,
         greedy: bytes.below(2) == 1,
         no_intersect: bytes.below(2) == 1,
         hash: [None, Some(true), Some(false)][bytes.below(3)],
