@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The ends of the names of options whose values are shown to nobody.
+/// The ends of the names of options whose values are never shown.
 const SECRET: [&str; 3] = ["password", "secret", "token"];
 
 /// The options of an endpoint. Reading one takes it out.
