@@ -11,6 +11,7 @@ pub(crate) mod error;
 pub(crate) mod feed;
 pub(crate) mod gate;
 pub(crate) mod head;
+pub(crate) mod held_body;
 pub(crate) mod hosts;
 pub(crate) mod metrics;
 pub(crate) mod multipart;

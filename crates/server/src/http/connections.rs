@@ -5,8 +5,8 @@
 //! thread marks an idle connection, and the connection closes itself, or serves the request that it
 //! has begun in the meantime.
 
+use crate::http::held_body::HeldBody;
 use axum::Router;
-use axum::body::Body as AnyBody;
 use axum::http::{HeaderValue, Request, Response, header};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::service::Service as _;
@@ -161,7 +161,7 @@ impl Connection {
 
 /// A connection is in use until this is dropped.
 #[derive(Debug)]
-struct InUse(Arc<Connection>);
+pub(crate) struct InUse(Arc<Connection>);
 
 impl Drop for InUse {
     fn drop(&mut self) {
@@ -204,31 +204,7 @@ impl Body for RequestBody {
 }
 
 /// An answer's body that keeps its connection in use.
-#[derive(Debug)]
-pub(crate) struct ResponseBody {
-    inner: AnyBody,
-    _in_use: InUse,
-}
-
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
+pub(crate) type ResponseBody = HeldBody<InUse>;
 
 /// Handles one request on a connection and returns its answer. If the request's body was not read,
 /// the connection cannot carry another request, and the answer says so.
@@ -260,10 +236,7 @@ pub(crate) async fn exchange(
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
-    Ok(response.map(|inner| ResponseBody {
-        inner,
-        _in_use: in_use,
-    }))
+    Ok(response.map(|inner| HeldBody::new(inner, in_use)))
 }
 
 /// The open connections of one server.

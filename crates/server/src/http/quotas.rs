@@ -6,15 +6,13 @@
 use crate::auth::principal::Principal;
 use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::held_body::HeldBody;
 use axum::body::Body as AnyBody;
 use axum::http::StatusCode;
 use axum::response::Response;
-use hyper::body::{Body, Bytes, Frame, SizeHint};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -119,38 +117,7 @@ fn used_up(code: &'static str, sentence: String) -> ApiError {
 pub(crate) fn hold(response: Response, place: Option<OwnedSemaphorePermit>) -> Response {
     match place {
         None => response,
-        Some(place) => response.map(|inner| {
-            AnyBody::new(Held {
-                inner,
-                _place: place,
-            })
-        }),
-    }
-}
-
-/// An answer's body with the place of its query.
-struct Held {
-    inner: AnyBody,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Body for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        Some(place) => response.map(|inner| AnyBody::new(HeldBody::new(inner, place))),
     }
 }
 
